@@ -1,0 +1,95 @@
+//! What runs tools. A component does, a remote MCP server will.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::{Call, CallError, Descriptor, Grant, Outcome};
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Runs the calls of some tools. Dropping the future of a call ends the call.
+pub trait Backend: Send + Sync {
+    fn tools(&self) -> &[Descriptor];
+
+    /// There is no call without a [`Grant`], and a grant comes only from [`crate::policy`].
+    fn invoke(&self, call: Call, grant: Grant, sink: Arc<dyn Sink>) -> BoxFuture<'_, Result<Outcome, CallError>>;
+}
+
+/// What a running call tells the world.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    Log {
+        level: Level,
+        message: String,
+    },
+    Progress {
+        message: Option<String>,
+        progress: Option<f64>,
+        total: Option<f64>,
+    },
+    Output {
+        stream: String,
+        bytes: Vec<u8>,
+    },
+    Custom {
+        event: String,
+        data: Value,
+    },
+    /// So many messages were dropped because the call sent them faster than its limits allow.
+    Dropped {
+        count: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+impl Level {
+    /// An unknown word is `info`: a log line is not worth a failed call.
+    pub fn parse(word: &str) -> Self {
+        match word {
+            "trace" => Level::Trace,
+            "debug" => Level::Debug,
+            "warn" => Level::Warn,
+            "error" => Level::Error,
+            _ => Level::Info,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Trace => "trace",
+            Level::Debug => "debug",
+            Level::Info => "info",
+            Level::Warn => "warn",
+            Level::Error => "error",
+        }
+    }
+}
+
+/// Hears the events of one call. Implemented by a terminal and by an MCP session.
+pub trait Sink: Send + Sync {
+    /// Must not block: the guest waits.
+    fn event(&self, event: Event);
+
+    /// Has the caller given up? A guest may ask and stop in good order.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// For callers who only want the result.
+pub struct NoSink;
+
+impl Sink for NoSink {
+    fn event(&self, _event: Event) {}
+}

@@ -1,0 +1,26 @@
+//! The nouns and the rules of Toolhost.
+//!
+//! Nothing here opens a file, reads a clock or starts a task: a caller hands in values and gets values back. That is
+//! what lets the rules be tested by the hundred, and lets one function both decide a call and explain the decision.
+
+mod backend;
+mod call;
+mod descriptor;
+mod error;
+mod limits;
+pub mod manifest;
+mod names;
+mod outcome;
+pub mod policy;
+pub mod text;
+pub mod units;
+
+pub use backend::{Backend, BoxFuture, Event, Level, NoSink, Sink};
+pub use call::{Access, Call, CallId, Caller};
+pub use descriptor::{Annotations, Concurrency, Descriptor, Effect, Example};
+pub use error::{CallError, ErrorClass};
+pub use limits::Limits;
+pub use manifest::{Capability, LimitsTable, Manifest, ManifestError, Need};
+pub use names::{Digest, NameError, PluginName, ToolName, nearest};
+pub use outcome::{Display, Failure, FileDiff, Outcome, Part, TailCall, Truncation};
+pub use policy::{Answer, Denial, FileAccess, Grant, Question, Rules, Verdict};

@@ -1,0 +1,310 @@
+//! `plugin.toml`: who a plugin is and what it needs, readable without running a byte of it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::units::{parse_duration, parse_size};
+use crate::{Limits, PluginName, nearest};
+
+/// Name of the custom section that carries the manifest inside a component.
+pub const SECTION: &str = "toolhost:manifest";
+const MAX_BYTES: usize = 64 << 10;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    pub name: PluginName,
+    pub version: String,
+    pub description: String,
+    pub license: Option<String>,
+    pub homepage: Option<String>,
+    pub needs: Vec<Need>,
+    pub limits: LimitsTable,
+}
+
+/// One capability that the plugin asks for. The operator grants it or not; nothing else is ever granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    pub capability: Capability,
+    /// Variables, for `env`.
+    pub names: Vec<String>,
+    /// Shown to whoever decides.
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+pub enum Capability {
+    #[serde(rename = "fs.read")]
+    FsRead,
+    #[serde(rename = "fs.write")]
+    FsWrite,
+    #[serde(rename = "env")]
+    Env,
+}
+
+impl Capability {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Capability::FsRead => "fs.read",
+            Capability::FsWrite => "fs.write",
+            Capability::Env => "env",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {message}", line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct ManifestError {
+    pub file: String,
+    pub line: Option<usize>,
+    pub message: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    name: toml::Spanned<String>,
+    version: toml::Spanned<String>,
+    description: String,
+    license: Option<String>,
+    homepage: Option<String>,
+    #[serde(default)]
+    needs: Vec<RawNeed>,
+    #[serde(default)]
+    limits: LimitsTable,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawNeed {
+    capability: toml::Spanned<Capability>,
+    #[serde(default)]
+    names: Vec<String>,
+    why: String,
+}
+
+/// Limits as they are written in a manifest or a configuration file; what is absent keeps its default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsTable {
+    #[serde(default, deserialize_with = "size")]
+    pub memory: Option<u64>,
+    #[serde(default, deserialize_with = "size")]
+    pub output: Option<u64>,
+    #[serde(default, deserialize_with = "size")]
+    pub stdout: Option<u64>,
+    #[serde(default, deserialize_with = "duration")]
+    pub timeout: Option<Duration>,
+}
+
+impl LimitsTable {
+    /// Puts what is written here over `limits`, never beyond what the host allows at all.
+    pub fn apply(&self, limits: &mut Limits) {
+        if let Some(memory) = self.memory {
+            limits.memory = memory.min(Limits::MAX_MEMORY);
+        }
+        if let Some(output) = self.output {
+            limits.output = output.min(64 << 20);
+        }
+        if let Some(stdout) = self.stdout {
+            limits.stdout = stdout.min(64 << 20);
+        }
+        if let Some(timeout) = self.timeout {
+            limits.timeout = Some(timeout.min(Limits::MAX_TIMEOUT));
+        }
+    }
+}
+
+fn size<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    parse_size(&String::deserialize(deserializer)?).map(Some).map_err(serde::de::Error::custom)
+}
+
+fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    parse_duration(&String::deserialize(deserializer)?).map(Some).map_err(serde::de::Error::custom)
+}
+
+impl Manifest {
+    /// `file` is only for the error's first word.
+    pub fn parse(file: &str, text: &str) -> Result<Self, ManifestError> {
+        let at = |span: Option<std::ops::Range<usize>>, message: String| ManifestError {
+            file: file.to_owned(),
+            line: span.map(|span| line_of(text, span.start)),
+            message,
+        };
+        if text.len() > MAX_BYTES {
+            return Err(at(None, format!("manifest of {} bytes; the limit is {MAX_BYTES}", text.len())));
+        }
+        let raw: Raw = toml::from_str(text).map_err(|error| at(error.span(), explain(error.message())))?;
+        let name =
+            PluginName::parse(raw.name.get_ref()).map_err(|error| at(Some(raw.name.span()), error.to_string()))?;
+        if !is_semver(raw.version.get_ref()) {
+            let shown = crate::text::inline(raw.version.get_ref(), 40);
+            return Err(at(Some(raw.version.span()), format!("`{shown}` is not a version such as `1.2.3`")));
+        }
+        let mut needs = Vec::with_capacity(raw.needs.len());
+        for need in raw.needs {
+            let span = need.capability.span();
+            let capability = *need.capability.get_ref();
+            if need.why.trim().is_empty() {
+                return Err(at(Some(span), format!("need `{}` has no `why`; say it to the user", capability.as_str())));
+            }
+            if (capability == Capability::Env) == need.names.is_empty() {
+                let message = match capability {
+                    Capability::Env => "need `env` has no `names`; list the variables",
+                    Capability::FsRead | Capability::FsWrite => "`names` belongs to need `env` only",
+                };
+                return Err(at(Some(span), message.to_owned()));
+            }
+            if let Some(name) = need.names.iter().find(|name| !is_variable(name)) {
+                let shown = crate::text::inline(name, 40);
+                return Err(at(
+                    Some(span),
+                    format!("`{shown}` is not the name of one variable; wildcards are not taken"),
+                ));
+            }
+            needs.push(Need { capability, names: need.names, why: need.why });
+        }
+        Ok(Self {
+            name,
+            version: raw.version.into_inner(),
+            description: raw.description,
+            license: raw.license,
+            homepage: raw.homepage,
+            needs,
+            limits: raw.limits,
+        })
+    }
+
+    /// What stands for a manifest when a component carries none: a name, and no needs.
+    pub fn unnamed(name: PluginName) -> Self {
+        Self {
+            name,
+            version: "0.0.0".to_owned(),
+            description: String::new(),
+            license: None,
+            homepage: None,
+            needs: Vec::new(),
+            limits: LimitsTable::default(),
+        }
+    }
+
+    pub fn needs(&self, capability: Capability) -> bool {
+        self.needs.iter().any(|need| need.capability == capability)
+    }
+
+    /// Variables the plugin asks to see.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.needs
+            .iter()
+            .filter(|need| need.capability == Capability::Env)
+            .flat_map(|need| need.names.iter().map(String::as_str))
+    }
+}
+
+/// 1-based line of a byte offset.
+pub fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// Adds the nearest known word to serde's "unknown field" and "unknown variant".
+pub fn explain(message: &str) -> String {
+    let mut ticks = message.split('`').skip(1).step_by(2);
+    let unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
+    match ticks.next().filter(|_| unknown) {
+        Some(word) => {
+            let known: Vec<&str> = ticks.collect();
+            let what = if message.starts_with("unknown field") { "key" } else { "value" };
+            match nearest(word, known.iter().copied(), 1).first() {
+                Some(near) => format!("unknown {what} `{word}`; did you mean `{near}`?"),
+                None => format!("unknown {what} `{word}`; known here: {}", known.join(", ")),
+            }
+        }
+        None => message.lines().next().unwrap_or(message).to_owned(),
+    }
+}
+
+fn is_semver(version: &str) -> bool {
+    let core = version.split(['-', '+']).next().unwrap_or_default();
+    let parts: Vec<&str> = core.split('.').collect();
+    version.len() <= 64
+        && version.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+'))
+        && parts.len() == 3
+        && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 128
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    const HEAD: &str = "name = \"files\"\nversion = \"0.1.0\"\ndescription = \"Files\"\n";
+
+    fn check_error(text: &str, expect: Expect) {
+        expect.assert_eq(&Manifest::parse("plugin.toml", text).unwrap_err().to_string());
+    }
+
+    #[test]
+    fn a_whole_manifest() {
+        let text = format!(
+            "{HEAD}license = \"MIT\"\n[[needs]]\ncapability = \"fs.read\"\nwhy = \"to read\"\n\
+             [[needs]]\ncapability = \"env\"\nnames = [\"TZ\"]\nwhy = \"local time\"\n[limits]\nmemory = \"128MiB\"\ntimeout = \"90s\"\n"
+        );
+        let manifest = Manifest::parse("plugin.toml", &text).unwrap();
+        assert!(manifest.needs(Capability::FsRead) && !manifest.needs(Capability::FsWrite));
+        assert_eq!(manifest.variables().collect::<Vec<_>>(), ["TZ"]);
+        let mut limits = Limits::default();
+        manifest.limits.apply(&mut limits);
+        assert_eq!((limits.memory, limits.timeout), (128 << 20, Some(Duration::from_secs(90))));
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_with_its_line_and_the_nearest_name() {
+        check_error(
+            &format!("{HEAD}licence = \"MIT\"\n"),
+            expect!["plugin.toml:4: unknown key `licence`; did you mean `license`?"],
+        );
+        check_error(
+            &format!("{HEAD}[[needs]]\ncapability = \"fs.raed\"\nwhy = \"x\"\n"),
+            expect!["plugin.toml:5: unknown value `fs.raed`; did you mean `fs.read`?"],
+        );
+        check_error(
+            &format!("{HEAD}[limits]\ncpu = \"1\"\n"),
+            expect!["plugin.toml:5: unknown key `cpu`; known here: memory, output, stdout, timeout"],
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        check_error("", expect!["plugin.toml:1: missing field `name`"]);
+        check_error(
+            "name = \"../x\"\nversion = \"0.1.0\"\ndescription = \"\"\n",
+            expect![
+                "plugin.toml:1: plugin name `../x` is not valid: a lower-case letter, then up to 63 lower-case letters, digits or hyphens"
+            ],
+        );
+        check_error(
+            "name = \"x\"\nversion = \"one\"\ndescription = \"\"\n",
+            expect!["plugin.toml:2: `one` is not a version such as `1.2.3`"],
+        );
+        check_error(
+            &format!("{HEAD}[[needs]]\ncapability = \"env\"\nwhy = \"x\"\n"),
+            expect!["plugin.toml:5: need `env` has no `names`; list the variables"],
+        );
+        check_error(
+            &format!("{HEAD}[[needs]]\ncapability = \"env\"\nnames = [\"AWS_*\"]\nwhy = \"x\"\n"),
+            expect!["plugin.toml:5: `AWS_*` is not the name of one variable; wildcards are not taken"],
+        );
+        check_error(
+            &format!("{HEAD}[limits]\nmemory = \"lots\"\n"),
+            expect!["plugin.toml:5: `lots` is not a size such as `512KiB` or `64MiB`"],
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! Names that were checked once, where they came in, and cannot be wrong afterwards.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+const MAX: usize = 64;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} name `{name}` is not valid: {rule}")]
+pub struct NameError {
+    kind: &'static str,
+    /// Escaped and cut, because a guest chose it.
+    name: String,
+    rule: &'static str,
+}
+
+/// What a model calls: `[a-z][a-z0-9_]{0,63}`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct ToolName(String);
+
+impl ToolName {
+    pub fn parse(name: &str) -> Result<Self, NameError> {
+        let rule = "a lower-case letter, then up to 63 lower-case letters, digits or underscores";
+        check("tool", name, rule, |c| c == '_').map(Self)
+    }
+
+    /// The name that a plugin's tool gets when another plugin has its short name: `plugin__tool`. When that is
+    /// too long for a model's interface, the front is shortened and marked with a hash: cutting the tail would
+    /// make names equal.
+    #[must_use]
+    pub fn qualified(&self, plugin: &PluginName) -> Self {
+        let front = plugin.as_str().replace('-', "_");
+        let full = format!("{front}__{}", self.0);
+        if full.len() <= MAX {
+            return Self(full);
+        }
+        let hash = full.bytes().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
+        let room = MAX.saturating_sub(self.0.len() + 9);
+        let front = &front[..room.min(front.len())];
+        let mut name = format!("{front}_{:06x}__{}", hash & 0xff_ffff, self.0);
+        name.truncate(MAX);
+        Self(name)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// `read_file` → `Read File`.
+    pub fn title(&self) -> String {
+        let mut title = String::with_capacity(self.0.len());
+        for word in self.0.split('_').filter(|word| !word.is_empty()) {
+            if !title.is_empty() {
+                title.push(' ');
+            }
+            let (first, rest) = word.split_at(1);
+            title.push_str(&first.to_ascii_uppercase());
+            title.push_str(rest);
+        }
+        title
+    }
+}
+
+/// What a person installs: `[a-z][a-z0-9-]{0,63}`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct PluginName(String);
+
+impl PluginName {
+    pub fn parse(name: &str) -> Result<Self, NameError> {
+        let rule = "a lower-case letter, then up to 63 lower-case letters, digits or hyphens";
+        check("plugin", name, rule, |c| c == '-').map(Self)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn check(kind: &'static str, name: &str, rule: &'static str, extra: fn(char) -> bool) -> Result<String, NameError> {
+    let fits = name.len() <= MAX
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || extra(c));
+    if fits { Ok(name.to_owned()) } else { Err(NameError { kind, name: crate::text::inline(name, 80), rule }) }
+}
+
+/// SHA-256 of a component's bytes: what an approval or a cache entry is bound to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+macro_rules! text_like {
+    ($($name:ident)*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+                Self::parse(&text).map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+text_like!(ToolName PluginName);
+
+/// At most `count` of `known` that look like `word`, best first.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
+    let word = word.to_lowercase();
+    let mut scored: Vec<(f64, &str)> = known
+        .into_iter()
+        .map(|name| {
+            let lower = name.to_lowercase();
+            let part = !word.is_empty() && (lower.contains(&word) || word.contains(&lower));
+            (strsim::jaro_winkler(&word, &lower) + if part { 0.2 } else { 0.0 }, name)
+        })
+        .filter(|(score, _)| *score >= 0.7)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    scored.into_iter().take(count).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_name_is_what_every_model_accepts() {
+        for good in ["a", "read_file", "x2", &"a".repeat(64)] {
+            assert!(ToolName::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "Read", "2x", "_a", "a-b", "a/b", "a\u{200b}", "a\0", "é", &"a".repeat(65)] {
+            assert!(ToolName::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_shows_a_hostile_name_escaped() {
+        let error = ToolName::parse("\u{1b}[2Jx\u{202e}").unwrap_err().to_string();
+        assert!(error.contains(r"\u{1b}[2Jx\u{202e}"), "{error}");
+    }
+
+    #[test]
+    fn qualified_names_stay_distinct_when_they_are_shortened() {
+        let tool = ToolName::parse(&"t".repeat(50)).unwrap();
+        let names: Vec<_> = ["aaaaaaaaaaaaaaaaaaaa-one", "aaaaaaaaaaaaaaaaaaaa-two"]
+            .map(|plugin| tool.qualified(&PluginName::parse(plugin).unwrap()))
+            .into();
+        assert_ne!(names[0], names[1]);
+        assert!(names.iter().all(|name| name.as_str().len() <= 64 && name.as_str().ends_with(tool.as_str())));
+    }
+
+    #[test]
+    fn nearest_names_come_best_first() {
+        let known = ["read_file", "write_file", "grep", "glob"];
+        assert_eq!(nearest("readfile", known, 1), ["read_file"]);
+        assert_eq!(nearest("Grep", known, 3), ["grep"]);
+        assert!(nearest("zzz", known, 3).is_empty());
+    }
+
+    #[test]
+    fn a_title_is_made_of_the_name() {
+        assert_eq!(ToolName::parse("read_file").unwrap().title(), "Read File");
+    }
+}

@@ -1,0 +1,153 @@
+//! What a call that ran to its end brought back.
+
+use serde_json::Value;
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Outcome {
+    pub summary: Option<String>,
+    /// For the model.
+    pub llm: Vec<Part>,
+    pub structured: Option<Value>,
+    /// For people.
+    pub display: Option<Display>,
+    /// A logical failure: the call ran and the answer is no.
+    pub error: Option<Failure>,
+    pub truncated: Option<Truncation>,
+    pub tail: Option<TailCall>,
+    pub meta: Option<Value>,
+}
+
+impl Outcome {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { llm: vec![Part::Text(text.into())], ..Self::default() }
+    }
+
+    pub fn is_error(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// What a model reads: the parts, or the structured value when there are none, or the error.
+    pub fn model_text(&self) -> String {
+        let mut texts: Vec<String> = self
+            .llm
+            .iter()
+            .map(|part| match part {
+                Part::Text(text) => text.clone(),
+                Part::Json(value) => value.to_string(),
+                Part::Image { media_type, .. } | Part::Audio { media_type, .. } | Part::File { media_type, .. } => {
+                    format!("Binary content of type {media_type}")
+                }
+                Part::ResourceLink { uri, .. } => uri.clone(),
+                Part::Other { kind, text } => text.clone().unwrap_or_else(|| format!("content of kind {kind}")),
+            })
+            .collect();
+        if texts.is_empty() {
+            match (&self.error, &self.structured) {
+                (Some(error), _) => texts.push(error.for_model()),
+                (None, Some(value)) => texts.push(pretty(value)),
+                (None, None) => texts.push("(no output)".to_owned()),
+            }
+        }
+        texts.join("\n")
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other).unwrap_or_else(|_| other.to_string()),
+    }
+}
+
+/// One piece of content for the model.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part {
+    Text(String),
+    Json(Value),
+    Image {
+        data: Vec<u8>,
+        media_type: String,
+    },
+    Audio {
+        data: Vec<u8>,
+        media_type: String,
+    },
+    File {
+        data: Vec<u8>,
+        media_type: String,
+        uri: Option<String>,
+        name: Option<String>,
+    },
+    ResourceLink {
+        uri: String,
+        name: Option<String>,
+        media_type: Option<String>,
+    },
+    /// A kind that this host does not know.
+    Other {
+        kind: String,
+        text: Option<String>,
+    },
+}
+
+/// What people see, which is not what the model reads. `kind` is an open set: text, markdown, diff, ansi, table …
+#[derive(Debug, Clone, PartialEq)]
+pub struct Display {
+    pub kind: String,
+    pub text: Option<String>,
+    pub diff: Option<FileDiff>,
+    pub data: Option<Value>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileDiff {
+    pub file_name: String,
+    pub diff: String,
+    /// None for a new file.
+    pub original: Option<String>,
+    pub new: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    pub code: Option<String>,
+    pub message: String,
+    pub recommendations: Vec<String>,
+    pub retryable: bool,
+    pub cause: Option<String>,
+}
+
+impl Failure {
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            code: Some(code.to_owned()),
+            message: message.into(),
+            recommendations: Vec::new(),
+            retryable: false,
+            cause: None,
+        }
+    }
+
+    /// The message and what to do about it, as one text.
+    pub fn for_model(&self) -> String {
+        let mut text = self.message.clone();
+        for recommendation in &self.recommendations {
+            text.push_str("\n- ");
+            text.push_str(recommendation);
+        }
+        text
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Truncation {
+    pub original_bytes: f64,
+    pub shown_bytes: f64,
+    pub saved_to: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TailCall {
+    pub tool: String,
+    pub input: Value,
+}
