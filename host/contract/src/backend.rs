@@ -15,7 +15,12 @@ pub trait Backend: Send + Sync {
     fn tools(&self) -> &[Descriptor];
 
     /// There is no call without a [`Grant`], and a grant comes only from [`crate::policy`].
-    fn invoke(&self, call: Call, grant: Grant, sink: Arc<dyn Sink>) -> BoxFuture<'_, Result<Outcome, CallError>>;
+    fn invoke(
+        &self,
+        call: Call,
+        grant: Grant,
+        sink: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>>;
 }
 
 /// What a running call tells the world.

@@ -70,7 +70,10 @@ impl std::str::FromStr for Access {
         match text {
             "ro" => Ok(Access::ReadOnly),
             "rw" => Ok(Access::ReadWrite),
-            _ => Err(format!("`{}` is not an access; write `ro` or `rw`", crate::text::inline(text, 40))),
+            _ => Err(format!(
+                "`{}` is not an access; write `ro` or `rw`",
+                crate::text::inline(text, 40)
+            )),
         }
     }
 }

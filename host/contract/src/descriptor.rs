@@ -135,7 +135,12 @@ mod tests {
     fn what_is_not_said_is_read_the_careful_way() {
         let effect = |read_only, pure, destructive| {
             let mut tool = Descriptor::new(ToolName::parse("x").unwrap(), "x");
-            tool.annotations = Annotations { read_only, pure, destructive, ..Annotations::default() };
+            tool.annotations = Annotations {
+                read_only,
+                pure,
+                destructive,
+                ..Annotations::default()
+            };
             tool.effect()
         };
         for (read_only, pure, destructive, expected) in [

@@ -82,12 +82,18 @@ impl CallError {
     }
 
     pub fn timed_out(after: Duration) -> Self {
-        Self::new(ErrorClass::TimedOut, format!("Tool execution timed out after {}ms", after.as_millis()))
-            .recommend("narrow the request, or raise the tool's timeout in the configuration")
+        Self::new(
+            ErrorClass::TimedOut,
+            format!("Tool execution timed out after {}ms", after.as_millis()),
+        )
+        .recommend("narrow the request, or raise the tool's timeout in the configuration")
     }
 
     pub fn internal(message: impl fmt::Display) -> Self {
-        Self::new(ErrorClass::Internal, format!("internal error of the host: {message}"))
+        Self::new(
+            ErrorClass::Internal,
+            format!("internal error of the host: {message}"),
+        )
     }
 
     #[must_use]

@@ -116,11 +116,17 @@ impl LimitsTable {
 }
 
 fn size<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    parse_size(&String::deserialize(deserializer)?).map(Some).map_err(serde::de::Error::custom)
+    parse_size(&String::deserialize(deserializer)?)
+        .map(Some)
+        .map_err(serde::de::Error::custom)
 }
 
-fn duration<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    parse_duration(&String::deserialize(deserializer)?).map(Some).map_err(serde::de::Error::custom)
+fn duration<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    parse_duration(&String::deserialize(deserializer)?)
+        .map(Some)
+        .map_err(serde::de::Error::custom)
 }
 
 impl Manifest {
@@ -132,26 +138,41 @@ impl Manifest {
             message,
         };
         if text.len() > MAX_BYTES {
-            return Err(at(None, format!("manifest of {} bytes; the limit is {MAX_BYTES}", text.len())));
+            return Err(at(
+                None,
+                format!("manifest of {} bytes; the limit is {MAX_BYTES}", text.len()),
+            ));
         }
-        let raw: Raw = toml::from_str(text).map_err(|error| at(error.span(), explain(error.message())))?;
-        let name =
-            PluginName::parse(raw.name.get_ref()).map_err(|error| at(Some(raw.name.span()), error.to_string()))?;
+        let raw: Raw =
+            toml::from_str(text).map_err(|error| at(error.span(), explain(error.message())))?;
+        let name = PluginName::parse(raw.name.get_ref())
+            .map_err(|error| at(Some(raw.name.span()), error.to_string()))?;
         if !is_semver(raw.version.get_ref()) {
             let shown = crate::text::inline(raw.version.get_ref(), 40);
-            return Err(at(Some(raw.version.span()), format!("`{shown}` is not a version such as `1.2.3`")));
+            return Err(at(
+                Some(raw.version.span()),
+                format!("`{shown}` is not a version such as `1.2.3`"),
+            ));
         }
         let mut needs = Vec::with_capacity(raw.needs.len());
         for need in raw.needs {
             let span = need.capability.span();
             let capability = *need.capability.get_ref();
             if need.why.trim().is_empty() {
-                return Err(at(Some(span), format!("need `{}` has no `why`; say it to the user", capability.as_str())));
+                return Err(at(
+                    Some(span),
+                    format!(
+                        "need `{}` has no `why`; say it to the user",
+                        capability.as_str()
+                    ),
+                ));
             }
             if (capability == Capability::Env) == need.names.is_empty() {
                 let message = match capability {
                     Capability::Env => "need `env` has no `names`; list the variables",
-                    Capability::FsRead | Capability::FsWrite => "`names` belongs to need `env` only",
+                    Capability::FsRead | Capability::FsWrite => {
+                        "`names` belongs to need `env` only"
+                    }
                 };
                 return Err(at(Some(span), message.to_owned()));
             }
@@ -162,7 +183,11 @@ impl Manifest {
                     format!("`{shown}` is not the name of one variable; wildcards are not taken"),
                 ));
             }
-            needs.push(Need { capability, names: need.names, why: need.why });
+            needs.push(Need {
+                capability,
+                names: need.names,
+                why: need.why,
+            });
         }
         Ok(Self {
             name,
@@ -203,7 +228,11 @@ impl Manifest {
 
 /// 1-based line of a byte offset.
 pub fn line_of(text: &str, offset: usize) -> usize {
-    text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+    text.as_bytes()[..offset.min(text.len())]
+        .iter()
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1
 }
 
 /// Adds the nearest known word to serde's "unknown field" and "unknown variant".
@@ -213,7 +242,11 @@ pub fn explain(message: &str) -> String {
     match ticks.next().filter(|_| unknown) {
         Some(word) => {
             let known: Vec<&str> = ticks.collect();
-            let what = if message.starts_with("unknown field") { "key" } else { "value" };
+            let what = if message.starts_with("unknown field") {
+                "key"
+            } else {
+                "value"
+            };
             match nearest(word, known.iter().copied(), 1).first() {
                 Some(near) => format!("unknown {what} `{word}`; did you mean `{near}`?"),
                 None => format!("unknown {what} `{word}`; known here: {}", known.join(", ")),
@@ -227,9 +260,13 @@ fn is_semver(version: &str) -> bool {
     let core = version.split(['-', '+']).next().unwrap_or_default();
     let parts: Vec<&str> = core.split('.').collect();
     version.len() <= 64
-        && version.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+'))
+        && version
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+'))
         && parts.len() == 3
-        && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+        && parts
+            .iter()
+            .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn is_variable(name: &str) -> bool {
@@ -248,7 +285,11 @@ mod tests {
     const HEAD: &str = "name = \"files\"\nversion = \"0.1.0\"\ndescription = \"Files\"\n";
 
     fn check_error(text: &str, expect: Expect) {
-        expect.assert_eq(&Manifest::parse("plugin.toml", text).unwrap_err().to_string());
+        expect.assert_eq(
+            &Manifest::parse("plugin.toml", text)
+                .unwrap_err()
+                .to_string(),
+        );
     }
 
     #[test]
@@ -262,7 +303,10 @@ mod tests {
         assert_eq!(manifest.variables().collect::<Vec<_>>(), ["TZ"]);
         let mut limits = Limits::default();
         manifest.limits.apply(&mut limits);
-        assert_eq!((limits.memory, limits.timeout), (128 << 20, Some(Duration::from_secs(90))));
+        assert_eq!(
+            (limits.memory, limits.timeout),
+            (128 << 20, Some(Duration::from_secs(90)))
+        );
     }
 
     #[test]
@@ -277,7 +321,9 @@ mod tests {
         );
         check_error(
             &format!("{HEAD}[limits]\ncpu = \"1\"\n"),
-            expect!["plugin.toml:5: unknown key `cpu`; known here: memory, output, stdout, timeout"],
+            expect![
+                "plugin.toml:5: unknown key `cpu`; known here: memory, output, stdout, timeout"
+            ],
         );
     }
 
@@ -300,7 +346,9 @@ mod tests {
         );
         check_error(
             &format!("{HEAD}[[needs]]\ncapability = \"env\"\nnames = [\"AWS_*\"]\nwhy = \"x\"\n"),
-            expect!["plugin.toml:5: `AWS_*` is not the name of one variable; wildcards are not taken"],
+            expect![
+                "plugin.toml:5: `AWS_*` is not the name of one variable; wildcards are not taken"
+            ],
         );
         check_error(
             &format!("{HEAD}[limits]\nmemory = \"lots\"\n"),

@@ -36,7 +36,9 @@ impl ToolName {
         if full.len() <= MAX {
             return Self(full);
         }
-        let hash = full.bytes().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193));
+        let hash = full.bytes().fold(0x811c_9dc5_u32, |h, b| {
+            (h ^ u32::from(b)).wrapping_mul(0x0100_0193)
+        });
         let room = MAX.saturating_sub(self.0.len() + 9);
         let front = &front[..room.min(front.len())];
         let mut name = format!("{front}_{:06x}__{}", hash & 0xff_ffff, self.0);
@@ -79,11 +81,26 @@ impl PluginName {
     }
 }
 
-fn check(kind: &'static str, name: &str, rule: &'static str, extra: fn(char) -> bool) -> Result<String, NameError> {
+fn check(
+    kind: &'static str,
+    name: &str,
+    rule: &'static str,
+    extra: fn(char) -> bool,
+) -> Result<String, NameError> {
     let fits = name.len() <= MAX
         && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || extra(c));
-    if fits { Ok(name.to_owned()) } else { Err(NameError { kind, name: crate::text::inline(name, 80), rule }) }
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || extra(c));
+    if fits {
+        Ok(name.to_owned())
+    } else {
+        Err(NameError {
+            kind,
+            name: crate::text::inline(name, 80),
+            rule,
+        })
+    }
 }
 
 /// SHA-256 of a component's bytes: what an approval or a cache entry is bound to.
@@ -128,19 +145,30 @@ macro_rules! text_like {
 text_like!(ToolName PluginName);
 
 /// At most `count` of `known` that look like `word`, best first.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
+pub fn nearest<'a>(
+    word: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    count: usize,
+) -> Vec<&'a str> {
     let word = word.to_lowercase();
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
         .map(|name| {
             let lower = name.to_lowercase();
             let part = !word.is_empty() && (lower.contains(&word) || word.contains(&lower));
-            (strsim::jaro_winkler(&word, &lower) + if part { 0.2 } else { 0.0 }, name)
+            (
+                strsim::jaro_winkler(&word, &lower) + if part { 0.2 } else { 0.0 },
+                name,
+            )
         })
         .filter(|(score, _)| *score >= 0.7)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    scored.into_iter().take(count).map(|(_, name)| name).collect()
+    scored
+        .into_iter()
+        .take(count)
+        .map(|(_, name)| name)
+        .collect()
 }
 
 #[cfg(test)]
@@ -152,14 +180,27 @@ mod tests {
         for good in ["a", "read_file", "x2", &"a".repeat(64)] {
             assert!(ToolName::parse(good).is_ok(), "{good}");
         }
-        for bad in ["", "Read", "2x", "_a", "a-b", "a/b", "a\u{200b}", "a\0", "é", &"a".repeat(65)] {
+        for bad in [
+            "",
+            "Read",
+            "2x",
+            "_a",
+            "a-b",
+            "a/b",
+            "a\u{200b}",
+            "a\0",
+            "é",
+            &"a".repeat(65),
+        ] {
             assert!(ToolName::parse(bad).is_err(), "{bad:?}");
         }
     }
 
     #[test]
     fn an_error_shows_a_hostile_name_escaped() {
-        let error = ToolName::parse("\u{1b}[2Jx\u{202e}").unwrap_err().to_string();
+        let error = ToolName::parse("\u{1b}[2Jx\u{202e}")
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(r"\u{1b}[2Jx\u{202e}"), "{error}");
     }
 
@@ -170,7 +211,11 @@ mod tests {
             .map(|plugin| tool.qualified(&PluginName::parse(plugin).unwrap()))
             .into();
         assert_ne!(names[0], names[1]);
-        assert!(names.iter().all(|name| name.as_str().len() <= 64 && name.as_str().ends_with(tool.as_str())));
+        assert!(
+            names
+                .iter()
+                .all(|name| name.as_str().len() <= 64 && name.as_str().ends_with(tool.as_str()))
+        );
     }
 
     #[test]

@@ -19,7 +19,10 @@ pub struct Outcome {
 
 impl Outcome {
     pub fn text(text: impl Into<String>) -> Self {
-        Self { llm: vec![Part::Text(text.into())], ..Self::default() }
+        Self {
+            llm: vec![Part::Text(text.into())],
+            ..Self::default()
+        }
     }
 
     pub fn is_error(&self) -> bool {
@@ -34,11 +37,15 @@ impl Outcome {
             .map(|part| match part {
                 Part::Text(text) => text.clone(),
                 Part::Json(value) => value.to_string(),
-                Part::Image { media_type, .. } | Part::Audio { media_type, .. } | Part::File { media_type, .. } => {
+                Part::Image { media_type, .. }
+                | Part::Audio { media_type, .. }
+                | Part::File { media_type, .. } => {
                     format!("Binary content of type {media_type}")
                 }
                 Part::ResourceLink { uri, .. } => uri.clone(),
-                Part::Other { kind, text } => text.clone().unwrap_or_else(|| format!("content of kind {kind}")),
+                Part::Other { kind, text } => text
+                    .clone()
+                    .unwrap_or_else(|| format!("content of kind {kind}")),
             })
             .collect();
         if texts.is_empty() {

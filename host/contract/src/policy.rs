@@ -105,14 +105,22 @@ pub struct Denial {
 
 /// Looks at the rules, then at what the tool can do at worst.
 pub fn decide(rules: &Rules, request: Request<'_>) -> Verdict {
-    let Request { plugin, name, tool, .. } = request;
+    let Request {
+        plugin, name, tool, ..
+    } = request;
     let grant = |by: String| {
         let (files, environment) = match tool.effect() {
             Effect::Pure => (FileAccess::Nothing, false),
             Effect::Reads => (FileAccess::ReadOnly, true),
             Effect::Writes | Effect::Destroys => (FileAccess::AsGranted, true),
         };
-        Grant { files, environment, timeout: timeout(request), by, _made_here: () }
+        Grant {
+            files,
+            environment,
+            timeout: timeout(request),
+            by,
+            _made_here: (),
+        }
     };
     let question = |reason: String, grant: Grant| {
         Verdict::Ask(Question {
@@ -128,12 +136,17 @@ pub fn decide(rules: &Rules, request: Request<'_>) -> Verdict {
     if let Some(rule) = find(&rules.deny, request) {
         return Verdict::Deny(Denial {
             reason: format!("rule deny `{rule}` forbids `{name}`"),
-            remedy: Some(format!("remove `{rule}` from the deny rules (--deny-tool, or `deny` under [policy])")),
+            remedy: Some(format!(
+                "remove `{rule}` from the deny rules (--deny-tool, or `deny` under [policy])"
+            )),
             code: "policy_violation",
         });
     }
     if let Some(rule) = find(&rules.ask, request) {
-        return question(format!("rule ask `{rule}`"), grant(format!("a person, as rule ask `{rule}` wants")));
+        return question(
+            format!("rule ask `{rule}`"),
+            grant(format!("a person, as rule ask `{rule}` wants")),
+        );
     }
     if let Some(rule) = find(&rules.allow, request) {
         return Verdict::Allow(grant(format!("rule allow `{rule}`")));
@@ -142,7 +155,9 @@ pub fn decide(rules: &Rules, request: Request<'_>) -> Verdict {
         && tool.annotations.open_world != Some(true)
         && tool.annotations.interactive != Some(true);
     if harmless {
-        return Verdict::Allow(grant("default: reads only, inside granted paths".to_owned()));
+        return Verdict::Allow(grant(
+            "default: reads only, inside granted paths".to_owned(),
+        ));
     }
     let reason = match tool.effect() {
         Effect::Pure | Effect::Reads => "it reaches beyond this machine or a person".to_owned(),
@@ -180,18 +195,33 @@ pub fn settle(question: Question, answer: Answer) -> Result<Grant, Denial> {
 
 /// Configuration beats the tool's own wish, which beats the default for its kind; nothing beats the maximum.
 fn timeout(request: Request<'_>) -> Duration {
-    let by_kind =
-        if request.tool.annotations.open_world == Some(true) { Limits::NETWORK_TIMEOUT } else { Limits::TIMEOUT };
-    request.timeout.or(request.tool.timeout).unwrap_or(by_kind).min(Limits::MAX_TIMEOUT)
+    let by_kind = if request.tool.annotations.open_world == Some(true) {
+        Limits::NETWORK_TIMEOUT
+    } else {
+        Limits::TIMEOUT
+    };
+    request
+        .timeout
+        .or(request.tool.timeout)
+        .unwrap_or(by_kind)
+        .min(Limits::MAX_TIMEOUT)
 }
 
 fn find<'a>(patterns: &'a [String], request: Request<'_>) -> Option<&'a str> {
-    patterns.iter().map(String::as_str).find(|pattern| match pattern.split_once('/') {
-        None => *pattern == "*" || *pattern == request.name.as_str() || *pattern == request.tool.name.as_str(),
-        Some((plugin, tool)) => {
-            plugin == request.plugin.as_str() && (tool == "*" || tool == request.tool.name.as_str())
-        }
-    })
+    patterns
+        .iter()
+        .map(String::as_str)
+        .find(|pattern| match pattern.split_once('/') {
+            None => {
+                *pattern == "*"
+                    || *pattern == request.name.as_str()
+                    || *pattern == request.tool.name.as_str()
+            }
+            Some((plugin, tool)) => {
+                plugin == request.plugin.as_str()
+                    && (tool == "*" || tool == request.tool.name.as_str())
+            }
+        })
 }
 
 #[cfg(test)]

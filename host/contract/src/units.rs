@@ -27,7 +27,10 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
         .ok()
         .zip(factor)
         .and_then(|(number, factor)| number.checked_mul(factor))
-        .ok_or_else(|| UnitError { text: crate::text::inline(text, 40), what: "a size such as `512KiB` or `64MiB`" })
+        .ok_or_else(|| UnitError {
+            text: crate::text::inline(text, 40),
+            what: "a size such as `512KiB` or `64MiB`",
+        })
 }
 
 /// `250ms`, `30s`, `2m`, `1h`. A number without a unit is refused: nobody agrees on which one it would be.
@@ -46,12 +49,17 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
         .zip(factor)
         .and_then(|(number, factor)| number.checked_mul(factor))
         .map(Duration::from_millis)
-        .ok_or_else(|| UnitError { text: crate::text::inline(text, 40), what: "a duration such as `500ms` or `30s`" })
+        .ok_or_else(|| UnitError {
+            text: crate::text::inline(text, 40),
+            what: "a duration such as `500ms` or `30s`",
+        })
 }
 
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     (&text[..end], text[end..].trim())
 }
 
@@ -68,7 +76,11 @@ pub fn show_size(bytes: u64) -> String {
         value /= 1024.0;
         unit = next;
     }
-    if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
+    if unit == "B" {
+        format!("{bytes} B")
+    } else {
+        format!("{value:.1} {unit}")
+    }
 }
 
 /// `1500 ms` → `1.5s`, `30000 ms` → `30s`.
@@ -89,7 +101,12 @@ mod tests {
 
     #[test]
     fn sizes_and_durations_as_people_write_them() {
-        for (text, size) in [("12", 12), ("4KiB", 4096), ("64 MiB", 64 << 20), ("2GB", 2_000_000_000)] {
+        for (text, size) in [
+            ("12", 12),
+            ("4KiB", 4096),
+            ("64 MiB", 64 << 20),
+            ("2GB", 2_000_000_000),
+        ] {
             assert_eq!(parse_size(text).unwrap(), size);
         }
         for text in ["", "MiB", "1.5MiB", "-1", "1XB", "99999999999GiB"] {
