@@ -1,0 +1,87 @@
+//! The inodes and names at which the access changes: what a walk must know when it crosses into something.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{Access, FileId, Refusal, Shield};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    /// A granted directory, or something shielded against writing: below it this access holds.
+    Access(Access),
+    Hidden,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    inodes: HashMap<FileId, Mark>,
+    /// Names in a directory, besides the inodes: the host replaces its files by renaming new ones over them, and a
+    /// file that does not exist yet has no inode at all.
+    names: HashMap<FileId, HashMap<String, Shield>>,
+    /// Granted and protected things and every directory above them. If one of these moved, another could be made in
+    /// its place, and the path that the host uses would lead to the guest's own.
+    pinned: HashSet<FileId>,
+}
+
+impl Marks {
+    /// The same directory granted twice keeps the narrower access.
+    pub(crate) fn grant(&mut self, id: FileId, access: Access) -> Access {
+        let mark = self.inodes.entry(id).or_insert(Mark::Access(access));
+        if let Mark::Access(known) = mark {
+            *known = access.min(*known);
+        }
+        self.pinned.insert(id);
+        match mark {
+            Mark::Access(known) => *known,
+            Mark::Hidden => Access::ReadOnly,
+        }
+    }
+
+    pub(crate) fn shield_inode(&mut self, id: FileId, shield: Shield) {
+        self.pinned.insert(id);
+        match shield {
+            Shield::Hidden => {
+                self.inodes.insert(id, Mark::Hidden);
+            }
+            Shield::ReadOnly if self.inodes.get(&id) == Some(&Mark::Hidden) => {}
+            Shield::ReadOnly => {
+                self.inodes.insert(id, Mark::Access(Access::ReadOnly));
+            }
+        }
+    }
+
+    pub(crate) fn shield_name(&mut self, dir: FileId, name: &[u8], shield: Shield) {
+        let known = self
+            .names
+            .entry(dir)
+            .or_default()
+            .entry(folded(name))
+            .or_insert(shield);
+        *known = shield.max(*known);
+    }
+
+    pub(crate) fn pin(&mut self, id: FileId) {
+        self.pinned.insert(id);
+    }
+
+    pub(crate) fn is_pinned(&self, id: FileId) -> bool {
+        self.pinned.contains(&id)
+    }
+
+    /// The access inside `id` when coming from a place with `access`.
+    pub(crate) fn enter(&self, id: FileId, access: Access) -> Result<Access, Refusal> {
+        match self.inodes.get(&id) {
+            None => Ok(access),
+            Some(Mark::Access(own)) => Ok(*own),
+            Some(Mark::Hidden) => Err(Refusal::NotPermitted),
+        }
+    }
+
+    pub(crate) fn shield_of(&self, dir: FileId, name: &[u8]) -> Option<Shield> {
+        self.names.get(&dir)?.get(&folded(name)).copied()
+    }
+}
+
+/// Some file systems find `POLICY.TOML` under `policy.toml`. Shielding both names costs a guest nothing it needs.
+fn folded(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).to_lowercase()
+}

@@ -1,0 +1,286 @@
+//! Changes directories: makes, removes, renames, links, sets times. Always by walking, so that the parent is held
+//! and the last name is acted on exactly as it is, link or not.
+
+use std::{os::fd::BorrowedFd, time::SystemTime};
+
+use rustix::fs::{AtFlags, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+
+use crate::{
+    Access, Kind, Refusal, Scope,
+    links::{check_target, may_point_from},
+    walk::{Found, Last, Place},
+};
+
+/// What one of a file's two times becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewTime {
+    Keep,
+    Now,
+    At(SystemTime),
+}
+
+impl Scope {
+    pub fn create_dir_at(
+        &self,
+        dir: BorrowedFd<'_>,
+        access: Access,
+        path: &str,
+    ) -> Result<(), Refusal> {
+        let place = self.walk(dir, access, path, Last::Exact)?;
+        // First, so that without write access the answer is the same whether or not the name exists.
+        may_make(&place)?;
+        if place.is_dot() || place.found.is_some() {
+            return Err(Refusal::Exists);
+        }
+        Ok(rustix::fs::mkdirat(
+            place.parent(),
+            place.name.as_slice(),
+            Mode::from_raw_mode(0o777),
+        )?)
+    }
+
+    pub fn remove_dir_at(
+        &self,
+        dir: BorrowedFd<'_>,
+        access: Access,
+        path: &str,
+    ) -> Result<(), Refusal> {
+        let place = self.walk(dir, access, path, Last::Exact)?;
+        self.may_take_away(&place)?;
+        Ok(rustix::fs::unlinkat(
+            place.parent(),
+            place.name.as_slice(),
+            AtFlags::REMOVEDIR,
+        )?)
+    }
+
+    pub fn unlink_at(
+        &self,
+        dir: BorrowedFd<'_>,
+        access: Access,
+        path: &str,
+    ) -> Result<(), Refusal> {
+        let place = self.walk(dir, access, path, Last::Exact)?;
+        let found = self.may_take_away(&place)?;
+        if found.stat.kind == Kind::Directory {
+            return Err(Refusal::IsDirectory);
+        }
+        no_slash_after(&place)?;
+        Ok(rustix::fs::unlinkat(
+            place.parent(),
+            place.name.as_slice(),
+            AtFlags::empty(),
+        )?)
+    }
+
+    /// Renames within a directory or between two handles. Both sides need write access, and so does what is moved.
+    pub fn rename_at(
+        &self,
+        dir: BorrowedFd<'_>,
+        access: Access,
+        path: &str,
+        new_dir: BorrowedFd<'_>,
+        new_access: Access,
+        new_path: &str,
+    ) -> Result<(), Refusal> {
+        let from = self.walk(dir, access, path, Last::Exact)?;
+        let to = self.walk(new_dir, new_access, new_path, Last::Exact)?;
+        // Refused before anything else, so that a read-only place tells nothing by its errors.
+        if from.access == Access::ReadOnly || to.access == Access::ReadOnly {
+            return Err(Refusal::NotPermitted);
+        }
+        let moved = self.may_take_away(&from)?;
+        if to.is_dot() {
+            return Err(Refusal::Invalid);
+        }
+        if to.found.is_some() {
+            self.may_take_away(&to)?;
+        } else {
+            may_make(&to)?;
+        }
+        if moved.stat.kind != Kind::Directory {
+            no_slash_after(&from)?;
+            no_slash_after(&to)?;
+        }
+        may_point_from(moved, &from, &to)?;
+        Ok(rustix::fs::renameat(
+            from.parent(),
+            from.name.as_slice(),
+            to.parent(),
+            to.name.as_slice(),
+        )?)
+    }
+
+    /// Makes a second name for a file. Its contents become reachable at the new place, so both need write access.
+    pub fn link_at(
+        &self,
+        dir: BorrowedFd<'_>,
+        access: Access,
+        path: &str,
+        new_dir: BorrowedFd<'_>,
+        new_access: Access,
+        new_path: &str,
+    ) -> Result<(), Refusal> {
+        let from = self.walk(dir, access, path, Last::Exact)?;
+        let to = self.walk(new_dir, new_access, new_path, Last::Exact)?;
+        if from.access == Access::ReadOnly || to.access == Access::ReadOnly {
+            return Err(Refusal::NotPermitted);
+        }
+        let linked = self.may_take_away(&from)?;
+        no_slash_after(&from)?;
+        // A second name for a device or a socket serves no tool; a directory cannot have one.
+        if !matches!(linked.stat.kind, Kind::File | Kind::Symlink) {
+            return Err(Refusal::NotPermitted);
+        }
+        may_make(&to)?;
+        if to.is_dot() || to.found.is_some() {
+            return Err(Refusal::Exists);
+        }
+        no_slash_after(&to)?;
+        may_point_from(linked, &from, &to)?;
+        let flags = AtFlags::empty();
+        Ok(rustix::fs::linkat(
+            from.parent(),
+            from.name.as_slice(),
+            to.parent(),
+            to.name.as_slice(),
+            flags,
+        )?)
+    }
+
+    /// Makes a symbolic link, but none that points out of the directory `dir`: a person's editor or git, which know
+    /// nothing of grants, would follow it.
+    pub fn symlink_at(
+        &self,
+        dir: BorrowedFd<'_>,
+        access: Access,
+        target: &str,
+        path: &str,
+    ) -> Result<(), Refusal> {
+        let place = self.walk(dir, access, path, Last::Exact)?;
+        may_make(&place)?;
+        if place.is_dot() || place.found.is_some() {
+            return Err(Refusal::Exists);
+        }
+        no_slash_after(&place)?;
+        check_target(target.as_bytes(), place.depth)?;
+        Ok(rustix::fs::symlinkat(
+            target,
+            place.parent(),
+            place.name.as_slice(),
+        )?)
+    }
+
+    pub fn set_times_at(
+        &self,
+        dir: BorrowedFd<'_>,
+        access: Access,
+        path: &str,
+        follow: bool,
+        accessed: NewTime,
+        modified: NewTime,
+    ) -> Result<(), Refusal> {
+        let last = if follow {
+            Last::Follow
+        } else {
+            Last::FollowIfSlash
+        };
+        let place = self.walk(dir, access, path, last)?;
+        let Some(found) = &place.found else {
+            return Err(Refusal::NotFound);
+        };
+        if found.access == Access::ReadOnly {
+            return Err(Refusal::NotPermitted);
+        }
+        if found.stat.kind != Kind::Directory {
+            no_slash_after(&place)?;
+        }
+        let times = Timestamps {
+            last_access: timespec(accessed)?,
+            last_modification: timespec(modified)?,
+        };
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        Ok(rustix::fs::utimensat(
+            place.parent(),
+            place.name.as_slice(),
+            &times,
+            flags,
+        )?)
+    }
+
+    /// Whether the name may go: it exists, is the guest's to change, and nobody's directory.
+    fn may_take_away<'p>(&self, place: &'p Place<'_>) -> Result<&'p Found, Refusal> {
+        if place.access == Access::ReadOnly {
+            return Err(Refusal::NotPermitted);
+        }
+        if place.is_dot() {
+            return Err(Refusal::Invalid);
+        }
+        let found = place.found.as_ref().ok_or(Refusal::NotFound)?;
+        // `found.access` is narrower than the parent's where a read-only grant or a shield begins right here.
+        if found.access == Access::ReadOnly || self.rules.marks.is_pinned(found.stat.id) {
+            return Err(Refusal::NotPermitted);
+        }
+        Ok(found)
+    }
+}
+
+fn may_make(place: &Place<'_>) -> Result<(), Refusal> {
+    if place.access == Access::ReadOnly || place.guarded {
+        Err(Refusal::NotPermitted)
+    } else {
+        Ok(())
+    }
+}
+
+/// `f.txt/` and `link/` name directories. Taking them for the file or the link itself is how other hosts were
+/// led out of their roots.
+fn no_slash_after(place: &Place<'_>) -> Result<(), Refusal> {
+    match (place.dir_only, &place.found) {
+        (false, _) => Ok(()),
+        (true, Some(_)) => Err(Refusal::NotDirectory),
+        (true, None) => Err(Refusal::NotFound),
+    }
+}
+
+fn timespec(time: NewTime) -> Result<Timespec, Refusal> {
+    let time = match time {
+        NewTime::Keep => {
+            return Ok(Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_OMIT,
+            });
+        }
+        NewTime::Now => {
+            return Ok(Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_NOW,
+            });
+        }
+        NewTime::At(time) => time,
+    };
+    let seconds = |duration: std::time::Duration| {
+        i64::try_from(duration.as_secs()).map_err(|_| Refusal::Invalid)
+    };
+    Ok(match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => Timespec {
+            tv_sec: seconds(after)?,
+            tv_nsec: after.subsec_nanos().into(),
+        },
+        Err(before) => {
+            let before = before.duration();
+            let nanoseconds = before.subsec_nanos();
+            // The kernel counts nanoseconds upwards from the second before.
+            let borrow = i64::from(nanoseconds > 0);
+            let up = if nanoseconds > 0 {
+                1_000_000_000 - nanoseconds
+            } else {
+                0
+            };
+            Timespec {
+                tv_sec: -seconds(before)? - borrow,
+                tv_nsec: up.into(),
+            }
+        }
+    })
+}

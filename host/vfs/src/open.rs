@@ -1,0 +1,180 @@
+//! Opens a path below a handle. Only regular files and directories come out, and nothing on the way can block.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::{
+    fs::{Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
+
+use crate::{
+    Access, Kind, Refusal, Scope, Stat,
+    sys::{BENEATH, check_path, open_beneath, open_refused},
+    walk::Last,
+};
+
+/// How to open. With neither `read` nor `write`, a file is opened for reading.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OpenHow {
+    pub read: bool,
+    pub write: bool,
+    pub append: bool,
+    pub create: bool,
+    pub exclusive: bool,
+    /// Implies that the descriptor can write.
+    pub truncate: bool,
+    /// Only a directory will do.
+    pub directory: bool,
+    /// Follow a symbolic link in the last component.
+    pub follow: bool,
+}
+
+/// What was opened.
+#[derive(Debug)]
+pub struct Opened {
+    pub fd: OwnedFd,
+    /// How far the grants go at this place; pass it along with `fd` when `fd` is a directory. What a file's
+    /// descriptor itself can do was said by [`OpenHow`].
+    pub access: Access,
+    /// [`Kind::File`] or [`Kind::Directory`], never anything else.
+    pub kind: Kind,
+}
+
+impl OpenHow {
+    /// Whether this open can change anything, and so needs [`Access::ReadWrite`].
+    pub fn changes(self) -> bool {
+        self.write || self.append || self.create || self.truncate
+    }
+
+    fn check(self) -> Result<(), Refusal> {
+        if self.directory && (self.create || self.truncate || self.exclusive) {
+            return Err(Refusal::Invalid);
+        }
+        Ok(())
+    }
+
+    fn flags(self) -> OFlags {
+        let writes = self.write || self.append || self.truncate;
+        let mut flags = match (self.read, writes) {
+            (true, true) => OFlags::RDWR,
+            (false, true) => OFlags::WRONLY,
+            (_, false) => OFlags::RDONLY,
+        };
+        // A FIFO, a leased file or a tape may block an open for ever; a terminal could become ours.
+        flags |= OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        for (wanted, flag) in [
+            (self.append, OFlags::APPEND),
+            (self.create, OFlags::CREATE),
+            (self.create && self.exclusive, OFlags::EXCL),
+            (self.directory, OFlags::DIRECTORY),
+            (!self.follow, OFlags::NOFOLLOW),
+        ] {
+            if wanted {
+                flags |= flag;
+            }
+        }
+        // `O_TRUNC` is left out on purpose: we truncate after we know what was opened.
+        flags
+    }
+
+    /// Never executable; the kernel takes the umask off.
+    fn mode(self) -> Mode {
+        if self.create {
+            Mode::from_raw_mode(0o666)
+        } else {
+            Mode::empty()
+        }
+    }
+}
+
+impl Scope {
+    /// Opens `path` below `dir`, a directory that was opened through this scope and came with `access`.
+    pub fn open_at(
+        &self,
+        dir: BorrowedFd<'_>,
+        access: Access,
+        path: &str,
+        how: &OpenHow,
+    ) -> Result<Opened, Refusal> {
+        let access = access.min(self.cap);
+        how.check()?;
+        check_path(path)?;
+        if self.rules.tangled {
+            return self.open_walking(dir, access, path, *how);
+        }
+        if how.changes() && access == Access::ReadOnly {
+            return Err(Refusal::NotPermitted);
+        }
+        match open_beneath(dir, path, how.flags(), how.mode(), BENEATH) {
+            Ok(fd) => self.admit(fd, access, *how),
+            // Renames elsewhere keep disturbing a `..` in the path; our own walk does not mind them.
+            Err(Errno::AGAIN) => self.open_walking(dir, access, path, *how),
+            Err(errno) => Err(open_refused(errno)),
+        }
+    }
+
+    fn open_walking(
+        &self,
+        dir: BorrowedFd<'_>,
+        access: Access,
+        path: &str,
+        how: OpenHow,
+    ) -> Result<Opened, Refusal> {
+        let last = match (how.create && how.exclusive, how.follow) {
+            (true, _) => Last::Exact,
+            (false, true) => Last::Follow,
+            (false, false) => Last::FollowIfSlash,
+        };
+        let place = self.walk(dir, access, path, last)?;
+        let access = match &place.found {
+            Some(found) => {
+                match found.stat.kind {
+                    Kind::Symlink if how.create && how.exclusive => return Err(Refusal::Exists),
+                    Kind::Symlink => return Err(Refusal::Loop),
+                    Kind::File if place.dir_only => return Err(Refusal::NotDirectory),
+                    Kind::File | Kind::Directory => {}
+                    // Not even opened: opening alone can wake a FIFO's writer or rewind a tape.
+                    _ => return Err(Refusal::NotPermitted),
+                }
+                found.access
+            }
+            None if !how.create => return Err(Refusal::NotFound),
+            None if place.dir_only => return Err(Refusal::IsDirectory),
+            None if place.guarded => return Err(Refusal::NotPermitted),
+            None => place.access,
+        };
+        if how.changes() && access == Access::ReadOnly {
+            return Err(Refusal::NotPermitted);
+        }
+        let fd = open_beneath(
+            place.parent(),
+            place.name.as_slice(),
+            how.flags() | OFlags::NOFOLLOW,
+            how.mode(),
+            BENEATH | ResolveFlags::NO_SYMLINKS,
+        )
+        .map_err(open_refused)?;
+        self.admit(fd, access, how)
+    }
+
+    /// The decision is taken on what was really opened, so it does not matter who swapped the name meanwhile.
+    fn admit(&self, fd: OwnedFd, access: Access, how: OpenHow) -> Result<Opened, Refusal> {
+        let stat = Stat::of(&fd)?;
+        if !matches!(stat.kind, Kind::File | Kind::Directory) {
+            return Err(Refusal::NotPermitted);
+        }
+        // Also on the short road: a hard link may lead to a protected file from anywhere.
+        let access = self.enter(stat.id, access)?;
+        if how.changes() && access == Access::ReadOnly {
+            return Err(Refusal::NotPermitted);
+        }
+        if how.truncate {
+            rustix::fs::ftruncate(&fd, 0)?;
+        }
+        Ok(Opened {
+            fd,
+            access,
+            kind: stat.kind,
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! Opens one granted directory, once, and refuses those that would hand over the machine.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
+
+use crate::{
+    FileId, PathGrant, ScopeError,
+    trace::{End, Lineage, Trace, trace},
+};
+
+/// A granted directory, opened and found acceptable, before overlaps are settled.
+pub(crate) struct Opened {
+    pub path: PathBuf,
+    pub dir: OwnedFd,
+    pub lineage: Lineage,
+    pub trace: Trace,
+}
+
+pub(crate) fn open(grant: &PathGrant, special: &Special) -> Result<Opened, ScopeError> {
+    if !grant.host.is_absolute() {
+        // Relative to what? A model may have chosen our working directory.
+        return Err(ScopeError::Relative(grant.host.clone()));
+    }
+    let trace = trace(&grant.host).map_err(failed(&grant.host))?;
+    let path = match &trace.end {
+        End::Found(path) => path.clone(),
+        End::Missing { .. } => return Err(ScopeError::Missing(grant.host.clone())),
+    };
+    let dir = open_without_links(&path, &grant.host)?;
+    let lineage = Lineage::of(dir.as_fd()).map_err(failed(&path))?;
+    special.check(grant, dir.as_fd(), &lineage)?;
+    Ok(Opened {
+        path,
+        dir,
+        lineage,
+        trace,
+    })
+}
+
+/// `NO_SYMLINKS` closes the gap between tracing and opening: what we hold is what the traced path named.
+fn open_without_links(path: &Path, granted: &Path) -> Result<OwnedFd, ScopeError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve).map_err(|errno| match errno {
+        // Some container sandboxes answer EPERM to system calls they have never heard of.
+        Errno::NOSYS | Errno::PERM => ScopeError::OldKernel,
+        Errno::NOTDIR => ScopeError::NotADirectory(granted.to_owned()),
+        Errno::NOENT => ScopeError::Missing(granted.to_owned()),
+        other => failed(granted)(other.into()),
+    })
+}
+
+pub(crate) fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> ScopeError {
+    move |source| ScopeError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// The directories that are more than files, by inode, looked up once per scope.
+pub(crate) struct Special {
+    kernel: Vec<FileId>,
+    system: Vec<(FileId, &'static str)>,
+    home: Option<Lineage>,
+}
+
+impl Special {
+    pub(crate) fn look_up() -> Self {
+        let id = |path: &str| {
+            Lineage::of_dir(Path::new(path))
+                .ok()
+                .map(|lineage| lineage.seen.id)
+        };
+        let system = [
+            ("/", "is the whole machine"),
+            ("/run", "holds the sockets of running services"),
+            ("/boot", "holds what the machine starts from"),
+        ];
+        let home = std::env::home_dir()
+            .filter(|home| home.is_absolute())
+            .and_then(|home| trace(&home).ok());
+        Self {
+            kernel: ["/proc", "/sys", "/dev"]
+                .into_iter()
+                .filter_map(id)
+                .collect(),
+            system: system
+                .into_iter()
+                .filter_map(|(path, why)| Some((id(path)?, why)))
+                .collect(),
+            home: home.and_then(|trace| match trace.end {
+                End::Found(path) => Lineage::of_dir(&path).ok(),
+                End::Missing { .. } => None,
+            }),
+        }
+    }
+
+    fn check(
+        &self,
+        grant: &PathGrant,
+        dir: BorrowedFd<'_>,
+        lineage: &Lineage,
+    ) -> Result<(), ScopeError> {
+        let id = lineage.seen.id;
+        // A `/proc` grant reads our own environment and opens our own memory, so no one can want it.
+        if self.kernel.iter().any(|kernel| lineage.is_in(*kernel)) || is_kernel_file_system(dir) {
+            let why = "belongs to the kernel or its devices";
+            return Err(ScopeError::Forbidden {
+                path: grant.host.clone(),
+                why,
+            });
+        }
+        if grant.dangerous {
+            return Ok(());
+        }
+        let system = self
+            .system
+            .iter()
+            .find(|(system, _)| *system == id)
+            .map(|(_, why)| *why);
+        let home = self
+            .home
+            .as_ref()
+            .filter(|home| home.is_in(id))
+            .map(|home| {
+                if home.seen.id == id {
+                    "is your home directory, with the keys and settings of other programs"
+                } else {
+                    "holds your home directory, with the keys and settings of other programs"
+                }
+            });
+        match system.or(home) {
+            Some(why) => Err(ScopeError::NeedsDangerous {
+                path: grant.host.clone(),
+                why,
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The same kernel interfaces mounted in an unusual place.
+fn is_kernel_file_system(dir: BorrowedFd<'_>) -> bool {
+    const KERNEL: [u32; 12] = [
+        0x9fa0,      // proc
+        0x6265_6572, // sysfs
+        0x6462_6720, // debugfs
+        0x7472_6163, // tracefs
+        0x7363_6673, // securityfs
+        0x6367_7270, // cgroup2
+        0x0027_e0eb, // cgroup
+        0x1cd1,      // devpts
+        0xcafe_4a11, // bpf
+        0x6265_6570, // configfs
+        0xde5e_81e4, // efivarfs
+        0xf97c_ff8c, // selinuxfs
+    ];
+    file_system_magic(dir).is_some_and(|magic| KERNEL.contains(&magic))
+}
+
+/// Whether system calls on this directory are short: a disk of this machine or memory, not a network or a program.
+pub(crate) fn is_local(dir: BorrowedFd<'_>) -> bool {
+    const LOCAL: [u32; 16] = [
+        0xef53,      // ext2, ext3, ext4
+        0x5846_5342, // xfs
+        0x9123_683e, // btrfs
+        0x0102_1994, // tmpfs
+        0x8584_58f6, // ramfs
+        0x794c_7630, // overlayfs
+        0xf2f5_2010, // f2fs
+        0x2fc1_2fc1, // zfs
+        0xca45_1a4e, // bcachefs
+        0x7371_7368, // squashfs
+        0xe0f5_e1e2, // erofs
+        0x4d44,      // vfat
+        0x2011_bab0, // exfat
+        0x7366_746e, // ntfs3
+        0x9660,      // iso9660
+        0x3153_464a, // jfs
+    ];
+    file_system_magic(dir).is_some_and(|magic| LOCAL.contains(&magic))
+}
+
+/// Magic numbers are 32 bits wide; the field that carries them is not on every architecture, and may be signed.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the low 32 bits are the number"
+)]
+fn file_system_magic(dir: BorrowedFd<'_>) -> Option<u32> {
+    rustix::fs::fstatfs(dir)
+        .ok()
+        .map(|answer| answer.f_type as u32)
+}

@@ -1,0 +1,279 @@
+//! A scope is what one plugin may touch: its granted directories, held open, and the rules for what lies inside.
+
+use std::{
+    collections::HashSet,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    Access, FileId, PathGrant, Protected, Refusal, ScopeError, Shield,
+    marks::Marks,
+    roots::{self, Special, failed},
+    trace::{End, Lineage, Seen, trace},
+};
+
+/// One granted directory. It stays the directory that was granted, whatever later happens to its path.
+#[derive(Debug, Clone)]
+pub struct Root {
+    guest: String,
+    host: PathBuf,
+    access: Access,
+    id: FileId,
+    dir: Arc<OwnedFd>,
+    local: bool,
+}
+
+impl Root {
+    /// The name the guest knows it by.
+    pub fn guest(&self) -> &str {
+        &self.guest
+    }
+
+    /// Where it was when the scope was opened, without links. For people to read, never to open.
+    pub fn host(&self) -> &Path {
+        &self.host
+    }
+
+    /// What overlaps and protected directories left of the granted access.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// A readable directory descriptor, shared by all calls: never read its entries directly, their position is
+    /// shared too. [`Scope::read_dir`] opens its own.
+    pub fn dir(&self) -> &Arc<OwnedFd> {
+        &self.dir
+    }
+
+    /// On a disk of this machine or in memory, so that system calls on it are short.
+    pub fn local(&self) -> bool {
+        self.local
+    }
+}
+
+impl AsFd for Root {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}
+
+/// The directories of one plugin and the rules inside them. Immutable; a clone shares everything.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    roots: Arc<[Root]>,
+    pub(crate) rules: Arc<Rules>,
+    /// No access anywhere exceeds this.
+    pub(crate) cap: Access,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    pub marks: Marks,
+    /// The access can change below a root, so paths must be walked and not left to the kernel.
+    pub tangled: bool,
+}
+
+impl Scope {
+    /// Opens every granted directory and settles who wins where they overlap: the most specific grant; for the
+    /// same directory granted twice the narrower one; over both, what is protected.
+    pub fn open(grants: &[PathGrant], protected: &[Protected]) -> Result<Self, ScopeError> {
+        check_guest_names(grants)?;
+        let special = Special::look_up();
+        let mut survey = Survey::default();
+        for keep in protected {
+            survey.protect(keep)?;
+        }
+        let mut opened = Vec::with_capacity(grants.len());
+        for grant in grants {
+            let root = roots::open(grant, &special)?;
+            let access = survey.grant(grant, &root)?;
+            opened.push((root, access));
+        }
+        // All are registered before any is made: a second grant of the same directory narrows the first.
+        for (root, access) in &opened {
+            survey.marks.grant(root.lineage.seen.id, *access);
+        }
+        let tangled = survey.is_tangled();
+        let marks = survey.marks;
+        let roots = grants
+            .iter()
+            .zip(opened)
+            .map(|(grant, (root, access))| {
+                let id = root.lineage.seen.id;
+                Root {
+                    guest: grant.guest.clone(),
+                    host: root.path,
+                    access: marks.enter(id, access).unwrap_or(Access::ReadOnly),
+                    id,
+                    local: roots::is_local(root.dir.as_fd()),
+                    dir: Arc::new(root.dir),
+                }
+            })
+            .collect();
+        Ok(Self {
+            roots,
+            rules: Arc::new(Rules { marks, tangled }),
+            cap: Access::ReadWrite,
+        })
+    }
+
+    /// No directory at all.
+    pub fn empty() -> Self {
+        Self {
+            roots: Arc::new([]),
+            rules: Arc::default(),
+            cap: Access::ReadWrite,
+        }
+    }
+
+    pub fn roots(&self) -> &[Root] {
+        &self.roots
+    }
+
+    /// The same directories for a tool that only reads. Narrowing is done here and not at the handle: passing a
+    /// smaller `access` with one handle would be undone by a wider grant further down.
+    #[must_use]
+    pub fn read_only(&self) -> Self {
+        let roots = self
+            .roots
+            .iter()
+            .cloned()
+            .map(|root| Root {
+                access: Access::ReadOnly,
+                ..root
+            })
+            .collect();
+        Self {
+            roots,
+            rules: Arc::clone(&self.rules),
+            cap: Access::ReadOnly,
+        }
+    }
+
+    /// The access inside `id` when coming from a place with `access`.
+    pub(crate) fn enter(&self, id: FileId, access: Access) -> Result<Access, Refusal> {
+        Ok(self.rules.marks.enter(id, access)?.min(self.cap))
+    }
+
+    /// Whether every directory is on a local file system.
+    pub fn all_local(&self) -> bool {
+        self.roots.iter().all(Root::local)
+    }
+}
+
+fn check_guest_names(grants: &[PathGrant]) -> Result<(), ScopeError> {
+    let mut names = HashSet::new();
+    for grant in grants {
+        let name = grant.guest.trim_end_matches('/');
+        if grant.guest.is_empty() || grant.guest.contains('\0') {
+            return Err(ScopeError::BadGuestName(grant.guest.clone()));
+        }
+        if !names.insert(name) {
+            return Err(ScopeError::DuplicateGuestName(grant.guest.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// What is known about granted and protected directories before the scope exists.
+#[derive(Default)]
+struct Survey {
+    marks: Marks,
+    roots: Vec<Seen>,
+    /// Every directory that has a granted or protected thing, or a link leading to one, somewhere below it.
+    above: HashSet<FileId>,
+    protected_in: Vec<Seen>,
+    shielded: Vec<(FileId, Shield, PathBuf)>,
+}
+
+impl Survey {
+    fn protect(&mut self, keep: &Protected) -> Result<(), ScopeError> {
+        if !keep.path.is_absolute() {
+            return Err(ScopeError::Relative(keep.path.clone()));
+        }
+        let trace = trace(&keep.path).map_err(failed(&keep.path))?;
+        self.links(&trace.links)?;
+        match trace.end {
+            End::Missing { dir, name } => {
+                let dir = self.name(&dir, name.as_bytes(), keep.shield)?;
+                self.protected_in.push(dir);
+            }
+            End::Found(path) => {
+                let id = file_id(&path).map_err(failed(&path))?;
+                self.marks.shield_inode(id, keep.shield);
+                if let (Some(dir), Some(name)) = (path.parent(), path.file_name()) {
+                    let dir = self.name(dir, name.as_bytes(), keep.shield)?;
+                    self.protected_in.push(dir);
+                }
+                self.shielded.push((id, keep.shield, path));
+            }
+        }
+        Ok(())
+    }
+
+    /// A link on the way to a granted or protected thing must stay as it is, or it would lead elsewhere next time.
+    fn links(&mut self, links: &[(PathBuf, std::ffi::OsString)]) -> Result<(), ScopeError> {
+        for (dir, name) in links {
+            self.name(dir, name.as_bytes(), Shield::ReadOnly)?;
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, dir: &Path, name: &[u8], shield: Shield) -> Result<Seen, ScopeError> {
+        let lineage = Lineage::of_dir(dir).map_err(failed(dir))?;
+        self.marks.shield_name(lineage.seen.id, name, shield);
+        self.pin(lineage.self_and_above());
+        Ok(lineage.seen)
+    }
+
+    fn pin(&mut self, ids: impl Iterator<Item = FileId>) {
+        for id in ids {
+            self.marks.pin(id);
+            self.above.insert(id);
+        }
+    }
+
+    /// The access that protected directories leave to a grant. All of them are known before the first grant.
+    fn grant(&mut self, grant: &PathGrant, root: &roots::Opened) -> Result<Access, ScopeError> {
+        let mut access = grant.access;
+        for (id, shield, path) in &self.shielded {
+            if !root.lineage.is_in(*id) {
+                continue;
+            }
+            match shield {
+                Shield::ReadOnly => access = Access::ReadOnly,
+                Shield::Hidden => {
+                    return Err(ScopeError::HostsOwn {
+                        path: grant.host.clone(),
+                        inside: path.clone(),
+                    });
+                }
+            }
+        }
+        self.links(&root.trace.links)?;
+        self.pin(root.lineage.above.iter().copied());
+        self.roots.push(root.lineage.seen);
+        Ok(access)
+    }
+
+    fn is_tangled(&self) -> bool {
+        let others = || self.roots.iter().chain(&self.protected_in);
+        self.roots.iter().any(|root| {
+            self.above.contains(&root.id) || others().any(|other| root.is_alias_of(*other))
+        })
+    }
+}
+
+fn file_id(path: &Path) -> std::io::Result<FileId> {
+    let stat = rustix::fs::statat(rustix::fs::CWD, path, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(crate::Stat::from(stat).id)
+}

@@ -1,0 +1,258 @@
+//! Resolves a path one component at a time, because the access may change at any directory on the way and the
+//! kernel's own resolution would not tell us which directories it went through.
+//!
+//! Every step opens one name, without following it, relative to a descriptor we hold. `..` goes back to a descriptor
+//! we already came through, so no rename by others can lead it above the start. What comes out is a held parent and
+//! a name in it; the caller acts on those two and never on the path again.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+
+use crate::{
+    Access, FileId, Kind, Refusal, Scope, Shield, Stat,
+    sys::{BENEATH, NAME_ONLY, PATH_MAX, check_path, open_beneath, open_refused},
+};
+
+/// The kernel's own limit.
+const MAX_LINKS: usize = 40;
+/// Each level holds a descriptor while the walk lasts; a path may not use up the host's.
+pub(crate) const MAX_DEPTH: usize = 128;
+/// Links that lead back and forth could otherwise multiply a short path into minutes of work.
+const MAX_STEPS: usize = 4096;
+
+/// What to do with a symbolic link in the last component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Last {
+    Follow,
+    /// Only when a slash comes after it, as the kernel does for `O_NOFOLLOW` and `lstat`.
+    FollowIfSlash,
+    /// Never. Whatever changes a directory acts on exactly the name it was given.
+    Exact,
+}
+
+/// Where a path leads: a name in a directory that is held open.
+pub(crate) struct Place<'a> {
+    start: BorrowedFd<'a>,
+    /// Which handle the walk started at.
+    pub start_id: FileId,
+    parent_fd: Option<OwnedFd>,
+    /// Of the parent directory.
+    pub access: Access,
+    /// How many directories the parent is below the start.
+    pub depth: usize,
+    /// One component; `.` when the path ended in the directory itself.
+    pub name: Vec<u8>,
+    /// The name belongs to the host: it may not be made, replaced or taken away.
+    pub guarded: bool,
+    /// The path ended in a slash, so only a directory will do.
+    pub dir_only: bool,
+    pub found: Option<Found>,
+}
+
+/// What the name stood for.
+pub(crate) struct Found {
+    /// Opened with `O_PATH`.
+    pub fd: OwnedFd,
+    pub stat: Stat,
+    pub access: Access,
+}
+
+impl Place<'_> {
+    pub(crate) fn parent(&self) -> BorrowedFd<'_> {
+        self.parent_fd.as_ref().map_or(self.start, OwnedFd::as_fd)
+    }
+
+    pub(crate) fn is_dot(&self) -> bool {
+        self.name == b"."
+    }
+}
+
+struct Level {
+    fd: OwnedFd,
+    id: FileId,
+    access: Access,
+}
+
+struct Walk<'a> {
+    scope: &'a Scope,
+    start: BorrowedFd<'a>,
+    start_id: FileId,
+    start_access: Access,
+    levels: Vec<Level>,
+    /// Components still to go, the next one last.
+    queue: Vec<Vec<u8>>,
+    links: usize,
+    dir_only: bool,
+}
+
+impl Scope {
+    pub(crate) fn walk<'a>(
+        &'a self,
+        dir: BorrowedFd<'a>,
+        access: Access,
+        path: &str,
+        last: Last,
+    ) -> Result<Place<'a>, Refusal> {
+        check_path(path)?;
+        let mut walk = Walk {
+            scope: self,
+            start: dir,
+            start_id: Stat::of(dir)?.id,
+            start_access: access.min(self.cap),
+            levels: Vec::new(),
+            queue: Vec::new(),
+            links: 0,
+            dir_only: false,
+        };
+        walk.push(path.as_bytes());
+        walk.run(last)
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// Puts the components of `path` before those still to go.
+    fn push(&mut self, path: &[u8]) {
+        // A slash at the end of a link's target matters only when nothing comes after it.
+        if self.queue.is_empty() {
+            self.dir_only |= path.ends_with(b"/");
+        }
+        let parts = path.split(|byte| *byte == b'/').rev();
+        self.queue
+            .extend(parts.filter(|part| !part.is_empty()).map(<[u8]>::to_vec));
+    }
+
+    fn run(mut self, last: Last) -> Result<Place<'a>, Refusal> {
+        for _ in 0..MAX_STEPS {
+            let Some(name) = self.queue.pop() else {
+                return self.end_here();
+            };
+            if name == b"." {
+                continue;
+            }
+            if name == b".." {
+                // Above the start there is nothing, not even something to be refused.
+                self.levels.pop().ok_or(Refusal::NotPermitted)?;
+                continue;
+            }
+            let is_last = self.queue.is_empty();
+            let shield = self.scope.rules.marks.shield_of(self.id(), &name);
+            if shield == Some(Shield::Hidden) {
+                return Err(Refusal::NotPermitted);
+            }
+            let found = match open_beneath(
+                self.fd(),
+                name.as_slice(),
+                NAME_ONLY,
+                Mode::empty(),
+                BENEATH,
+            ) {
+                Ok(fd) => self.found(fd, shield)?,
+                Err(Errno::NOENT) if is_last => return Ok(self.place(name, shield, None)),
+                Err(errno) => return Err(open_refused(errno)),
+            };
+            let follow = !is_last
+                || match last {
+                    Last::Follow => true,
+                    Last::FollowIfSlash => self.dir_only,
+                    Last::Exact => false,
+                };
+            if found.stat.kind == Kind::Symlink && follow {
+                self.follow(&found)?;
+            } else if is_last {
+                return Ok(self.place(name, shield, Some(found)));
+            } else {
+                self.descend(found)?;
+            }
+        }
+        Err(Refusal::Loop)
+    }
+
+    fn found(&self, fd: OwnedFd, shield: Option<Shield>) -> Result<Found, Refusal> {
+        let stat = Stat::of(&fd)?;
+        let mut access = self.scope.enter(stat.id, self.access())?;
+        if shield.is_some() {
+            access = Access::ReadOnly;
+        }
+        Ok(Found { fd, stat, access })
+    }
+
+    fn follow(&mut self, link: &Found) -> Result<(), Refusal> {
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(Refusal::Loop);
+        }
+        let target = rustix::fs::readlinkat(&link.fd, "", Vec::new())?.into_bytes();
+        match target.as_slice() {
+            [] => Err(Refusal::NotFound),
+            [b'/', ..] => Err(Refusal::NotPermitted),
+            long if long.len() >= PATH_MAX => Err(Refusal::NameTooLong),
+            target => {
+                self.push(target);
+                Ok(())
+            }
+        }
+    }
+
+    fn descend(&mut self, found: Found) -> Result<(), Refusal> {
+        if found.stat.kind != Kind::Directory {
+            return Err(Refusal::NotDirectory);
+        }
+        if self.levels.len() == MAX_DEPTH {
+            return Err(Refusal::NameTooLong);
+        }
+        self.levels.push(Level {
+            fd: found.fd,
+            id: found.stat.id,
+            access: found.access,
+        });
+        Ok(())
+    }
+
+    /// The path ended in `.` or `..`, or in a link to one of them.
+    fn end_here(self) -> Result<Place<'a>, Refusal> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd =
+            open_beneath(self.fd(), ".", flags, Mode::empty(), BENEATH).map_err(open_refused)?;
+        let found = Found {
+            stat: Stat::of(&fd)?,
+            fd,
+            access: self.access(),
+        };
+        Ok(self.place(b".".to_vec(), None, Some(found)))
+    }
+
+    fn place(mut self, name: Vec<u8>, shield: Option<Shield>, found: Option<Found>) -> Place<'a> {
+        let (access, depth) = (self.access(), self.levels.len());
+        Place {
+            start: self.start,
+            start_id: self.start_id,
+            parent_fd: self.levels.pop().map(|level| level.fd),
+            access,
+            depth,
+            name,
+            guarded: shield.is_some(),
+            dir_only: self.dir_only,
+            found,
+        }
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.levels
+            .last()
+            .map_or(self.start, |level| level.fd.as_fd())
+    }
+
+    fn id(&self) -> FileId {
+        self.levels.last().map_or(self.start_id, |level| level.id)
+    }
+
+    fn access(&self) -> Access {
+        self.levels
+            .last()
+            .map_or(self.start_access, |level| level.access)
+    }
+}

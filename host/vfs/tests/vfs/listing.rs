@@ -1,0 +1,62 @@
+//! BLK-08: a listing costs no more than its limit, however large the directory is.
+
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt};
+
+use toolhost_vfs::{Access, Kind, Refusal, Scope};
+
+use crate::support::{World, handle};
+
+fn names(scope: &Scope, limit: usize) -> Result<usize, Refusal> {
+    scope
+        .read_dir(handle(scope, "/w").fd, limit)
+        .map(|entries| entries.len())
+}
+
+#[test]
+fn a_directory_over_the_limit_is_refused_and_one_at_the_limit_is_listed() {
+    let world = World::new();
+    // `f.txt` and `sub` are there already.
+    for number in 2..20_000 {
+        fs::write(world.path("w").join(number.to_string()), "").expect("write");
+    }
+    for scope in [
+        world.scope(Access::ReadOnly),
+        world.walking_scope(Access::ReadOnly),
+    ] {
+        assert_eq!(names(&scope, 10_000), Err(Refusal::TooManyEntries));
+        assert_eq!(names(&scope, 19_999), Err(Refusal::TooManyEntries));
+        assert_eq!(names(&scope, 20_000), Ok(20_000));
+    }
+}
+
+#[test]
+fn every_listing_starts_at_the_beginning_and_tells_kinds() {
+    let world = World::new();
+    std::os::unix::fs::symlink("f.txt", world.path("w/link")).expect("link");
+    let scope = world.scope(Access::ReadOnly);
+    for _ in 0..3 {
+        let mut entries = scope.read_dir(handle(&scope, "/w").fd, 10).expect("list");
+        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        let entries: Vec<_> = entries
+            .iter()
+            .map(|entry| (entry.name.as_str(), entry.kind))
+            .collect();
+        assert_eq!(
+            entries,
+            [
+                ("f.txt", Kind::File),
+                ("link", Kind::Symlink),
+                ("sub", Kind::Directory)
+            ]
+        );
+    }
+}
+
+#[test]
+fn names_that_are_not_utf8_are_left_out_and_counted() {
+    let world = World::new();
+    fs::write(world.path("w").join(OsStr::from_bytes(b"\xff\xfe")), "").expect("write");
+    let scope = world.scope(Access::ReadOnly);
+    assert_eq!(names(&scope, 3), Ok(2));
+    assert_eq!(names(&scope, 2), Err(Refusal::TooManyEntries));
+}

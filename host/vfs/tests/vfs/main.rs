@@ -1,0 +1,12 @@
+//! One program for all tests of the capability file system, so that they link once.
+
+mod grants;
+mod hostile;
+mod listing;
+mod overlaps;
+mod protected;
+mod races;
+mod read_only;
+mod special_files;
+mod support;
+mod symlinks;

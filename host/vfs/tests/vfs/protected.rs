@@ -1,0 +1,231 @@
+//! FS-25: the host's own files stay out of reach inside a grant, existing or not, under every name.
+
+use std::{fs, os::unix::fs::symlink};
+
+use toolhost_vfs::{Access, Refusal, Scope, ScopeError, Shield};
+
+use crate::support::{Act, CHANGING, LOOKING, World, handle};
+
+/// What is protected in the world, and how.
+type Kept = (&'static str, Shield);
+
+/// A world in which `w/data` is the host's, with a policy in it.
+fn world() -> World {
+    let world = World::new();
+    world.file("w/data/policy.toml", "deny all");
+    world.file("w/data/plugins/a.wasm", "plugin");
+    world
+}
+
+fn scope(world: &World, kept: &[Kept]) -> Scope {
+    let kept: Vec<_> = kept
+        .iter()
+        .map(|(path, shield)| world.keep(path, *shield))
+        .collect();
+    Scope::open(&[world.grant("w", "/w", Access::ReadWrite)], &kept).expect("scope")
+}
+
+#[test]
+fn what_is_hidden_cannot_be_reached_by_any_operation() {
+    let cases: &[(&[Kept], &[&str])] = &[
+        (
+            &[("w/data", Shield::Hidden)],
+            &[
+                "data",
+                "data/",
+                "data/policy.toml",
+                "data/new",
+                "sub/../data/policy.toml",
+            ],
+        ),
+        (
+            &[("w/data/policy.toml", Shield::Hidden)],
+            &[
+                "data/policy.toml",
+                "data/POLICY.toml",
+                "./data/./policy.toml",
+            ],
+        ),
+        // Not there yet: the name is kept in its directory.
+        (
+            &[("w/data/settings.json", Shield::Hidden)],
+            &["data/settings.json", "data/Settings.json"],
+        ),
+        (
+            &[("w/later/deep/policy.toml", Shield::Hidden)],
+            &["later", "later/deep", "later/deep/policy.toml"],
+        ),
+    ];
+    for (kept, paths) in cases {
+        // Everything is refused, so one world serves all.
+        let world = world();
+        let before = world.snapshot("");
+        let scope = scope(&world, kept);
+        for path in *paths {
+            for (name, operation) in LOOKING.iter().chain(CHANGING) {
+                let answer = operation(handle(&scope, "/w"), path);
+                assert_eq!(
+                    answer,
+                    Err(Refusal::NotPermitted),
+                    "{name} {path} with {kept:?}"
+                );
+                assert_eq!(before, world.snapshot(""), "{name} {path} with {kept:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_shielded_read_only_can_be_read_and_not_changed() {
+    for kept in [
+        &[("w/data", Shield::ReadOnly)][..],
+        &[("w/data/policy.toml", Shield::ReadOnly)],
+    ] {
+        let world = world();
+        let before = world.snapshot("");
+        let scope = scope(&world, kept);
+        let root = handle(&scope, "/w");
+        for (name, operation) in CHANGING {
+            assert_eq!(
+                operation(root, "data/policy.toml"),
+                Err(Refusal::NotPermitted),
+                "{name} with {kept:?}"
+            );
+            assert_eq!(before, world.snapshot(""), "{name} with {kept:?}");
+            assert_eq!(root.read("data/policy.toml").as_deref(), Ok("deny all"));
+        }
+    }
+}
+
+#[test]
+fn hidden_names_are_not_listed() {
+    let world = world();
+    fs::hard_link(
+        world.path("w/data/policy.toml"),
+        world.path("w/second-name"),
+    )
+    .expect("hard link");
+    let scope = scope(
+        &world,
+        &[
+            ("w/data/policy.toml", Shield::Hidden),
+            ("w/sub", Shield::Hidden),
+        ],
+    );
+    let root = handle(&scope, "/w");
+    assert_eq!(root.list(".").as_deref(), Ok("data f.txt"));
+    assert_eq!(root.list("data").as_deref(), Ok("plugins"));
+}
+
+#[test]
+fn the_directories_above_a_protected_thing_stay_where_they_are() {
+    let table: &[Act] = &[
+        |h| h.rename("data", h, "elsewhere"),
+        |h| h.rename("data/plugins", h, "elsewhere"),
+        |h| h.rename("sub", h, "data"),
+        |h| h.rmdir("data/plugins"),
+        |h| h.symlink("sub", "data/plugins/later"),
+        |h| h.mkdir("data/plugins/later"),
+        |h| h.write("data/plugins/later"),
+        |h| h.rename("f.txt", h, "data/plugins/later"),
+        |h| h.link("f.txt", h, "data/plugins/later"),
+    ];
+    for (number, operation) in table.iter().enumerate() {
+        let world = world();
+        let before = world.snapshot("");
+        let scope = scope(&world, &[("w/data/plugins/later", Shield::ReadOnly)]);
+        assert_eq!(
+            operation(handle(&scope, "/w")),
+            Err(Refusal::NotPermitted),
+            "row {number}"
+        );
+        assert_eq!(before, world.snapshot(""), "row {number}");
+    }
+}
+
+#[test]
+fn a_file_the_host_replaced_is_still_protected() {
+    let world = world();
+    let scope = scope(&world, &[("w/data/policy.toml", Shield::ReadOnly)]);
+    world.file("w/data/next", "deny everything");
+    fs::rename(world.path("w/data/next"), world.path("w/data/policy.toml")).expect("replace");
+    let root = handle(&scope, "/w");
+    assert_eq!(root.write("data/policy.toml"), Err(Refusal::NotPermitted));
+    assert_eq!(root.unlink("data/policy.toml"), Err(Refusal::NotPermitted));
+    assert_eq!(world.read("w/data/policy.toml"), "deny everything");
+}
+
+#[test]
+fn other_names_of_a_protected_file_are_protected() {
+    for within in ["w/data/policy.toml", "outside/policy.toml"] {
+        let world = world();
+        world.file(within, "deny all");
+        fs::hard_link(world.path(within), world.path("w/hard")).expect("hard link");
+        symlink("hard", world.path("w/soft")).expect("link");
+        let scope = scope(&world, &[(within, Shield::Hidden)]);
+        let root = handle(&scope, "/w");
+        for path in ["hard", "soft"] {
+            for (name, answer) in [
+                ("read", root.read(path)),
+                ("write", root.write(path)),
+                ("truncate", root.open(path, crate::support::TRUNCATE)),
+                ("stat", root.stat(path)),
+                ("times", root.set_times(path, true)),
+            ] {
+                assert_eq!(
+                    answer,
+                    Err(Refusal::NotPermitted),
+                    "{name} {path} of {within}"
+                );
+            }
+        }
+        assert_eq!(world.read(within), "deny all");
+    }
+}
+
+#[test]
+fn a_link_that_the_hosts_path_goes_through_cannot_be_turned() {
+    let world = world();
+    symlink("data", world.path("w/config")).expect("link");
+    let scope = scope(&world, &[("w/config/policy.toml", Shield::ReadOnly)]);
+    let root = handle(&scope, "/w");
+    assert_eq!(root.unlink("config"), Err(Refusal::NotPermitted));
+    assert_eq!(root.rename("config", root, "x"), Err(Refusal::NotPermitted));
+    assert_eq!(
+        root.rename("f.txt", root, "config"),
+        Err(Refusal::NotPermitted)
+    );
+    assert_eq!(root.write("config/policy.toml"), Err(Refusal::NotPermitted));
+    assert_eq!(root.write("config/other"), Ok(String::new()));
+}
+
+#[test]
+fn a_grant_inside_what_the_host_keeps_is_refused_or_narrowed() {
+    let world = world();
+    let grant = [world.grant("w/data/plugins", "/p", Access::ReadWrite)];
+    let hidden = Scope::open(&grant, &[world.keep("w/data", Shield::Hidden)]);
+    assert!(
+        matches!(hidden, Err(ScopeError::HostsOwn { .. })),
+        "{hidden:?}"
+    );
+    let narrowed = Scope::open(&grant, &[world.keep("w/data", Shield::ReadOnly)]).expect("scope");
+    assert_eq!(narrowed.roots()[0].access(), Access::ReadOnly);
+    assert_eq!(
+        handle(&narrowed, "/p").write("a.wasm"),
+        Err(Refusal::NotPermitted)
+    );
+}
+
+#[test]
+fn what_lies_beside_is_as_free_as_before() {
+    let world = world();
+    let scope = scope(&world, &[("w/data/policy.toml", Shield::Hidden)]);
+    let root = handle(&scope, "/w");
+    assert_eq!(root.write("data/notes"), Ok(String::new()));
+    assert_eq!(
+        root.rename("data/notes", root, "notes").as_deref(),
+        Ok("done")
+    );
+    assert_eq!(root.rename("sub", root, "moved").as_deref(), Ok("done"));
+    assert_eq!(root.unlink("notes").as_deref(), Ok("done"));
+}
