@@ -1,0 +1,363 @@
+//! `toolhost:plugin@0.1.0`: the generated bindings, what the host offers a call, and the conversions at this edge.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use toolhost_contract::{
+    Annotations, CallError, Concurrency, Descriptor, Display, ErrorClass, Event, Example, Failure,
+    FileDiff, Outcome, Part, TailCall, ToolName, Truncation, text,
+};
+use wasmtime::component::HasSelf;
+
+use crate::state::State;
+
+wasmtime::component::bindgen!({
+    path: "../../wit/v0.1",
+    world: "plugin",
+    exports: { default: async },
+});
+
+pub use toolhost::plugin::types;
+
+/// The version that components are built against.
+pub const VERSION: &str = "0.1.0";
+/// What interface `host` offers.
+pub const HOST_FUNCTIONS: [&str; 6] = [
+    "log",
+    "progress",
+    "output",
+    "emit",
+    "cancelled",
+    "remaining-ms",
+];
+
+/// Bounds on what a plugin may describe: a list of tools goes into every model's context.
+const MAX_TOOLS: usize = 256;
+const MAX_TEXT: usize = 16 << 10;
+const MAX_SCHEMA: usize = 256 << 10;
+
+pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
+    toolhost::plugin::host::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+}
+
+impl types::Host for State {}
+
+impl toolhost::plugin::host::Host for State {
+    fn log(&mut self, level: String, message: String) {
+        State::log(self, &level, &message);
+    }
+
+    fn progress(&mut self, update: toolhost::plugin::host::ProgressUpdate) {
+        State::progress(self, update.message, update.progress, update.total);
+    }
+
+    fn output(&mut self, stream: String, bytes: Vec<u8>) {
+        if self.stdout.count(bytes.len()) {
+            let stream = text::inline(&stream, 64);
+            self.sink.event(Event::Output { stream, bytes });
+        }
+    }
+
+    fn emit(&mut self, event: String, data: String) {
+        self.custom(event, &data);
+    }
+
+    fn cancelled(&mut self) -> bool {
+        self.remaining().is_zero() || self.sink.cancelled()
+    }
+
+    fn remaining_ms(&mut self) -> f64 {
+        self.remaining().as_secs_f64() * 1000.0
+    }
+}
+
+/// Checks what a plugin says about itself. The error names the tool.
+pub fn descriptors(
+    described: Vec<types::Descriptor>,
+    version: &str,
+) -> Result<Vec<Descriptor>, String> {
+    if described.is_empty() {
+        return Err("it has no tools".to_owned());
+    }
+    if described.len() > MAX_TOOLS {
+        return Err(format!(
+            "it has {} tools; the limit is {MAX_TOOLS}",
+            described.len()
+        ));
+    }
+    let mut tools: Vec<Descriptor> = Vec::with_capacity(described.len());
+    for raw in described {
+        let shown = text::inline(&raw.name, 80);
+        let tool =
+            descriptor(raw, version).map_err(|reason| format!("tool `{shown}`: {reason}"))?;
+        if tools.iter().any(|other| other.name == tool.name) {
+            return Err(format!("it has two tools named `{}`", tool.name));
+        }
+        tools.push(tool);
+    }
+    Ok(tools)
+}
+
+fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor, String> {
+    let name = ToolName::parse(&raw.name).map_err(|error| error.to_string())?;
+    for (what, text) in [
+        ("description", &raw.description),
+        (
+            "display name",
+            raw.display_name.as_ref().unwrap_or(&raw.name),
+        ),
+    ] {
+        if text.len() > MAX_TEXT {
+            return Err(format!(
+                "{what} of {} bytes; the limit is {MAX_TEXT}",
+                text.len()
+            ));
+        }
+    }
+    if raw.description.trim().is_empty() {
+        return Err("it has no description".to_owned());
+    }
+    let annotations = Annotations {
+        read_only: raw.annotations.read_only,
+        pure: raw.annotations.pure,
+        destructive: raw.annotations.destructive,
+        idempotent: raw.annotations.idempotent,
+        open_world: raw.annotations.open_world,
+        interactive: raw.annotations.interactive,
+    };
+    let concurrency = match raw.concurrency.as_deref() {
+        Some("parallel") => Concurrency::Parallel,
+        Some("serial") => Concurrency::Serial,
+        Some("exclusive") => Concurrency::Exclusive,
+        Some(other) => {
+            return Err(format!(
+                "`{}` is not a concurrency; use parallel, serial or exclusive",
+                text::inline(other, 40)
+            ));
+        }
+        None if annotations.read_only == Some(true) || annotations.pure == Some(true) => {
+            Concurrency::Parallel
+        }
+        None => Concurrency::Serial,
+    };
+    let examples = raw
+        .examples
+        .into_iter()
+        .map(|example| {
+            Ok(Example {
+                description: example.description,
+                input: object("an example's input", &example.input)?,
+            })
+        })
+        .collect::<Result<_, String>>()?;
+    let millis = |ms: u32| Duration::from_millis(ms.into());
+    Ok(Descriptor {
+        display_name: raw.display_name.unwrap_or_else(|| name.title()),
+        name,
+        aliases: raw.aliases,
+        description: raw.description,
+        icon: raw.icon,
+        category: raw.category.unwrap_or_else(|| "custom".to_owned()),
+        kind: raw.kind.unwrap_or_else(|| "other".to_owned()),
+        version: raw.version.unwrap_or_else(|| plugin_version.to_owned()),
+        tags: raw.tags,
+        input_schema: schema("input schema", &raw.input_schema)?,
+        output_schema: raw
+            .output_schema
+            .map(|text| object("output schema", &text))
+            .transpose()?,
+        strict: raw.strict.unwrap_or(true),
+        annotations,
+        concurrency,
+        output_markdown: raw.output_markdown.unwrap_or(true),
+        can_stream: raw.can_stream,
+        can_modify: raw.can_modify,
+        can_background: raw.can_background,
+        timeout: raw.timeout_ms.map(millis),
+        inactivity_timeout: raw.inactivity_timeout_ms.map(millis),
+        max_output_bytes: raw.max_output_bytes.map(u64::from),
+        requires: raw.requires,
+        depends_on: raw.depends_on,
+        hooks: raw.hooks,
+        examples,
+    })
+}
+
+fn schema(what: &str, text: &str) -> Result<Value, String> {
+    let mut schema = object(what, text)?;
+    // Agents written for the older form omit the type; every model's interface wants it.
+    let object = schema
+        .as_object_mut()
+        .ok_or_else(|| format!("{what} is not an object"))?;
+    match object.get("type") {
+        None => {
+            object.insert("type".to_owned(), Value::String("object".to_owned()));
+        }
+        Some(Value::String(kind)) if kind == "object" => {}
+        Some(other) => return Err(format!("{what} has type {other}; it must be \"object\"")),
+    }
+    Ok(schema)
+}
+
+fn object(what: &str, text: &str) -> Result<Value, String> {
+    if text.len() > MAX_SCHEMA {
+        return Err(format!(
+            "{what} of {} bytes; the limit is {MAX_SCHEMA}",
+            text.len()
+        ));
+    }
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) if value.is_object() => Ok(value),
+        Ok(_) => Err(format!("{what} is not a JSON object")),
+        Err(error) => Err(format!("{what} is not JSON: {error}")),
+    }
+}
+
+/// Takes what a call returned. `limit` bounds all of its texts and blobs together.
+pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
+    let size = outcome_size(&raw);
+    if size > limit {
+        return Err(CallError::new(
+            ErrorClass::OutputLimit,
+            format!("the result is {size} bytes; the limit is {limit} bytes"),
+        )
+        .recommend("ask for less: a narrower path or pattern, or a range"));
+    }
+    let bad = |what: &str, error: String| {
+        CallError::new(
+            ErrorClass::Failed,
+            format!("the tool returned a broken {what}: {error}"),
+        )
+        .code("invalid_output")
+    };
+    let json = |what: &'static str, text: Option<String>| {
+        text.map(|text| {
+            serde_json::from_str::<Value>(&text).map_err(|error| bad(what, error.to_string()))
+        })
+        .transpose()
+    };
+    let llm = raw
+        .llm
+        .into_iter()
+        .map(|raw| part(raw).map_err(|error| bad("content part", error)))
+        .collect::<Result<_, _>>()?;
+    Ok(Outcome {
+        summary: raw.summary,
+        llm,
+        structured: json("structured result", raw.structured)?,
+        display: raw
+            .display
+            .map(|display| {
+                Ok::<_, CallError>(Display {
+                    kind: display.kind,
+                    text: display.text,
+                    diff: display.diff.map(|diff| FileDiff {
+                        file_name: diff.file_name,
+                        diff: diff.diff,
+                        original: diff.original,
+                        new: diff.new,
+                    }),
+                    data: json("display", display.data)?,
+                })
+            })
+            .transpose()?,
+        error: raw.error.map(failure),
+        truncated: raw.truncated.map(|truncated| Truncation {
+            original_bytes: truncated.original_bytes,
+            shown_bytes: truncated.shown_bytes,
+            saved_to: truncated.saved_to,
+        }),
+        tail: raw
+            .tail
+            .map(|tail| {
+                Ok::<_, CallError>(TailCall {
+                    tool: tail.tool,
+                    input: json("tail call", Some(tail.input))?.unwrap_or_default(),
+                })
+            })
+            .transpose()?,
+        meta: json("meta", raw.meta)?,
+    })
+}
+
+fn outcome_size(raw: &types::Outcome) -> u64 {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let parts: usize = raw
+        .llm
+        .iter()
+        .map(|part| {
+            text(&part.text) + part.data.as_ref().map_or(0, Vec::len) + text(&part.uri) + 64
+        })
+        .sum();
+    let display = raw.display.as_ref().map_or(0, |display| {
+        let diff = display.diff.as_ref().map_or(0, |diff| {
+            diff.diff.len() + text(&diff.original) + diff.new.len()
+        });
+        text(&display.text) + text(&display.data) + diff
+    });
+    (text(&raw.summary) + parts + text(&raw.structured) + display + text(&raw.meta)) as u64
+}
+
+fn part(raw: types::Part) -> Result<Part, String> {
+    let media =
+        |media: Option<String>| media.unwrap_or_else(|| "application/octet-stream".to_owned());
+    Ok(match (raw.kind.as_str(), raw.data) {
+        ("text", _) => Part::Text(raw.text.unwrap_or_default()),
+        ("json", _) => Part::Json(
+            serde_json::from_str(&raw.text.unwrap_or_default())
+                .map_err(|error| error.to_string())?,
+        ),
+        ("image", Some(data)) => Part::Image {
+            data,
+            media_type: media(raw.media_type),
+        },
+        ("audio", Some(data)) => Part::Audio {
+            data,
+            media_type: media(raw.media_type),
+        },
+        ("file", Some(data)) => Part::File {
+            data,
+            media_type: media(raw.media_type),
+            uri: raw.uri,
+            name: raw.name,
+        },
+        ("resource-link", _) => Part::ResourceLink {
+            uri: raw.uri.unwrap_or_default(),
+            name: raw.name,
+            media_type: raw.media_type,
+        },
+        (kind, _) => Part::Other {
+            kind: text::inline(kind, 64),
+            text: raw.text,
+        },
+    })
+}
+
+fn failure(raw: types::Failure) -> Failure {
+    Failure {
+        code: raw.code,
+        message: raw.message,
+        recommendations: raw.recommendations,
+        retryable: raw.retryable,
+        cause: raw.cause,
+    }
+}
+
+pub fn error(raw: types::ToolError) -> CallError {
+    let (class, raw) = match raw {
+        types::ToolError::InvalidInput(failure) => (ErrorClass::InvalidInput, failure),
+        types::ToolError::NotFound(failure) => (ErrorClass::NotFound, failure),
+        types::ToolError::Denied(failure) => (ErrorClass::Denied, failure),
+        types::ToolError::Interrupted(failure) => (ErrorClass::Cancelled, failure),
+        types::ToolError::Unavailable(failure) => (ErrorClass::Unavailable, failure),
+        types::ToolError::Failed(failure) => (ErrorClass::Failed, failure),
+    };
+    let mut error = CallError::new(class, text::head(&raw.message, 16 << 10));
+    if let Some(code) = raw.code {
+        error.code = text::inline(&code, 64);
+    }
+    error.recommendations = raw.recommendations.into_iter().take(16).collect();
+    error.retryable = raw.retryable;
+    error.cause = raw.cause.map(|cause| text::block(&cause, 2_000));
+    error
+}

@@ -1,0 +1,57 @@
+//! The floor that the benchmark compares with: the same component, pre-linked and pooled the same way, called with
+//! nothing around it. No policy, no limits, no clock.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use toolhost_contract::{Limits, NoSink};
+use toolhost_vfs::Scope;
+use wasmtime::Store;
+
+use crate::Plugin;
+use crate::api::v0_1::types;
+use crate::files::Files;
+use crate::state::State;
+
+/// Makes bare calls of one tool of a plugin.
+pub struct Bare<'a> {
+    plugin: &'a Plugin,
+    files: Files,
+    request: types::Request,
+}
+
+impl<'a> Bare<'a> {
+    pub fn new(plugin: &'a Plugin, tool: &str, input: &str) -> std::io::Result<Self> {
+        let request = types::Request {
+            call_id: "bench".to_owned(),
+            tool: tool.to_owned(),
+            input: input.to_owned(),
+            context: types::Context {
+                agent_id: "bench".to_owned(),
+                parent_agent_id: None,
+                session_id: "bench".to_owned(),
+                task_id: "bench".to_owned(),
+                user_id: None,
+                mode: "default".to_owned(),
+                roots: Vec::new(),
+                extra: None,
+            },
+        };
+        Ok(Self { plugin, files: Files::new(Scope::empty())?, request })
+    }
+
+    /// One fresh instance, one typed call.
+    pub async fn call(&self) -> Result<(), String> {
+        let pre = self.plugin.loaded().pre();
+        let never = Instant::now() + Duration::from_secs(3_600);
+        let state = State::new(&Limits::default(), self.files.clone(), &[], never, Arc::new(NoSink));
+        let mut store = Store::new(pre.engine(), state);
+        store.set_epoch_deadline(1_000_000);
+        let instance = pre.instantiate_async(&mut store).await.map_err(|error| error.to_string())?;
+        let outcome = instance.toolhost_plugin_tool().call_call(&mut store, &self.request).await;
+        match outcome.map_err(|error| error.to_string())? {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}

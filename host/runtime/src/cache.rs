@@ -1,0 +1,328 @@
+//! Compiled components on disk.
+//!
+//! An entry is native code that will run in our process, so it counts only with a valid MAC, made with a key that no
+//! tool can read, over the component's digest, the engine's compatibility hash and the code. It is read into memory,
+//! checked there and deserialised from there: a file that is mapped could change after the check.
+
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use toolhost_contract::Digest;
+use wasmtime::Engine;
+
+const MAGIC: &[u8; 8] = b"THCACHE1";
+const MAC: usize = 32;
+const MAX_ENTRY: u64 = 512 << 20;
+const MAX_TOTAL: u64 = 1 << 30;
+
+pub struct Cache {
+    dir: PathBuf,
+    fd: OwnedFd,
+    key: [u8; 32],
+    compatibility: [u8; 32],
+}
+
+impl Cache {
+    /// Opens the cache, or says why there will be none.
+    pub fn open(dir: &Path, engine: &Engine) -> Result<Self, String> {
+        let shown = dir.display();
+        fs::create_dir_all(dir).map_err(|error| format!("cannot create {shown}: {error}"))?;
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let fd = rustix::fs::open(dir, flags, Mode::empty())
+            .map_err(|error| format!("cannot open {shown}: {error}"))?;
+        let stat =
+            rustix::fs::fstat(&fd).map_err(|error| format!("cannot look at {shown}: {error}"))?;
+        if stat.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(format!("{shown} belongs to another user"));
+        }
+        if stat.st_mode & 0o022 != 0 {
+            return Err(format!(
+                "{shown} can be written by others; run `chmod 700 {shown}`"
+            ));
+        }
+        rustix::fs::fchmod(&fd, Mode::from_raw_mode(0o700))
+            .map_err(|error| format!("cannot protect {shown}: {error}"))?;
+        let key = key(&fd).map_err(|error| format!("cannot use the key in {shown}: {error}"))?;
+        let mut hasher = Blake(blake3::Hasher::new());
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        Ok(Self {
+            dir: dir.to_owned(),
+            fd,
+            key,
+            compatibility: *hasher.0.finalize().as_bytes(),
+        })
+    }
+
+    /// Verified machine code, or nothing. A bad entry is removed.
+    pub fn get(&self, digest: Digest) -> Option<Vec<u8>> {
+        let name = self.name(digest);
+        let entry = self.read(&name)?;
+        let code = self.verify(digest, &entry).map(<[u8]>::to_vec);
+        if code.is_none() {
+            let _ = rustix::fs::unlinkat(&self.fd, &name, AtFlags::empty());
+        }
+        code
+    }
+
+    fn read(&self, name: &str) -> Option<Vec<u8>> {
+        // NONBLOCK: a FIFO that somebody put here must not stop us.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = fs::File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty()).ok()?);
+        let size = file.metadata().ok().filter(fs::Metadata::is_file)?.len();
+        if size > MAX_ENTRY {
+            return None;
+        }
+        let mut entry = Vec::with_capacity(usize::try_from(size).ok()? + 1);
+        file.take(MAX_ENTRY).read_to_end(&mut entry).ok()?;
+        Some(entry)
+    }
+
+    fn verify<'a>(&self, digest: Digest, entry: &'a [u8]) -> Option<&'a [u8]> {
+        let rest = entry.strip_prefix(MAGIC)?;
+        let (mac, code) = rest.split_at_checked(MAC)?;
+        // blake3's Hash compares in constant time.
+        (self.mac(digest, code) == blake3::Hash::from_bytes(mac.try_into().ok()?)).then_some(code)
+    }
+
+    fn mac(&self, digest: Digest, code: &[u8]) -> blake3::Hash {
+        blake3::Hasher::new_keyed(&self.key)
+            .update(&digest.0)
+            .update(&self.compatibility)
+            .update(code)
+            .finalize()
+    }
+
+    /// Stores machine code. A failure costs a compilation next time, so it is told and not fatal.
+    pub fn put(&self, digest: Digest, code: &[u8]) -> Result<(), String> {
+        self.write(
+            &self.name(digest),
+            &[MAGIC, self.mac(digest, code).as_bytes(), code],
+        )
+        .map_err(|error| {
+            format!(
+                "cannot cache compiled code in {}: {error}",
+                self.dir.display()
+            )
+        })?;
+        self.shrink();
+        Ok(())
+    }
+
+    fn write(&self, name: &str, parts: &[&[u8]]) -> std::io::Result<()> {
+        write_new(
+            &self.fd,
+            &format!(".{name}.{}", std::process::id()),
+            name,
+            parts,
+        )
+    }
+
+    fn name(&self, digest: Digest) -> String {
+        let engine = blake3::Hash::from_bytes(self.compatibility).to_hex();
+        let digest = digest.to_string();
+        format!(
+            "{}-{}.code",
+            digest.trim_start_matches("sha256:"),
+            &engine[..16]
+        )
+    }
+
+    /// Forgets the oldest entries when all of them are more than the cache may hold.
+    fn shrink(&self) {
+        let Ok(entries) = fs::read_dir(&self.dir) else {
+            return;
+        };
+        let mut found: Vec<_> = entries
+            .flatten()
+            .filter(|entry| {
+                entry
+                    .path()
+                    .extension()
+                    .is_some_and(|extension| extension == "code")
+            })
+            .filter_map(|entry| {
+                let metadata = entry.metadata().ok()?;
+                Some((metadata.modified().ok()?, metadata.len(), entry.file_name()))
+            })
+            .collect();
+        let mut total: u64 = found.iter().map(|(_, size, _)| size).sum();
+        found.sort();
+        for (_, size, name) in found {
+            if total <= MAX_TOTAL {
+                break;
+            }
+            if rustix::fs::unlinkat(&self.fd, &name, AtFlags::empty()).is_ok() {
+                total -= size;
+            }
+        }
+    }
+}
+
+/// The key of this cache, made on first use. A key that is short or readable by others is replaced, which makes
+/// every entry invalid.
+fn key(dir: &OwnedFd) -> std::io::Result<[u8; 32]> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    if let Ok(fd) = rustix::fs::openat(dir, "key", flags, Mode::empty()) {
+        let stat = rustix::fs::fstat(&fd)?;
+        let mut bytes = Vec::new();
+        fs::File::from(fd).take(64).read_to_end(&mut bytes)?;
+        if let Ok(key) = <[u8; 32]>::try_from(bytes)
+            && stat.st_mode & 0o077 == 0
+        {
+            return Ok(key);
+        }
+    }
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).map_err(std::io::Error::from)?;
+    write_new(dir, &format!(".key.{}", std::process::id()), "key", &[&key])?;
+    Ok(key)
+}
+
+/// Temporary file, sync, rename: a reader sees the old bytes or the new ones.
+fn write_new(dir: &OwnedFd, temporary: &str, name: &str, parts: &[&[u8]]) -> std::io::Result<()> {
+    let _ = rustix::fs::unlinkat(dir, temporary, AtFlags::empty());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = fs::File::from(rustix::fs::openat(
+        dir,
+        temporary,
+        flags,
+        Mode::from_raw_mode(0o600),
+    )?);
+    let written = parts
+        .iter()
+        .try_for_each(|part| file.write_all(part))
+        .and_then(|()| file.sync_all());
+    let renamed = written.and_then(|()| Ok(rustix::fs::renameat(dir, temporary, dir, name)?));
+    if renamed.is_err() {
+        let _ = rustix::fs::unlinkat(dir, temporary, AtFlags::empty());
+    }
+    renamed
+}
+
+struct Blake(blake3::Hasher);
+
+impl Hasher for Blake {
+    fn finish(&self) -> u64 {
+        self.0.finalize().as_bytes()[..8]
+            .iter()
+            .fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    const DIGEST: Digest = Digest([7; 32]);
+
+    fn cache(dir: &Path) -> Cache {
+        Cache::open(dir, &crate::engine::compiling().unwrap()).unwrap()
+    }
+
+    fn only_entry(dir: &Path) -> PathBuf {
+        let mut entries = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        entries
+            .find(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "code")
+            })
+            .unwrap()
+    }
+
+    #[test]
+    fn what_was_put_comes_back_and_also_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        cache(dir.path()).put(DIGEST, b"code").unwrap();
+        assert_eq!(cache(dir.path()).get(DIGEST).as_deref(), Some(&b"code"[..]));
+    }
+
+    #[test]
+    fn an_altered_swapped_cut_or_foreign_entry_is_a_miss_and_is_removed() {
+        let alterations: [fn(Vec<u8>) -> Vec<u8>; 5] = [
+            |mut bytes| {
+                *bytes.last_mut().unwrap() ^= 1;
+                bytes
+            },
+            |mut bytes| {
+                bytes[10] ^= 1;
+                bytes
+            },
+            |bytes| bytes[..bytes.len() / 2].to_vec(),
+            |_| Vec::new(),
+            |_| b"\x7fELF and more than forty bytes of something else".to_vec(),
+        ];
+        for alter in alterations {
+            let dir = tempfile::tempdir().unwrap();
+            cache(dir.path()).put(DIGEST, b"code").unwrap();
+            let entry = only_entry(dir.path());
+            fs::write(&entry, alter(fs::read(&entry).unwrap())).unwrap();
+            assert_eq!(cache(dir.path()).get(DIGEST), None);
+            assert!(!entry.exists());
+        }
+        // A valid entry of one component under another one's name.
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(dir.path());
+        cache.put(DIGEST, b"code").unwrap();
+        fs::rename(
+            only_entry(dir.path()),
+            dir.path().join(cache.name(Digest([8; 32]))),
+        )
+        .unwrap();
+        assert_eq!(cache.get(Digest([8; 32])), None);
+    }
+
+    #[test]
+    fn a_lost_or_readable_key_makes_a_new_one_and_forgets_the_rest() {
+        for damage in [
+            (|key| fs::remove_file(key).unwrap()) as fn(&Path),
+            |key| fs::write(key, b"short").unwrap(),
+            |key| fs::set_permissions(key, fs::Permissions::from_mode(0o644)).unwrap(),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            cache(dir.path()).put(DIGEST, b"code").unwrap();
+            damage(&dir.path().join("key"));
+            assert_eq!(cache(dir.path()).get(DIGEST), None);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = Cache::open(dir.path(), &crate::engine::compiling().unwrap())
+            .err()
+            .unwrap();
+        assert!(error.contains("can be written by others"), "{error}");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/tmp", &link).unwrap();
+        assert!(Cache::open(&link, &crate::engine::compiling().unwrap()).is_err());
+    }
+
+    #[test]
+    fn a_fifo_in_the_place_of_an_entry_does_not_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = cache(dir.path());
+        let path = dir.path().join(cache.name(DIGEST));
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        assert_eq!(cache.get(DIGEST), None);
+    }
+}

@@ -1,0 +1,177 @@
+//! Compiles components in a child process that can be killed: how long a compiler takes is up to whoever wrote the
+//! component, and upstream does not treat that as a security matter.
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::{LoadError, engine, scan};
+
+const CPU_SECONDS: u64 = 60;
+const WALL: Duration = Duration::from_secs(120);
+const ADDRESS_SPACE: u64 = 4 << 30;
+/// Machine code is about twice to three times the size of its component.
+const MAX_ARTIFACT: u64 = 512 << 20;
+
+/// Where compilation happens.
+#[derive(Debug, Clone)]
+pub enum Compiler {
+    /// In a child with memory and time limits: a program whose given arguments lead to [`compile_worker`].
+    Child {
+        program: PathBuf,
+        args: Vec<OsString>,
+    },
+    /// In this process, without limits: for components that the embedder trusts, and for tests.
+    InProcess,
+}
+
+impl Compiler {
+    pub async fn compile(&self, path: &Path, component: &[u8]) -> Result<Vec<u8>, LoadError> {
+        let failed = |reason: String| LoadError::Compile {
+            path: path.to_owned(),
+            reason,
+        };
+        match self {
+            Compiler::InProcess => {
+                let engine = engine::compiling().map_err(|error| failed(error.to_string()))?;
+                engine
+                    .precompile_component(component)
+                    .map_err(|error| failed(one_line(&format!("{error:#}"))))
+            }
+            Compiler::Child { program, args } => {
+                match tokio::time::timeout(WALL, child(program, args, component)).await {
+                    Ok(result) => result.map_err(failed),
+                    Err(_) => Err(failed(format!(
+                        "it took longer than {} seconds",
+                        WALL.as_secs()
+                    ))),
+                }
+            }
+        }
+    }
+}
+
+async fn child(program: &Path, args: &[OsString], component: &[u8]) -> Result<Vec<u8>, String> {
+    let mut child = tokio::process::Command::new(program)
+        .args(args)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // The timeout drops this future, and the child ends with it.
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| format!("cannot start the compiler {}: {error}", program.display()))?;
+    let (Some(mut stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err("the compiler has no pipes".to_owned());
+    };
+    let (mut artifact, mut complaint) = (Vec::new(), String::new());
+    let feed = async {
+        // A child that gives up closes the pipe; its exit status says more than this error would.
+        let _ = stdin.write_all(component).await;
+        drop(stdin);
+    };
+    let mut stdout = stdout.take(MAX_ARTIFACT + 1);
+    let mut stderr = stderr.take(64 << 10);
+    let (fed, read, heard) = tokio::join!(
+        feed,
+        stdout.read_to_end(&mut artifact),
+        stderr.read_to_string(&mut complaint)
+    );
+    let () = fed;
+    read.map_err(|error| format!("cannot read from the compiler: {error}"))?;
+    let _ = heard;
+    let status = child
+        .wait()
+        .await
+        .map_err(|error| format!("lost the compiler: {error}"))?;
+    if artifact.len() as u64 > MAX_ARTIFACT {
+        return Err(format!(
+            "the compiled code is larger than {MAX_ARTIFACT} bytes"
+        ));
+    }
+    match status.signal() {
+        _ if status.success() => Ok(artifact),
+        Some(signal) if signal == libc_sigxcpu() => Err(format!(
+            "it took more than {CPU_SECONDS} seconds of CPU time"
+        )),
+        Some(signal) => Err(format!(
+            "the compiler died of signal {signal}; it may have needed more than {ADDRESS_SPACE} bytes of memory"
+        )),
+        None => Err(one_line(&complaint)),
+    }
+}
+
+fn libc_sigxcpu() -> i32 {
+    rustix::process::Signal::XCPU.as_raw()
+}
+
+fn one_line(text: &str) -> String {
+    let text = text.trim();
+    if text.is_empty() {
+        "no reason given".to_owned()
+    } else {
+        toolhost_contract::text::inline(text, 600)
+    }
+}
+
+/// The body of the child: a component on standard input, machine code on standard output.
+///
+/// It limits itself before it reads the first byte, so no `unsafe` is needed between fork and exec.
+pub fn compile_worker() -> ExitCode {
+    match work() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn work() -> Result<(), String> {
+    let limit = |resource, value: u64| {
+        setrlimit(
+            resource,
+            Rlimit {
+                current: Some(value),
+                maximum: Some(value),
+            },
+        )
+        .map_err(|error| format!("cannot limit the compiler: {error}"))
+    };
+    limit(Resource::Cpu, CPU_SECONDS)?;
+    limit(Resource::As, ADDRESS_SPACE)?;
+    limit(Resource::Core, 0)?;
+    limit(Resource::Fsize, 0)?;
+    rustix::thread::set_no_new_privs(true)
+        .map_err(|error| format!("cannot limit the compiler: {error}"))?;
+
+    let mut component = Vec::new();
+    std::io::stdin()
+        .lock()
+        .take(scan::MAX_SIZE + 1)
+        .read_to_end(&mut component)
+        .map_err(|error| format!("cannot read the component: {error}"))?;
+    if component.len() as u64 > scan::MAX_SIZE {
+        return Err(format!(
+            "the component is larger than {} bytes",
+            scan::MAX_SIZE
+        ));
+    }
+    let engine = engine::compiling().map_err(|error| error.to_string())?;
+    let artifact = engine
+        .precompile_component(&component)
+        .map_err(|error| format!("{error:#}"))?;
+    std::io::stdout()
+        .lock()
+        .write_all(&artifact)
+        .map_err(|error| format!("cannot write the result: {error}"))
+}

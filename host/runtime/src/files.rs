@@ -1,0 +1,572 @@
+//! WASI's file system on top of `toolhost-vfs`.
+//!
+//! Everything that takes a path goes through the call's [`Scope`]: wasmtime's own version enforces access by handle,
+//! so a directory granted twice would be as writable as its widest grant, opening a FIFO would park a thread for
+//! ever, and a listing would have no bound. What works on an open file is left to wasmtime.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use toolhost_vfs::{Access, Entry, Kind, NewTime, OpenHow, Refusal, Scope, Stat};
+use wasmtime::component::{HasData, Resource};
+use wasmtime_wasi::filesystem::{
+    Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView as _,
+};
+use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
+use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
+use wasmtime_wasi::{FsPerms, OpenMode};
+
+use crate::state::State;
+use types::{ErrorCode, HostDescriptor, HostDirectoryEntryStream};
+
+/// A file may not be made larger than this by a size alone: sparse files cost nothing until somebody reads them.
+const MAX_SET_SIZE: u64 = 1 << 30;
+
+/// What a plugin's calls share of its files: the rules, and the roots as wasmtime wants them.
+#[derive(Clone)]
+pub struct Files {
+    scope: Scope,
+    preopens: Arc<[(Dir, String)]>,
+    /// System calls are made on the calling thread. Only where every root is on a local disk: a hung network file
+    /// system would otherwise take an executor thread with it.
+    inline: bool,
+}
+
+impl Files {
+    pub fn new(scope: Scope) -> std::io::Result<Self> {
+        let inline = scope.all_local();
+        let mut preopens: Vec<(Dir, String)> = scope
+            .roots()
+            .iter()
+            .map(|root| {
+                let file = std::fs::File::from(root.dir().as_fd().try_clone_to_owned()?);
+                Ok((
+                    directory(file, root.access(), inline),
+                    root.guest().to_owned(),
+                ))
+            })
+            .collect::<std::io::Result<_>>()?;
+        Ok(Self {
+            scope,
+            preopens,
+            inline,
+        })
+    }
+
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+}
+
+fn directory(file: std::fs::File, access: Access, inline: bool) -> Dir {
+    match access {
+        Access::ReadOnly => Dir::new(file, FsPerms::ReadOnly, OpenMode::READ, inline),
+        Access::ReadWrite => Dir::new(
+            file,
+            FsPerms::ReadWrite,
+            OpenMode::READ | OpenMode::WRITE,
+            inline,
+        ),
+    }
+}
+
+/// For the linker.
+pub struct HasFiles;
+
+impl HasData for HasFiles {
+    type Data<'a> = FilesView<'a>;
+}
+
+pub struct FilesView<'a> {
+    wasi: WasiFilesystemCtxView<'a>,
+    files: Files,
+    dir_entries: usize,
+}
+
+impl<'a> FilesView<'a> {
+    pub fn of(state: &'a mut State) -> Self {
+        let files = state.files.clone();
+        let dir_entries = state.dir_entries;
+        Self {
+            wasi: state.filesystem(),
+            files,
+            dir_entries,
+        }
+    }
+
+    fn dir(&self, fd: &Resource<Descriptor>) -> FsResult<(Arc<std::fs::File>, Access)> {
+        match self.wasi.table.get(fd)? {
+            Descriptor::Dir(dir) => {
+                let access = if dir.perms.write_not_permitted() {
+                    Access::ReadOnly
+                } else {
+                    Access::ReadWrite
+                };
+                Ok((Arc::clone(&dir.dir), access))
+            }
+            Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
+        }
+    }
+
+    /// Runs `work` on a directory. Takes what it needs out of `self` first: the table cannot be shared with a future.
+    fn at<R, W>(
+        &self,
+        fd: &Resource<Descriptor>,
+        work: W,
+    ) -> impl Future<Output = FsResult<R>> + Send + use<R, W>
+    where
+        R: Send + 'static,
+        W: FnOnce(&Scope, BorrowedFd<'_>, Access) -> Result<R, Refusal> + Send + 'static,
+    {
+        let dir = self.dir(fd);
+        let files = self.files.clone();
+        async move {
+            let (dir, access) = dir?;
+            run(files, move |scope| work(scope, dir.as_fd(), access)).await
+        }
+    }
+}
+
+/// Runs `work` where it may block.
+async fn run<R: Send + 'static>(
+    files: Files,
+    work: impl FnOnce(&Scope) -> Result<R, Refusal> + Send + 'static,
+) -> FsResult<R> {
+    let result = if files.inline {
+        work(&files.scope)
+    } else {
+        tokio::task::spawn_blocking(move || work(&files.scope))
+            .await
+            .map_err(|error| FsError::trap(wasmtime::Error::msg(error.to_string())))?
+    };
+    result.map_err(|refusal| code(refusal).into())
+}
+
+impl preopens::Host for FilesView<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
+        let mut out = Vec::with_capacity(self.files.preopens.len());
+        for (dir, name) in self.files.preopens.iter() {
+            out.push((
+                self.wasi.table.push(Descriptor::Dir(dir.clone()))?,
+                name.clone(),
+            ));
+        }
+        Ok(out)
+    }
+}
+
+impl types::Host for FilesView<'_> {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
+        error.downcast()
+    }
+
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
+        self.wasi.filesystem_error_code(error)
+    }
+}
+
+impl HostDescriptor for FilesView<'_> {
+    async fn open_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path_flags: types::PathFlags,
+        path: String,
+        open: types::OpenFlags,
+        flags: types::DescriptorFlags,
+    ) -> FsResult<Resource<Descriptor>> {
+        let how = OpenHow {
+            read: flags.contains(types::DescriptorFlags::READ),
+            write: flags.contains(types::DescriptorFlags::WRITE),
+            append: false,
+            create: open.contains(types::OpenFlags::CREATE),
+            exclusive: open.contains(types::OpenFlags::EXCLUSIVE),
+            truncate: open.contains(types::OpenFlags::TRUNCATE),
+            directory: open.contains(types::OpenFlags::DIRECTORY),
+            follow: path_flags.contains(types::PathFlags::SYMLINK_FOLLOW),
+        };
+        let (dir, access) = self.dir(&fd)?;
+        if flags.contains(types::DescriptorFlags::MUTATE_DIRECTORY) && access == Access::ReadOnly {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        let opened = run(self.files.clone(), move |scope| {
+            scope.open_at(dir.as_fd(), access, &path, &how)
+        })
+        .await?;
+        let file = std::fs::File::from(opened.fd);
+        let descriptor = if opened.kind == Kind::Directory {
+            Descriptor::Dir(directory(file, opened.access, self.files.inline))
+        } else {
+            let perms = match opened.access {
+                Access::ReadOnly => FsPerms::ReadOnly,
+                Access::ReadWrite => FsPerms::ReadWrite,
+            };
+            let mut mode = OpenMode::empty();
+            mode.set(OpenMode::READ, how.read || !how.changes());
+            mode.set(OpenMode::WRITE, how.write || how.truncate);
+            Descriptor::File(File::new(file, perms, mode, self.files.inline))
+        };
+        Ok(self.wasi.table.push(descriptor)?)
+    }
+
+    async fn read_directory(
+        &mut self,
+        fd: Resource<Descriptor>,
+    ) -> FsResult<Resource<types::DirectoryEntryStream>> {
+        let limit = self.dir_entries;
+        let entries = self
+            .at(&fd, move |scope, dir, _| scope.read_dir(dir, limit))
+            .await?;
+        let listing = self.wasi.table.push(Listing(entries.into_iter()))?;
+        // wasmtime's own stream type cannot be made outside of it. The number is what counts: both ends of it are here.
+        Ok(Resource::new_own(listing.rep()))
+    }
+
+    async fn stat_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path_flags: types::PathFlags,
+        path: String,
+    ) -> FsResult<types::DescriptorStat> {
+        let follow = path_flags.contains(types::PathFlags::SYMLINK_FOLLOW);
+        let stat = self
+            .at(&fd, move |scope, dir, _| scope.stat_at(dir, &path, follow))
+            .await?;
+        Ok(show_stat(&stat))
+    }
+
+    async fn metadata_hash_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path_flags: types::PathFlags,
+        path: String,
+    ) -> FsResult<types::MetadataHashValue> {
+        let follow = path_flags.contains(types::PathFlags::SYMLINK_FOLLOW);
+        let stat = self
+            .at(&fd, move |scope, dir, _| scope.stat_at(dir, &path, follow))
+            .await?;
+        Ok(identity(&stat))
+    }
+
+    async fn metadata_hash(
+        &mut self,
+        fd: Resource<Descriptor>,
+    ) -> FsResult<types::MetadataHashValue> {
+        let file = match self.wasi.table.get(&fd)? {
+            Descriptor::File(file) => Arc::clone(&file.file),
+            Descriptor::Dir(dir) => Arc::clone(&dir.dir),
+        };
+        let stat = run(self.files.clone(), move |_| Stat::of(&*file)).await?;
+        Ok(identity(&stat))
+    }
+
+    async fn create_directory_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<()> {
+        self.at(&fd, move |scope, dir, access| {
+            scope.create_dir_at(dir, access, &path)
+        })
+        .await
+    }
+
+    async fn remove_directory_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path: String,
+    ) -> FsResult<()> {
+        self.at(&fd, move |scope, dir, access| {
+            scope.remove_dir_at(dir, access, &path)
+        })
+        .await
+    }
+
+    async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
+        self.at(&fd, move |scope, dir, access| {
+            scope.unlink_at(dir, access, &path)
+        })
+        .await
+    }
+
+    async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
+        self.at(&fd, move |scope, dir, _| scope.read_link_at(dir, &path))
+            .await
+    }
+
+    async fn symlink_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        target: String,
+        path: String,
+    ) -> FsResult<()> {
+        self.at(&fd, move |scope, dir, access| {
+            scope.symlink_at(dir, access, &target, &path)
+        })
+        .await
+    }
+
+    async fn rename_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path: String,
+        new_fd: Resource<Descriptor>,
+        new_path: String,
+    ) -> FsResult<()> {
+        let (new_dir, new_access) = self.dir(&new_fd)?;
+        self.at(&fd, move |scope, dir, access| {
+            scope.rename_at(dir, access, &path, new_dir.as_fd(), new_access, &new_path)
+        })
+        .await
+    }
+
+    async fn link_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path_flags: types::PathFlags,
+        path: String,
+        new_fd: Resource<Descriptor>,
+        new_path: String,
+    ) -> FsResult<()> {
+        if path_flags.contains(types::PathFlags::SYMLINK_FOLLOW) {
+            return Err(ErrorCode::Invalid.into());
+        }
+        let (new_dir, new_access) = self.dir(&new_fd)?;
+        self.at(&fd, move |scope, dir, access| {
+            scope.link_at(dir, access, &path, new_dir.as_fd(), new_access, &new_path)
+        })
+        .await
+    }
+
+    async fn set_times_at(
+        &mut self,
+        fd: Resource<Descriptor>,
+        path_flags: types::PathFlags,
+        path: String,
+        accessed: types::NewTimestamp,
+        modified: types::NewTimestamp,
+    ) -> FsResult<()> {
+        let follow = path_flags.contains(types::PathFlags::SYMLINK_FOLLOW);
+        let (accessed, modified) = (new_time(accessed)?, new_time(modified)?);
+        self.at(&fd, move |scope, dir, access| {
+            scope.set_times_at(dir, access, &path, follow, accessed, modified)
+        })
+        .await
+    }
+
+    async fn set_size(&mut self, fd: Resource<Descriptor>, size: types::Filesize) -> FsResult<()> {
+        if size > MAX_SET_SIZE {
+            return Err(ErrorCode::FileTooLarge.into());
+        }
+        match self.wasi.table.get(&fd)? {
+            Descriptor::File(file) if file.perms.write_not_permitted() => {
+                return Err(ErrorCode::NotPermitted.into());
+            }
+            Descriptor::File(_) | Descriptor::Dir(_) => {}
+        }
+        HostDescriptor::set_size(&mut self.wasi, fd, size).await
+    }
+
+    // From here on: open files, as wasmtime has them.
+
+    async fn advise(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: types::Filesize,
+        length: types::Filesize,
+        advice: types::Advice,
+    ) -> FsResult<()> {
+        HostDescriptor::advise(&mut self.wasi, fd, offset, length, advice).await
+    }
+
+    async fn sync_data(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
+        HostDescriptor::sync_data(&mut self.wasi, fd).await
+    }
+
+    async fn sync(&mut self, fd: Resource<Descriptor>) -> FsResult<()> {
+        HostDescriptor::sync(&mut self.wasi, fd).await
+    }
+
+    async fn get_flags(&mut self, fd: Resource<Descriptor>) -> FsResult<types::DescriptorFlags> {
+        HostDescriptor::get_flags(&mut self.wasi, fd).await
+    }
+
+    async fn get_type(&mut self, fd: Resource<Descriptor>) -> FsResult<types::DescriptorType> {
+        HostDescriptor::get_type(&mut self.wasi, fd).await
+    }
+
+    async fn set_times(
+        &mut self,
+        fd: Resource<Descriptor>,
+        accessed: types::NewTimestamp,
+        modified: types::NewTimestamp,
+    ) -> FsResult<()> {
+        HostDescriptor::set_times(&mut self.wasi, fd, accessed, modified).await
+    }
+
+    async fn read(
+        &mut self,
+        fd: Resource<Descriptor>,
+        length: types::Filesize,
+        offset: types::Filesize,
+    ) -> FsResult<(Vec<u8>, bool)> {
+        HostDescriptor::read(&mut self.wasi, fd, length, offset).await
+    }
+
+    async fn write(
+        &mut self,
+        fd: Resource<Descriptor>,
+        bytes: Vec<u8>,
+        offset: types::Filesize,
+    ) -> FsResult<types::Filesize> {
+        HostDescriptor::write(&mut self.wasi, fd, bytes, offset).await
+    }
+
+    async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<types::DescriptorStat> {
+        HostDescriptor::stat(&mut self.wasi, fd).await
+    }
+
+    async fn is_same_object(
+        &mut self,
+        a: Resource<Descriptor>,
+        b: Resource<Descriptor>,
+    ) -> wasmtime::Result<bool> {
+        HostDescriptor::is_same_object(&mut self.wasi, a, b).await
+    }
+
+    fn read_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: types::Filesize,
+    ) -> FsResult<Resource<DynInputStream>> {
+        self.wasi.read_via_stream(fd, offset)
+    }
+
+    fn write_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+        offset: types::Filesize,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        self.wasi.write_via_stream(fd, offset)
+    }
+
+    fn append_via_stream(
+        &mut self,
+        fd: Resource<Descriptor>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        self.wasi.append_via_stream(fd)
+    }
+
+    fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
+        HostDescriptor::drop(&mut self.wasi, fd)
+    }
+}
+
+/// What is left of a directory listing.
+struct Listing(std::vec::IntoIter<Entry>);
+
+impl HostDirectoryEntryStream for FilesView<'_> {
+    async fn read_directory_entry(
+        &mut self,
+        stream: Resource<types::DirectoryEntryStream>,
+    ) -> FsResult<Option<types::DirectoryEntry>> {
+        let listing = self
+            .wasi
+            .table
+            .get_mut(&Resource::<Listing>::new_borrow(stream.rep()))?;
+        Ok(listing.0.next().map(|entry| types::DirectoryEntry {
+            type_: show_kind(entry.kind),
+            name: entry.name,
+        }))
+    }
+
+    fn drop(&mut self, stream: Resource<types::DirectoryEntryStream>) -> wasmtime::Result<()> {
+        self.wasi
+            .table
+            .delete(Resource::<Listing>::new_own(stream.rep()))?;
+        Ok(())
+    }
+}
+
+fn show_kind(kind: Kind) -> types::DescriptorType {
+    match kind {
+        Kind::File => types::DescriptorType::RegularFile,
+        Kind::Directory => types::DescriptorType::Directory,
+        Kind::Symlink => types::DescriptorType::SymbolicLink,
+        Kind::Fifo => types::DescriptorType::Fifo,
+        Kind::Socket => types::DescriptorType::Socket,
+        Kind::CharDevice => types::DescriptorType::CharacterDevice,
+        Kind::BlockDevice => types::DescriptorType::BlockDevice,
+        Kind::Unknown => types::DescriptorType::Unknown,
+    }
+}
+
+fn show_stat(stat: &Stat) -> types::DescriptorStat {
+    let time = |time: Option<SystemTime>| {
+        let since = time?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(Datetime {
+            seconds: since.as_secs(),
+            nanoseconds: since.subsec_nanos(),
+        })
+    };
+    types::DescriptorStat {
+        type_: show_kind(stat.kind),
+        link_count: stat.links,
+        size: stat.size,
+        data_access_timestamp: time(stat.accessed),
+        data_modification_timestamp: time(stat.modified),
+        status_change_timestamp: time(stat.changed),
+    }
+}
+
+/// Equal for one file under all of its names, and says nothing about the host's inode numbers.
+fn identity(stat: &Stat) -> types::MetadataHashValue {
+    let mut hasher = DefaultHasher::new();
+    (stat.id.dev(), stat.id.ino()).hash(&mut hasher);
+    let lower = hasher.finish();
+    lower.hash(&mut hasher);
+    types::MetadataHashValue {
+        lower,
+        upper: hasher.finish(),
+    }
+}
+
+fn new_time(time: types::NewTimestamp) -> FsResult<NewTime> {
+    match time {
+        types::NewTimestamp::NoChange => Ok(NewTime::Keep),
+        types::NewTimestamp::Now => Ok(NewTime::Now),
+        types::NewTimestamp::Timestamp(time) => SystemTime::UNIX_EPOCH
+            .checked_add(Duration::from_secs(time.seconds))
+            .and_then(|whole| whole.checked_add(Duration::from_nanos(time.nanoseconds.into())))
+            .map(NewTime::At)
+            .ok_or_else(|| ErrorCode::Overflow.into()),
+    }
+}
+
+fn code(refusal: Refusal) -> ErrorCode {
+    match refusal {
+        Refusal::NotPermitted => ErrorCode::NotPermitted,
+        Refusal::NotFound => ErrorCode::NoEntry,
+        Refusal::Exists => ErrorCode::Exist,
+        Refusal::IsDirectory => ErrorCode::IsDirectory,
+        Refusal::NotDirectory => ErrorCode::NotDirectory,
+        Refusal::NotEmpty => ErrorCode::NotEmpty,
+        Refusal::Loop => ErrorCode::Loop,
+        Refusal::Invalid => ErrorCode::Invalid,
+        Refusal::NotUtf8 => ErrorCode::IllegalByteSequence,
+        Refusal::TooManyEntries => ErrorCode::Overflow,
+        Refusal::Busy => ErrorCode::Busy,
+        Refusal::NameTooLong => ErrorCode::NameTooLong,
+        Refusal::NoSpace => ErrorCode::InsufficientSpace,
+        Refusal::ReadOnlyFileSystem => ErrorCode::ReadOnly,
+        Refusal::CrossDevice => ErrorCode::CrossDevice,
+        Refusal::TooManyLinks => ErrorCode::TooManyLinks,
+        Refusal::Unsupported => ErrorCode::Unsupported,
+        Refusal::Io(_) => ErrorCode::Io,
+    }
+}

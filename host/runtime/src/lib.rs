@@ -1,0 +1,30 @@
+//! Runs tools as WebAssembly components, one fresh sandbox for each call. The only crate that knows wasmtime.
+//!
+//! A `.wasm` file goes through [`Runtime::load`]: read once, scanned, compiled in a child process that can be killed
+//! (or found in the cache and verified), asked to describe itself with nothing granted. [`Loaded::grant`] then fixes
+//! what the operator gives it, and the [`Plugin`] that comes out runs calls.
+
+mod api;
+#[doc(hidden)]
+pub mod bench;
+mod cache;
+mod compile;
+mod engine;
+mod error;
+mod files;
+mod instance;
+mod limiter;
+mod load;
+mod pack;
+mod plugin;
+mod scan;
+mod state;
+mod stdio;
+#[cfg(test)]
+mod tests;
+
+pub use compile::{Compiler, compile_worker};
+pub use error::{LoadError, RuntimeError};
+pub use load::{Loaded, Runtime, RuntimeSettings};
+pub use pack::pack;
+pub use plugin::{Plugin, PluginGrants};

@@ -1,0 +1,78 @@
+//! What a store may allocate, summed over everything in it.
+
+use toolhost_contract::Limits;
+use wasmtime::ResourceLimiter;
+
+/// Fails the call instead of answering -1 to `memory.grow`: most guests turn that into an `unreachable`, and the
+/// reason would be lost.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LimitHit {
+    #[error("the tool needs more than {limit} bytes of memory")]
+    Memory { limit: u64 },
+}
+
+pub struct Limiter {
+    memory_used: u64,
+    memory: u64,
+    table_elements: usize,
+    instances: usize,
+    tables: usize,
+    memories: usize,
+}
+
+impl Limiter {
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            memory_used: 0,
+            memory: limits.memory,
+            table_elements: limits.table_elements,
+            instances: limits.instances,
+            tables: limits.tables,
+            memories: limits.memories,
+        }
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        // Growth beyond the memory's own maximum is the guest's affair and answers -1.
+        if maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        let grown = self
+            .memory_used
+            .saturating_add(desired.saturating_sub(current) as u64);
+        if grown > self.memory {
+            return Err(LimitHit::Memory { limit: self.memory }.into());
+        }
+        self.memory_used = grown;
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        _current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        // Unlike memory, no language's runtime needs a large table: -1 is answer enough.
+        Ok(desired <= self.table_elements.min(maximum.unwrap_or(usize::MAX)))
+    }
+
+    fn instances(&self) -> usize {
+        self.instances
+    }
+
+    fn tables(&self) -> usize {
+        self.tables
+    }
+
+    fn memories(&self) -> usize {
+        self.memories
+    }
+}

@@ -1,0 +1,406 @@
+//! From a file to something that can run: read once, scan, compile or find compiled, link, describe.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+use toolhost_contract::{Descriptor, Digest, Limits, Manifest, NoSink, PluginName, text};
+use toolhost_vfs::Scope;
+use wasmtime::Engine;
+use wasmtime::component::types::ComponentItem;
+use wasmtime::component::{Component, Linker};
+
+use crate::api::v0_1::{self, HOST_FUNCTIONS, PluginPre, VERSION};
+use crate::cache::Cache;
+use crate::compile::Compiler;
+use crate::files::{Files, FilesView, HasFiles};
+use crate::instance::{self, Setting};
+use crate::plugin::{Plugin, PluginGrants};
+use crate::state::State;
+use crate::{LoadError, RuntimeError, engine, scan};
+
+/// Packages of WASI 0.2 that every plugin may import. Sockets are linked because some languages' runtimes import
+/// them, and refuse every address.
+const WASI: [&str; 6] = [
+    "wasi:cli",
+    "wasi:clocks",
+    "wasi:filesystem",
+    "wasi:io",
+    "wasi:random",
+    "wasi:sockets",
+];
+
+/// At most so many compilations at once: each may take gigabytes.
+const COMPILERS: usize = 2;
+
+#[derive(Debug, Clone)]
+pub struct RuntimeSettings {
+    /// Where compiled code is kept; None compiles every time.
+    pub cache_dir: Option<PathBuf>,
+    pub compiler: Compiler,
+    /// Calls that may run at once.
+    pub max_concurrent: usize,
+}
+
+/// The engine and all that is shared by every plugin. Cheap to clone.
+#[derive(Clone)]
+pub struct Runtime(Arc<Shared>);
+
+struct Shared {
+    engine: Engine,
+    linker: Linker<State>,
+    cache: Option<Cache>,
+    compiler: Compiler,
+    compilers: tokio::sync::Semaphore,
+    warnings: Vec<String>,
+}
+
+impl Runtime {
+    pub fn new(settings: RuntimeSettings) -> Result<Self, RuntimeError> {
+        // Describing plugins takes slots as well.
+        let slots = u32::try_from(settings.max_concurrent.clamp(1, 1_000)).unwrap_or(1_000) + 16;
+        let engine = engine::running(slots)?;
+        let linker = linker(&engine).map_err(|error| RuntimeError::Engine(format!("{error:#}")))?;
+        let mut warnings = Vec::new();
+        let cache = settings.cache_dir.and_then(|dir| {
+            Cache::open(&dir, &engine)
+                .map_err(|reason| warnings.push(format!("compiled code is not cached: {reason}")))
+                .ok()
+        });
+        Ok(Self(Arc::new(Shared {
+            engine,
+            linker,
+            cache,
+            compiler: settings.compiler,
+            compilers: tokio::sync::Semaphore::new(COMPILERS),
+            warnings,
+        })))
+    }
+
+    /// What the operator should know about this set-up.
+    pub fn warnings(&self) -> &[String] {
+        &self.0.warnings
+    }
+
+    /// Reads a component and makes it ready. No byte of it has run with anything granted when this returns.
+    pub async fn load(&self, path: &Path) -> Result<Loaded, LoadError> {
+        let bytes = read(path)?;
+        let manifest = match scan::manifest(path, &bytes)? {
+            Some(text) => {
+                Manifest::parse("plugin.toml", text).map_err(|error| LoadError::Manifest {
+                    path: path.to_owned(),
+                    reason: error.to_string(),
+                })?
+            }
+            None => Manifest::unnamed(name_of(path)),
+        };
+        let digest = Digest(Sha256::digest(&bytes).into());
+        let (component, from_cache) = self.component(path, &bytes, digest).await?;
+        let (imports, exports) = check_contract(path, &self.0.engine, &component)?;
+        let pre = self.pre(path, &component)?;
+        let tools = describe(path, &pre, &manifest).await?;
+        let size = bytes.len() as u64;
+        Ok(Loaded {
+            path: path.to_owned(),
+            manifest,
+            digest,
+            size,
+            tools,
+            imports,
+            exports,
+            from_cache,
+            pre,
+        })
+    }
+
+    fn pre(&self, path: &Path, component: &Component) -> Result<PluginPre<State>, LoadError> {
+        self.0
+            .linker
+            .instantiate_pre(component)
+            .and_then(PluginPre::new)
+            .map_err(|error| LoadError::Contract {
+                path: path.to_owned(),
+                reason: unlinkable(&error),
+            })
+    }
+
+    /// Everything but the description, for tests of components that have none.
+    #[cfg(test)]
+    pub(crate) async fn link(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+    ) -> Result<PluginPre<State>, LoadError> {
+        let (component, _) = self.component(path, bytes, Digest([0; 32])).await?;
+        self.pre(path, &component)
+    }
+
+    async fn component(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+        digest: Digest,
+    ) -> Result<(Component, bool), LoadError> {
+        if let Some(component) = self.cached(digest) {
+            return Ok((component, true));
+        }
+        scan::check(path, bytes)?;
+        let code = {
+            let _turn = self.0.compilers.acquire().await;
+            self.0.compiler.compile(path, bytes).await?
+        };
+        // SAFETY: the bytes were made a moment ago by our own compiler, from a child that runs our own program.
+        let component =
+            unsafe { Component::deserialize(&self.0.engine, &code) }.map_err(|error| {
+                LoadError::Compile {
+                    path: path.to_owned(),
+                    reason: format!("{error:#}"),
+                }
+            })?;
+        if let Some(cache) = &self.0.cache {
+            // Without the entry the next start compiles again; that is all.
+            let _ = cache.put(digest, &code);
+        }
+        Ok((component, false))
+    }
+
+    fn cached(&self, digest: Digest) -> Option<Component> {
+        let code = self.0.cache.as_ref()?.get(digest)?;
+        // SAFETY: the MAC says that we wrote exactly these bytes for this component and this engine, and they are in
+        // our memory, where nobody can change them any more.
+        unsafe { Component::deserialize(&self.0.engine, &code) }.ok()
+    }
+}
+
+/// A component that is ready to run and was granted nothing yet.
+pub struct Loaded {
+    path: PathBuf,
+    manifest: Manifest,
+    digest: Digest,
+    size: u64,
+    tools: Vec<Descriptor>,
+    imports: Vec<String>,
+    exports: Vec<String>,
+    from_cache: bool,
+    pre: PluginPre<State>,
+}
+
+impl Loaded {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Bytes of the file.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub fn tools(&self) -> &[Descriptor] {
+        &self.tools
+    }
+
+    pub fn imports(&self) -> &[String] {
+        &self.imports
+    }
+
+    pub fn exports(&self) -> &[String] {
+        &self.exports
+    }
+
+    pub fn from_cache(&self) -> bool {
+        self.from_cache
+    }
+
+    pub fn grant(self, grants: PluginGrants) -> std::io::Result<Plugin> {
+        Plugin::new(self, grants)
+    }
+
+    pub(crate) fn pre(&self) -> &PluginPre<State> {
+        &self.pre
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
+    use std::io::Read as _;
+    let failed = |source| LoadError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let too_big = |size| LoadError::TooBig {
+        path: path.to_owned(),
+        size,
+        limit: scan::MAX_SIZE,
+    };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    if size > scan::MAX_SIZE {
+        return Err(too_big(size));
+    }
+    // Read once: hashed, scanned and compiled from this buffer, whatever happens to the file.
+    let mut bytes = Vec::new();
+    file.take(scan::MAX_SIZE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > scan::MAX_SIZE {
+        return Err(too_big(bytes.len() as u64));
+    }
+    Ok(bytes)
+}
+
+/// A name for a component without a manifest, made of its file's name.
+fn name_of(path: &Path) -> PluginName {
+    let stem = path
+        .file_stem()
+        .map(|stem| stem.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
+    let mut name: String = stem
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        name.insert_str(0, "plugin-");
+    }
+    name.truncate(64);
+    // Only a name that breaks its own rule could fail here, and the lines above do not make one.
+    PluginName::parse(&name)
+        .unwrap_or_else(|_| PluginName::parse("plugin").expect("`plugin` is a valid name"))
+}
+
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasmtime_wasi::p2::add_to_linker_async::<State>(&mut linker)?;
+    // Ours in the place of wasmtime's, which check access by handle only and neither bound nor refuse what blocks.
+    linker.allow_shadowing(true);
+    wasmtime_wasi::p2::bindings::filesystem::types::add_to_linker::<State, HasFiles>(
+        &mut linker,
+        |state| FilesView::of(state),
+    )?;
+    wasmtime_wasi::p2::bindings::filesystem::preopens::add_to_linker::<State, HasFiles>(
+        &mut linker,
+        |state| FilesView::of(state),
+    )?;
+    linker.allow_shadowing(false);
+    v0_1::add_to_linker(&mut linker)?;
+    Ok(linker)
+}
+
+/// Says in plain words what a linker would dump.
+fn check_contract(
+    path: &Path,
+    engine: &Engine,
+    component: &Component,
+) -> Result<(Vec<String>, Vec<String>), LoadError> {
+    let refuse = |reason: String| {
+        Err(LoadError::Contract {
+            path: path.to_owned(),
+            reason,
+        })
+    };
+    let kind = component.component_type();
+    let mut imports = Vec::new();
+    for (name, item) in kind.imports(engine) {
+        let (interface, version) = name.split_once('@').unwrap_or((name, ""));
+        let package = interface.split('/').next().unwrap_or(interface);
+        let shown = text::inline(name, 120);
+        if package == "toolhost:plugin" {
+            if version != VERSION {
+                return refuse(format!(
+                    "built for tool-api {}, host has {VERSION}; missing import `{shown}`; rebuild it with an SDK for {VERSION}",
+                    text::inline(version, 20)
+                ));
+            }
+            if let ComponentItem::ComponentInstance(instance) = item.ty {
+                for (function, item) in instance.exports(engine) {
+                    let known = !matches!(item.ty, ComponentItem::ComponentFunc(_))
+                        || (interface == "toolhost:plugin/host"
+                            && HOST_FUNCTIONS.contains(&function));
+                    if !known {
+                        return refuse(format!(
+                            "built for a newer tool-api {VERSION} than this host has; missing import `{shown}` function `{}`",
+                            text::inline(function, 80)
+                        ));
+                    }
+                }
+            }
+        } else if !(WASI.contains(&package) && version.starts_with("0.2.")) {
+            return refuse(format!(
+                "it imports `{shown}`, which this host does not offer; it offers toolhost:plugin@{VERSION} and {} of WASI 0.2",
+                WASI.map(|package| package.trim_start_matches("wasi:"))
+                    .join(", ")
+            ));
+        }
+        imports.push(shown);
+    }
+    let exports: Vec<String> = kind
+        .exports(engine)
+        .map(|(name, _)| text::inline(name, 120))
+        .collect();
+    let wanted = format!("toolhost:plugin/tool@{VERSION}");
+    if !exports.contains(&wanted) {
+        return match exports
+            .iter()
+            .find_map(|name| name.strip_prefix("toolhost:plugin/tool@"))
+        {
+            Some(version) => refuse(format!(
+                "built for tool-api {version}, host has {VERSION}; rebuild it with an SDK for {VERSION}"
+            )),
+            None => refuse(format!(
+                "it does not export `{wanted}`, so it is not a plugin for this host; its exports are: {}",
+                if exports.is_empty() {
+                    "none".to_owned()
+                } else {
+                    exports.join(", ")
+                }
+            )),
+        };
+    }
+    Ok((imports, exports))
+}
+
+fn unlinkable(error: &wasmtime::Error) -> String {
+    let text = format!("{error:#}");
+    format!(
+        "it does not fit tool-api {VERSION}: {}",
+        text::inline(text.lines().next().unwrap_or_default(), 300)
+    )
+}
+
+/// Asks a component for its tools, with nothing granted.
+async fn describe(
+    path: &Path,
+    pre: &PluginPre<State>,
+    manifest: &Manifest,
+) -> Result<Vec<Descriptor>, LoadError> {
+    let failed = |reason: String| LoadError::Describe {
+        path: path.to_owned(),
+        reason,
+    };
+    let limits = Limits {
+        memory: Limits::MAX_MEMORY,
+        ..Limits::default()
+    };
+    let setting = Setting {
+        limits: &limits,
+        files: Files::new(Scope::empty()).map_err(|error| failed(error.to_string()))?,
+        env: &[],
+        timeout: Limits::DESCRIBE_TIMEOUT,
+        sink: Arc::new(NoSink),
+    };
+    let described = instance::run(pre, setting, async |plugin, store| {
+        plugin
+            .toolhost_plugin_tool()
+            .call_describe(store, &[])
+            .await
+    })
+    .await
+    .map_err(|error| failed(error.for_model()))?;
+    v0_1::descriptors(described, &manifest.version).map_err(failed)
+}

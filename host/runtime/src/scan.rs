@@ -1,0 +1,177 @@
+//! Looks at a component before any compiler does: what it is, its manifest, and whether it is a bomb.
+//!
+//! Time to compile is not bounded by the size of a file: a million empty functions fit into 4 MB and want gigabytes.
+//! The numbers come from measurements of such files; the compiling child has hard limits besides.
+
+use std::path::Path;
+
+use toolhost_contract::manifest::SECTION;
+use wasmparser::{Chunk, ElementItems, ElementKind, Operator, Parser, Payload};
+
+use crate::LoadError;
+
+/// The largest file that is read at all.
+pub const MAX_SIZE: u64 = 32 << 20;
+
+const MAX_FUNCTIONS: u64 = 50_000;
+const MAX_BODY: u64 = 2 << 20;
+const MAX_TYPES: u64 = 50_000;
+const MAX_IMPORTS: u64 = 10_000;
+const MAX_EXPORTS: u64 = 50_000;
+const MAX_DATA: u64 = 20_000;
+const MAX_ELEMENTS: u64 = 1_000_000;
+/// Active element segments beyond it are compiled into code, a millisecond an item.
+const MAX_TABLE_INDEX: u64 = 1 << 20;
+const MAX_NESTED: u64 = 64;
+
+/// What the file is, by its first bytes and its top-level sections. Gives the manifest's text, if there is one.
+pub fn manifest<'a>(path: &Path, bytes: &'a [u8]) -> Result<Option<&'a str>, LoadError> {
+    kind(path, bytes)?;
+    let invalid = |reason: String| LoadError::Invalid {
+        path: path.to_owned(),
+        reason,
+    };
+    let mut parser = Parser::new(0);
+    let mut rest = bytes;
+    let mut found = None;
+    loop {
+        let Chunk::Parsed { consumed, payload } = parser
+            .parse(rest, true)
+            .map_err(|error| invalid(shown(&error)))?
+        else {
+            return Err(invalid(
+                "the file ends in the middle of a section".to_owned(),
+            ));
+        };
+        match payload {
+            Payload::CustomSection(section) if section.name() == SECTION => {
+                if found.is_some() {
+                    return Err(invalid(format!("it has two `{SECTION}` sections")));
+                }
+                let text = std::str::from_utf8(section.data())
+                    .map_err(|_| invalid(format!("its `{SECTION}` section is not UTF-8")))?;
+                found = Some(text);
+            }
+            // Nested binaries are skipped whole: only the outermost manifest counts.
+            Payload::ModuleSection {
+                unchecked_range: range,
+                ..
+            }
+            | Payload::ComponentSection {
+                unchecked_range: range,
+                ..
+            } => {
+                let skip = consumed + (range.end - range.start);
+                rest = rest
+                    .get(skip..)
+                    .ok_or_else(|| invalid("the file ends in the middle of a module".to_owned()))?;
+                continue;
+            }
+            Payload::End(_) => return Ok(found),
+            _ => {}
+        }
+        rest = &rest[consumed..];
+    }
+}
+
+fn kind(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {
+    let not = |found: &str| {
+        Err(LoadError::NotAComponent {
+            path: path.to_owned(),
+            found: found.to_owned(),
+        })
+    };
+    match bytes {
+        [] => not("it is empty"),
+        [0, b'a', b's', b'm', 0x0d, 0, 1, 0, ..] => Ok(()),
+        [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => Err(LoadError::CoreModule {
+            path: path.to_owned(),
+        }),
+        [0, b'a', b's', b'm', ..] => not("it is WebAssembly of an unknown version, or cut short"),
+        [0x7f, b'E', b'L', b'F', ..] => {
+            not("it is native code (ELF); precompiled plugins are never run")
+        }
+        [b'P', b'K', ..] => not("it is a zip archive"),
+        _ if bytes.starts_with(b"(module") || bytes.starts_with(b"(component") => {
+            not("it is WebAssembly text; assemble it with `wasm-tools parse`")
+        }
+        _ => not("it does not begin as WebAssembly does"),
+    }
+}
+
+/// Counts everything that costs compile time.
+pub fn check(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {
+    let invalid = |reason: String| LoadError::Invalid {
+        path: path.to_owned(),
+        reason,
+    };
+    let broken = |error: wasmparser::BinaryReaderError| invalid(shown(&error));
+    let (mut functions, mut types, mut imports, mut exports) = (0_u64, 0_u64, 0_u64, 0_u64);
+    let (mut data, mut elements, mut nested) = (0_u64, 0_u64, 0_u64);
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload.map_err(broken)? {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => nested += 1,
+            Payload::FunctionSection(section) => functions += u64::from(section.count()),
+            Payload::TypeSection(section) => types += u64::from(section.count()),
+            Payload::ComponentTypeSection(section) => types += u64::from(section.count()),
+            Payload::CoreTypeSection(section) => types += u64::from(section.count()),
+            Payload::ImportSection(section) => imports += u64::from(section.count()),
+            Payload::ComponentImportSection(section) => imports += u64::from(section.count()),
+            Payload::ExportSection(section) => exports += u64::from(section.count()),
+            Payload::ComponentExportSection(section) => exports += u64::from(section.count()),
+            Payload::DataSection(section) => data += u64::from(section.count()),
+            Payload::ElementSection(section) => {
+                for element in section {
+                    let element = element.map_err(broken)?;
+                    let count = match &element.items {
+                        ElementItems::Functions(items) => u64::from(items.count()),
+                        ElementItems::Expressions(_, items) => u64::from(items.count()),
+                    };
+                    elements += count;
+                    if let ElementKind::Active { offset_expr, .. } = &element.kind {
+                        let start =
+                            match offset_expr.get_operators_reader().read().map_err(broken)? {
+                                Operator::I32Const { value } => u64::from(value.cast_unsigned()),
+                                Operator::I64Const { value } => value.cast_unsigned(),
+                                _ => 0,
+                            };
+                        if start.saturating_add(count) > MAX_TABLE_INDEX {
+                            return Err(invalid(format!(
+                                "an element segment reaches beyond table index {MAX_TABLE_INDEX}"
+                            )));
+                        }
+                    }
+                }
+            }
+            Payload::CodeSectionEntry(body) => {
+                let size = (body.range().end - body.range().start) as u64;
+                if size > MAX_BODY {
+                    return Err(invalid(format!(
+                        "a function of {size} bytes; the limit is {MAX_BODY}"
+                    )));
+                }
+            }
+            _ => {}
+        }
+        for (what, count, limit) in [
+            ("functions", functions, MAX_FUNCTIONS),
+            ("types", types, MAX_TYPES),
+            ("imports", imports, MAX_IMPORTS),
+            ("exports", exports, MAX_EXPORTS),
+            ("data segments", data, MAX_DATA),
+            ("table elements", elements, MAX_ELEMENTS),
+            ("nested modules and components", nested, MAX_NESTED),
+        ] {
+            if count > limit {
+                return Err(invalid(format!(
+                    "it has {count} {what}; the limit is {limit}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn shown(error: &wasmparser::BinaryReaderError) -> String {
+    format!("{} (at byte {})", error.message(), error.offset())
+}

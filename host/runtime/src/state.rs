@@ -1,0 +1,165 @@
+//! What the host keeps for one running call. Dropped with the call, whatever its end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use toolhost_contract::{Event, Level, Limits, Sink, text};
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+use crate::files::Files;
+use crate::limiter::Limiter;
+use crate::stdio::Capture;
+
+/// How much of standard error an error message shows.
+const STDERR_TAIL: usize = 2_000;
+
+pub struct State {
+    wasi: WasiCtx,
+    table: ResourceTable,
+    pub files: Files,
+    pub dir_entries: usize,
+    pub limiter: Limiter,
+    pub deadline: Instant,
+    pub sink: Arc<dyn Sink>,
+    pub stdout: Capture,
+    pub stderr: Capture,
+    messages: Throttle,
+    progress: Throttle,
+}
+
+impl State {
+    pub fn new(
+        limits: &Limits,
+        files: Files,
+        environment: &[(String, String)],
+        deadline: Instant,
+        sink: Arc<dyn Sink>,
+    ) -> Self {
+        let stdout = Capture::new("stdout", limits.stdout, 0, Arc::clone(&sink));
+        let stderr = Capture::new("stderr", limits.stderr, STDERR_TAIL, Arc::clone(&sink));
+        let mut wasi = WasiCtxBuilder::new();
+        wasi.stdout(stdout.clone())
+            .stderr(stderr.clone())
+            .envs(environment)
+            .max_random_size(limits.random);
+        if let Some(root) = files.scope().roots().first() {
+            wasi.initial_cwd(root.guest());
+        }
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.resources);
+        Self {
+            wasi: wasi.build(),
+            table,
+            files,
+            dir_entries: limits.dir_entries,
+            limiter: Limiter::new(limits),
+            deadline,
+            sink,
+            stdout,
+            stderr,
+            messages: Throttle::new(limits.messages_per_second, limits.message_bytes_per_second),
+            progress: Throttle::new(10, 64 << 10),
+        }
+    }
+
+    /// The guest's last words, made safe to show.
+    pub fn last_words(&self) -> Option<String> {
+        let tail = self.stderr.tail();
+        let tail = tail.trim();
+        (!tail.is_empty()).then(|| text::block(tail, STDERR_TAIL))
+    }
+
+    pub fn log(&mut self, level: &str, message: &str) {
+        if self.messages.admits(message.len()) {
+            let event = Event::Log {
+                level: Level::parse(level),
+                message: text::head(message, 64 << 10).to_owned(),
+            };
+            self.sink.event(event);
+        }
+    }
+
+    pub fn custom(&mut self, event: String, data: &str) {
+        if self.messages.admits(event.len() + data.len()) {
+            let data =
+                serde_json::from_str(data).unwrap_or_else(|_| Value::String(data.to_owned()));
+            self.sink.event(Event::Custom { event, data });
+        }
+    }
+
+    pub fn progress(&mut self, message: Option<String>, progress: Option<f64>, total: Option<f64>) {
+        if self
+            .progress
+            .admits(message.as_ref().map_or(0, String::len))
+        {
+            self.sink.event(Event::Progress {
+                message,
+                progress,
+                total,
+            });
+        }
+    }
+
+    pub fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Tells how many messages were dropped, if any.
+    pub fn report_dropped(&self) {
+        let count = self.messages.dropped;
+        if count > 0 {
+            self.sink.event(Event::Dropped { count });
+        }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
+    }
+}
+
+/// So many messages and bytes in any second; the rest is counted and dropped.
+struct Throttle {
+    messages: u32,
+    bytes: u64,
+    window: Instant,
+    used_messages: u32,
+    used_bytes: u64,
+    dropped: u64,
+}
+
+impl Throttle {
+    fn new(messages: u32, bytes: u64) -> Self {
+        Self {
+            messages,
+            bytes,
+            window: Instant::now(),
+            used_messages: 0,
+            used_bytes: 0,
+            dropped: 0,
+        }
+    }
+
+    fn admits(&mut self, bytes: usize) -> bool {
+        if self.window.elapsed() >= Duration::from_secs(1) {
+            self.window = Instant::now();
+            self.used_messages = 0;
+            self.used_bytes = 0;
+        }
+        let bytes = bytes as u64;
+        if self.used_messages >= self.messages || self.used_bytes.saturating_add(bytes) > self.bytes
+        {
+            self.dropped += 1;
+            return false;
+        }
+        self.used_messages += 1;
+        self.used_bytes += bytes;
+        true
+    }
+}

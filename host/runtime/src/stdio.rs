@@ -1,0 +1,151 @@
+//! Standard output and error of a guest: bounded, never the host's own.
+//!
+//! The host's standard output may be a protocol channel, so not a byte of a guest reaches it. wasmtime's ready-made
+//! streams are not used either: on 48.0.8 empty writes to them grow the host's memory (GHSA-5m8g-xhq4-4h93).
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use toolhost_contract::{Event, Sink};
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
+
+/// Bytes that one write may bring.
+const PERMIT: usize = 64 << 10;
+
+/// One of the two streams of a call. Clones share what was written.
+#[derive(Clone)]
+pub struct Capture(Arc<Shared>);
+
+struct Shared {
+    name: &'static str,
+    limit: u64,
+    /// How many of the last bytes are kept.
+    keep: usize,
+    sink: Arc<dyn Sink>,
+    written: Mutex<Written>,
+}
+
+#[derive(Default)]
+struct Written {
+    total: u64,
+    tail: Vec<u8>,
+    overflowed: bool,
+}
+
+impl Capture {
+    pub fn new(name: &'static str, limit: u64, keep: usize, sink: Arc<dyn Sink>) -> Self {
+        Self(Arc::new(Shared {
+            name,
+            limit,
+            keep,
+            sink,
+            written: Mutex::default(),
+        }))
+    }
+
+    /// The last bytes that were written, as text.
+    pub fn tail(&self) -> String {
+        let written = self
+            .0
+            .written
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&written.tail).into_owned()
+    }
+
+    /// Did the guest try to write more than it may?
+    pub fn overflowed(&self) -> bool {
+        self.0
+            .written
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .overflowed
+    }
+
+    /// Counts bytes against the limit; false when it would be passed.
+    pub fn count(&self, bytes: usize) -> bool {
+        let mut written = self
+            .0
+            .written
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if written.overflowed || written.total.saturating_add(bytes as u64) > self.0.limit {
+            written.overflowed = true;
+            return false;
+        }
+        written.total += bytes as u64;
+        true
+    }
+
+    /// Takes the bytes, or refuses them when the limit would be passed.
+    pub fn push(&self, bytes: &[u8]) -> bool {
+        if bytes.is_empty() {
+            return true;
+        }
+        if !self.count(bytes.len()) {
+            return false;
+        }
+        if self.0.keep > 0 {
+            let mut written = self
+                .0
+                .written
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let tail = &mut written.tail;
+            tail.extend_from_slice(&bytes[bytes.len().saturating_sub(self.0.keep)..]);
+            let excess = tail.len().saturating_sub(self.0.keep);
+            tail.drain(..excess);
+        }
+        self.0.sink.event(Event::Output {
+            stream: self.0.name.to_owned(),
+            bytes: bytes.to_vec(),
+        });
+        true
+    }
+}
+
+impl IsTerminal for Capture {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Capture {
+    fn async_stream(&self) -> Box<dyn tokio::io::AsyncWrite + Send + Sync> {
+        // Only WASI 0.3 asks for this one, and it is not linked.
+        Box::new(tokio::io::sink())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+#[async_trait]
+impl Pollable for Capture {
+    async fn ready(&mut self) {}
+}
+
+impl OutputStream for Capture {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if self.push(&bytes) {
+            Ok(())
+        } else {
+            Err(StreamError::Closed)
+        }
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        if self.overflowed() {
+            Err(StreamError::Closed)
+        } else {
+            Ok(PERMIT)
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! The engine against hostile code: core modules written by hand, wrapped as components of our world.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use toolhost_contract::{CallError, ErrorClass, Limits, NoSink};
+use toolhost_vfs::Scope;
+
+use crate::api::v0_1::{PluginPre, types};
+use crate::files::Files;
+use crate::instance::{self, Setting};
+use crate::state::State;
+use crate::{Compiler, LoadError, Runtime, RuntimeSettings, pack, scan};
+
+/// A component of world `plugin` whose `call` is `body` and which has `extra` items besides.
+fn component(body: &str, extra: &str) -> Vec<u8> {
+    let wat = format!(
+        r#"(module
+            (memory (export "memory") 1)
+            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+            (func (export "toolhost:plugin/tool@0.1.0#describe") (param i32 i32) (result i32) (i32.const 0))
+            (func $call (export "toolhost:plugin/tool@0.1.0#call") (param i32) (result i32) {body})
+            {extra})"#
+    );
+    wrap(&wat)
+}
+
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        Runtime::new(RuntimeSettings {
+            cache_dir: None,
+            compiler: Compiler::InProcess,
+            max_concurrent: 8,
+        })
+        .unwrap()
+    })
+}
+
+async fn pre(component: &[u8]) -> PluginPre<State> {
+    runtime()
+        .link(Path::new("test.wasm"), component)
+        .await
+        .unwrap()
+}
+
+/// Calls `body` with a second's time and 1 MiB of memory; says how it ended.
+async fn call(body: &str, extra: &str) -> CallError {
+    let pre = pre(&component(body, extra)).await;
+    let limits = Limits {
+        memory: 1 << 20,
+        ..Limits::default()
+    };
+    run(&pre, &limits, Duration::from_millis(200)).await
+}
+
+async fn run(pre: &PluginPre<State>, limits: &Limits, timeout: Duration) -> CallError {
+    let setting = Setting {
+        limits,
+        files: Files::new(Scope::empty()).unwrap(),
+        env: &[],
+        timeout,
+        sink: Arc::new(NoSink),
+    };
+    let request = types::Request {
+        call_id: "1".to_owned(),
+        tool: "test".to_owned(),
+        input: "{}".to_owned(),
+        context: types::Context {
+            agent_id: String::new(),
+            parent_agent_id: None,
+            session_id: String::new(),
+            task_id: String::new(),
+            user_id: None,
+            mode: String::new(),
+            roots: Vec::new(),
+            extra: None,
+        },
+    };
+    instance::run(pre, setting, async |plugin, store| {
+        plugin
+            .toolhost_plugin_tool()
+            .call_call(store, &request)
+            .await
+    })
+    .await
+    .map(drop)
+    .unwrap_err()
+}
+
+const LOOP: &str = "(loop $l (br $l)) (unreachable)";
+
+#[tokio::test]
+async fn an_endless_loop_ends_at_its_deadline() {
+    assert_eq!(call(LOOP, "").await.class, ErrorClass::TimedOut);
+}
+
+#[tokio::test]
+async fn a_loop_in_the_start_function_is_under_the_same_clock() {
+    let error = call(
+        "(unreachable)",
+        "(func $start (loop $l (br $l))) (start $start)",
+    )
+    .await;
+    assert_eq!(error.class, ErrorClass::TimedOut);
+}
+
+#[tokio::test]
+async fn a_loop_while_the_host_hands_over_the_arguments_is_under_the_same_clock() {
+    let bytes = {
+        let spinning = "(func (export \"cabi_realloc\") (param i32 i32 i32 i32) (result i32) (loop $l (br $l)) (unreachable))";
+        let wat = format!(
+            r#"(module (memory (export "memory") 1) {spinning}
+                (func (export "toolhost:plugin/tool@0.1.0#describe") (param i32 i32) (result i32) (i32.const 0))
+                (func (export "toolhost:plugin/tool@0.1.0#call") (param i32) (result i32) (unreachable)))"#
+        );
+        wrap(&wat)
+    };
+    let pre = pre(&bytes).await;
+    assert_eq!(
+        run(&pre, &Limits::default(), Duration::from_millis(200))
+            .await
+            .class,
+        ErrorClass::TimedOut
+    );
+}
+
+fn wrap(wat: &str) -> Vec<u8> {
+    let mut module = wat::parse_str(wat).unwrap();
+    let mut resolve = wit_parser::Resolve::default();
+    let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/v0.1");
+    let (package, _) = resolve.push_path(wit).unwrap();
+    let world = resolve.select_world(&[package], Some("plugin")).unwrap();
+    wit_component::embed_component_metadata(
+        &mut module,
+        &resolve,
+        world,
+        wit_component::StringEncoding::UTF8,
+    )
+    .unwrap();
+    wit_component::ComponentEncoder::default()
+        .module(&module)
+        .unwrap()
+        .encode()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn spinners_do_not_stop_each_other_or_a_timer() {
+    // One executor thread and four spinning calls: each gives way at every tick.
+    let pre = pre(&component(LOOP, "")).await;
+    let limits = Limits::default();
+    let timeout = Duration::from_millis(300);
+    let ended = futures::future::join_all((0..4).map(|_| run(&pre, &limits, timeout))).await;
+    assert!(
+        ended
+            .iter()
+            .all(|error| error.class == ErrorClass::TimedOut)
+    );
+}
+
+#[tokio::test]
+async fn memory_beyond_the_limit_ends_the_call_with_the_reason() {
+    let error = call(
+        "(loop $l (drop (memory.grow (i32.const 1))) (br $l)) (unreachable)",
+        "",
+    )
+    .await;
+    assert_eq!(
+        (error.class, error.code.as_str()),
+        (ErrorClass::LimitExceeded, "out_of_memory")
+    );
+}
+
+#[tokio::test]
+async fn memories_are_summed() {
+    let memories = "(memory 6) (memory 6) (memory 6)";
+    let error = call("(unreachable)", memories).await;
+    assert_eq!(
+        (error.class, error.code.as_str()),
+        (ErrorClass::LimitExceeded, "out_of_memory")
+    );
+}
+
+#[tokio::test]
+async fn a_table_stops_growing_at_the_limit() {
+    // Grows until the answer is -1, then divides by zero if the table is within the limit and loops if not.
+    let body = "(loop $l (br_if $l (i32.ne (table.grow $t (ref.null func) (i32.const 1000)) (i32.const -1))))
+                (if (i32.gt_u (table.size $t) (i32.const 20000)) (then (loop $l (br $l))))
+                (i32.div_s (i32.const 1) (i32.const 0))";
+    assert_eq!(
+        call(body, "(table $t 1 funcref)").await.class,
+        ErrorClass::Trapped
+    );
+}
+
+#[tokio::test]
+async fn deep_recursion_is_a_stack_overflow_and_the_host_lives() {
+    let error = call(
+        "(call $deep (i32.const 0))",
+        "(func $deep (param i32) (result i32) (call $deep (local.get 0)))",
+    )
+    .await;
+    assert_eq!(error.class, ErrorClass::StackOverflow);
+}
+
+#[tokio::test]
+async fn a_trap_is_told_as_one() {
+    let error = call("(i32.div_s (i32.const 1) (i32.const 0))", "").await;
+    assert_eq!(error.class, ErrorClass::Trapped);
+    assert!(
+        error.message.contains("divide by zero"),
+        "{}",
+        error.message
+    );
+}
+
+#[tokio::test]
+async fn a_broken_result_is_a_trap_and_not_a_panic() {
+    // A pointer beyond memory, and a discriminant that does not exist.
+    for body in [
+        "(i32.const 0x7fffffff)",
+        "(i32.store8 (i32.const 64) (i32.const 77)) (i32.const 64)",
+    ] {
+        assert_eq!(call(body, "").await.class, ErrorClass::Trapped, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn every_call_starts_from_the_same_state() {
+    // Counts its calls in memory and traps at the second one: with a fresh instance there is none.
+    let body = "(if (i32.load (i32.const 64)) (then (loop $l (br $l))))
+                (i32.store (i32.const 64) (i32.const 1)) (unreachable)";
+    let pre = pre(&component(body, "")).await;
+    for _ in 0..3 {
+        assert_eq!(
+            run(&pre, &Limits::default(), Duration::from_millis(500))
+                .await
+                .class,
+            ErrorClass::Trapped
+        );
+    }
+}
+
+async fn load_error(name: &str, bytes: &[u8]) -> LoadError {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    match runtime().load(&path).await {
+        Ok(_) => panic!("{name} loads"),
+        Err(error) => error,
+    }
+}
+
+async fn check(name: &str, bytes: &[u8], expect: expect_test::Expect) {
+    let error = load_error(name, bytes).await.to_string();
+    // The temporary directory is another one each time.
+    let start = error.find(name).unwrap_or_default();
+    expect.assert_eq(&error[start..]);
+}
+
+#[tokio::test]
+async fn what_is_not_a_plugin_is_told_in_one_sentence() {
+    use expect_test::expect;
+    let wasm = |text: &str| wat::parse_str(text).unwrap();
+    check(
+        "empty.wasm",
+        b"",
+        expect!["empty.wasm is not a WebAssembly component: it is empty"],
+    )
+    .await;
+    check(
+        "text.wasm",
+        b"hello",
+        expect!["text.wasm is not a WebAssembly component: it does not begin as WebAssembly does"],
+    )
+    .await;
+    check(
+        "elf.wasm",
+        b"\x7fELF\x02\x01\x01",
+        expect!["elf.wasm is not a WebAssembly component: it is native code (ELF); precompiled plugins are never run"],
+    )
+    .await;
+    check(
+        "wat.wasm",
+        b"(component)",
+        expect!["wat.wasm is not a WebAssembly component: it is WebAssembly text; assemble it with `wasm-tools parse`"],
+    )
+    .await;
+    check("core.wasm", &wasm("(module)"), expect!["core.wasm is a core WebAssembly module, not a component; build it for the target wasm32-wasip2, or wrap it with `wasm-tools component new`"]).await;
+    check("none.wasm", &wasm("(component)"), expect!["none.wasm: it does not export `toolhost:plugin/tool@0.1.0`, so it is not a plugin for this host; its exports are: none"]).await;
+    check(
+        "http.wasm",
+        &wasm(r#"(component (import "wasi:http/types@0.2.4" (instance)))"#),
+        expect!["http.wasm: it imports `wasi:http/types@0.2.4`, which this host does not offer; it offers toolhost:plugin@0.1.0 and cli, clocks, filesystem, io, random, sockets of WASI 0.2"],
+    )
+    .await;
+    check(
+        "future.wasm",
+        &wasm(r#"(component (import "toolhost:plugin/process@0.2.0" (instance)))"#),
+        expect!["future.wasm: built for tool-api 0.2.0, host has 0.1.0; missing import `toolhost:plugin/process@0.2.0`; rebuild it with an SDK for 0.1.0"],
+    )
+    .await;
+    check(
+        "newer.wasm",
+        &wasm(r#"(component (import "toolhost:plugin/host@0.1.0" (instance (export "teleport" (func)))))"#),
+        expect!["newer.wasm: built for a newer tool-api 0.1.0 than this host has; missing import `toolhost:plugin/host@0.1.0` function `teleport`"],
+    )
+    .await;
+    check(
+        "toolless.wasm",
+        &component("(unreachable)", ""),
+        expect!["toolless.wasm does not describe its tools: it has no tools"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn every_truncation_and_many_bit_flips_of_a_component_are_errors_and_not_panics() {
+    let good = component("(unreachable)", "");
+    for cut in (0..good.len()).step_by(7) {
+        load_error("cut.wasm", &good[..cut]).await;
+    }
+    for (index, bit) in (0..good.len()).step_by(5).map(|index| (index, index % 8)) {
+        let mut bytes = good.clone();
+        bytes[index] ^= 1 << bit;
+        load_error("flip.wasm", &bytes).await;
+    }
+}
+
+#[tokio::test]
+async fn proposals_that_no_plugin_needs_are_refused_by_name() {
+    for (module, word) in [
+        ("(module (memory 1 10 shared))", "threads"),
+        ("(module (memory i64 1))", "memory64"),
+        ("(module (type (struct)))", "gc"),
+        ("(module (tag))", "exceptions"),
+        (
+            "(module (func (drop (i32x4.relaxed_trunc_f32x4_s (v128.const i32x4 0 0 0 0)))))",
+            "relaxed SIMD",
+        ),
+    ] {
+        let component = wat::parse_str(format!("(component (core {}", &module[1..]) + ")").unwrap();
+        let error = load_error("proposal.wasm", &component).await.to_string();
+        assert!(
+            error.contains("cannot compile") && error.contains(word),
+            "{word}: {error}"
+        );
+    }
+}
+
+#[test]
+fn bombs_are_seen_before_a_compiler_sees_them() {
+    let path = Path::new("bomb.wasm");
+    let bomb = |core: &str| wat::parse_str(format!("(component (core module {core}))")).unwrap();
+    for (core, word) in [
+        ("(func) ".repeat(50_001), "functions"),
+        ("(type (func)) ".repeat(50_001), "types"),
+        (
+            format!(
+                "(func $f) (table 2000000 funcref) (elem (i32.const 1500000) {})",
+                "$f ".repeat(10)
+            ),
+            "table index",
+        ),
+        (
+            "(memory 1) ".to_owned() + &"(data (i32.const 0) \"x\") ".repeat(20_001),
+            "data segments",
+        ),
+    ] {
+        let error = scan::check(path, &bomb(&core)).unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_travels_inside_the_component() {
+    let manifest = "name = \"loop\"\nversion = \"1.2.3\"\ndescription = \"Loops\"\n";
+    let packed = pack(
+        Path::new("x.wasm"),
+        &component(LOOP, ""),
+        "plugin.toml",
+        manifest,
+    )
+    .unwrap();
+    assert_eq!(
+        scan::manifest(Path::new("x.wasm"), &packed).unwrap(),
+        Some(manifest)
+    );
+    let again = pack(Path::new("x.wasm"), &packed, "plugin.toml", manifest)
+        .unwrap_err()
+        .to_string();
+    assert!(again.contains("carries a manifest already"), "{again}");
+    let bad = pack(
+        Path::new("x.wasm"),
+        &component(LOOP, ""),
+        "plugin.toml",
+        "nam = 1",
+    )
+    .unwrap_err()
+    .to_string();
+    assert!(
+        bad.contains("plugin.toml:1: unknown key `nam`; did you mean `name`?"),
+        "{bad}"
+    );
+}
