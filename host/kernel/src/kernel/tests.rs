@@ -1,0 +1,512 @@
+mod fakes;
+
+use std::collections::VecDeque;
+
+use expect_test::{Expect, expect};
+use futures::future::join_all;
+use serde_json::json;
+use toolhost_contract::{Annotations, Answer, Concurrency, Descriptor, NoSink, PluginName, Rules};
+
+use super::*;
+use fakes::{Fake, Script};
+
+struct House {
+    kernel: Kernel,
+    script: Arc<Script>,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+fn tool(name: &str, concurrency: Concurrency, read_only: bool) -> Descriptor {
+    let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), "");
+    tool.annotations = Annotations {
+        read_only: Some(read_only),
+        ..Annotations::default()
+    };
+    tool.concurrency = concurrency;
+    tool.input_schema = json!({"type": "object"});
+    tool
+}
+
+/// Plugin `p` has a tool of every kind; plugin `q` one more serial tool.
+fn house(settings: Settings, answers: impl Into<VecDeque<Answer>>) -> House {
+    let script = Arc::new(Script {
+        answers: Mutex::new(answers.into()),
+        ..Script::default()
+    });
+    let kernel = Kernel::new(settings, Arc::clone(&script) as Arc<dyn Prompter>);
+    let mut typed = tool("typed", Concurrency::Parallel, true);
+    typed.input_schema = json!({"properties": {"n": {"type": "integer", "default": 1}}, "additionalProperties": false});
+    let mut promising = tool("promising", Concurrency::Parallel, true);
+    promising.output_schema = Some(json!({"type": "object"}));
+    let p = vec![
+        tool("look", Concurrency::Parallel, true),
+        tool("step", Concurrency::Serial, true),
+        tool("alone", Concurrency::Exclusive, true),
+        tool("erase", Concurrency::Parallel, false),
+        typed,
+        promising,
+    ];
+    let log = Arc::default();
+    for (name, tools) in [
+        ("p", p),
+        ("q", vec![tool("walk", Concurrency::Serial, true)]),
+    ] {
+        let name = PluginName::parse(name).unwrap();
+        let backend = Fake {
+            tools,
+            log: Arc::clone(&log),
+            born: Instant::now(),
+        };
+        let plugin = PluginInfo {
+            name,
+            version: "1.0.0".to_owned(),
+            digest: None,
+            timeout: None,
+        };
+        kernel.register(plugin, Arc::new(backend)).unwrap();
+    }
+    House {
+        kernel,
+        script,
+        log,
+    }
+}
+
+fn request(id: &str, tool: &str, input: Value) -> CallRequest {
+    CallRequest {
+        id: CallId(id.to_owned()),
+        tool: tool.to_owned(),
+        input,
+        caller: Caller::default(),
+    }
+}
+
+impl House {
+    async fn call(&self, tool: &str, input: Value) -> Report {
+        self.kernel
+            .call(request("call", tool, input), Arc::new(NoSink))
+            .await
+    }
+
+    async fn check(&self, tool: &str, input: Value, expected: Expect) {
+        let report = self.call(tool, input).await;
+        let tool = report.tool.as_ref().map_or("-", ToolName::as_str);
+        let mut shown = format!(
+            "{tool}, {:?}, allowed by {:?}\n",
+            report.duration,
+            report.allowed_by.as_deref()
+        );
+        shown += &match &report.result {
+            Ok(outcome) => outcome.model_text(),
+            Err(error) => format!("{:?} [{}] {error}", error.class, error.code),
+        };
+        if let Err(CallError {
+            cause: Some(cause), ..
+        }) = &report.result
+        {
+            shown += &format!("\ncause: {cause}");
+        }
+        expected.assert_eq(&shown);
+    }
+
+    /// Starts all calls at once and shows who ran when: `id tool seconds` each.
+    async fn check_order(&self, calls: &str, expected: Expect) {
+        let calls = calls.lines().map(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let [id, tool, seconds] = words[..] else {
+                panic!("{line}")
+            };
+            let input = json!({"sleep": seconds.parse::<u64>().unwrap()});
+            self.kernel.call(request(id, tool, input), Arc::new(NoSink))
+        });
+        let reports = join_all(calls).await;
+        let durations: Vec<_> = reports
+            .iter()
+            .map(|r| format!("{} {:?}", r.id, r.duration))
+            .collect();
+        expected.assert_eq(&format!(
+            "{}\n{}",
+            self.log.lock().unwrap().join("\n"),
+            durations.join(", ")
+        ));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_says_who_refused_and_what_would_help() {
+    let rules = Rules {
+        deny: vec!["q/*".to_owned()],
+        ask: vec!["look".to_owned()],
+        ..Rules::default()
+    };
+    let settings = Settings {
+        rules,
+        disabled_tools: ["step".to_owned()].into(),
+        ..Settings::default()
+    };
+    let no = Answer::Deny {
+        note: Some("not now".to_owned()),
+    };
+    let house = house(
+        settings,
+        [no, Answer::Deny { note: None }, Answer::NobodyToAsk],
+    );
+    house
+        .check(
+            "lock",
+            json!({}),
+            expect![[r#"
+        -, 0ns, allowed by None
+        NotRegistered [tool_not_registered] Tool "lock" not found. Did you mean: look?
+        - list the tools to see the names"#]],
+        )
+        .await;
+    house
+        .check(
+            "\u{1b}zz",
+            json!({}),
+            expect![[r#"
+        -, 0ns, allowed by None
+        NotRegistered [tool_not_registered] Tool "\u{1b}zz" not found
+        - list the tools to see the names"#]],
+        )
+        .await;
+    house
+        .check(
+            "step",
+            json!({}),
+            expect![[r#"
+        step, 0ns, allowed by None
+        Denied [policy_violation] Permission denied: `step` is disabled
+        - take `step` out of the disabled tools in the configuration"#]],
+        )
+        .await;
+    house.check("typed", json!({"n": "one"}), expect![[r#"
+        typed, 0ns, allowed by None
+        InvalidInput [invalid_tool_params] Parameter validation failed: n: expected integer, got "one"
+        - schema of n: {"type":"integer","default":1}"#]]).await;
+    house
+        .check(
+            "Walk",
+            json!({}),
+            expect![[r#"
+        walk, 0ns, allowed by None
+        Denied [policy_violation] Permission denied: rule deny `q/*` forbids `walk`
+        - remove `q/*` from the deny rules (--deny-tool, or `deny` under [policy])"#]],
+        )
+        .await;
+    house
+        .check(
+            "erase",
+            json!({}),
+            expect![[r#"
+        erase, 0ns, allowed by None
+        Denied [user_denied] Permission denied: the user said no to `erase`: not now"#]],
+        )
+        .await;
+    house
+        .check(
+            "look",
+            json!({}),
+            expect![[r#"
+        look, 0ns, allowed by None
+        Denied [user_denied] Permission denied: the user said no to `look`"#]],
+        )
+        .await;
+    house.check("erase", json!({}), expect![[r#"
+        erase, 0ns, allowed by None
+        Denied [policy_violation] Permission denied: `erase` needs a person's yes (it may destroy data), and there is no terminal to ask at
+        - to allow it: run host with --allow-tool erase, or put `allow = ["erase"]` under [policy] in toolhost.toml"#]]).await;
+    assert!(
+        house.log.lock().unwrap().is_empty(),
+        "a refused call never starts"
+    );
+    assert!(house.kernel.registry().stats().calls.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_says_who_gave_it_and_only_execution_takes_time() {
+    let rules = Rules {
+        allow: vec!["p/step".to_owned()],
+        ..Rules::default()
+    };
+    let house = house(
+        Settings {
+            rules,
+            ..Settings::default()
+        },
+        [Answer::Allow],
+    );
+    house
+        .check(
+            "look",
+            json!({"sleep": 1}),
+            expect![[r#"
+        look, 1s, allowed by Some("default: reads only, inside granted paths")
+        done"#]],
+        )
+        .await;
+    house
+        .check(
+            "p/step",
+            json!({}),
+            expect![[r#"
+        step, 0ns, allowed by Some("rule allow `p/step`")
+        done"#]],
+        )
+        .await;
+    house
+        .check(
+            "erase",
+            json!({"sleep": 2}),
+            expect![[r#"
+        erase, 2s, allowed by Some("a person")
+        done"#]],
+        )
+        .await;
+    expect![[r#"erase (it may destroy data) for {"sleep":2}"#]]
+        .assert_eq(&house.script.asked.lock().unwrap().join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tool_gets_the_repaired_input_and_the_caller_is_told() {
+    let house = house(Settings::default(), []);
+    let report = house
+        .call("typed", json!({"n": "2", "description": "x"}))
+        .await;
+    expect![[r#"
+        description: left out, the tool does not need it
+        n: text read as 2"#]]
+    .assert_eq(&report.repairs.join("\n"));
+    assert!(report.result.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_of_a_backend_is_a_result_like_any_other() {
+    let house = house(Settings::default(), []);
+    house
+        .check(
+            "look",
+            json!({"panic": true}),
+            expect![[r#"
+            look, 0ns, allowed by Some("default: reads only, inside granted paths")
+            Internal [internal] internal error of the host: the backend of `look` panicked
+            cause: late, with a \u{1b} in it"#]],
+        )
+        .await;
+    house
+        .check(
+            "look",
+            json!({"panic_early": true}),
+            expect![[r#"
+            look, 0ns, allowed by Some("default: reads only, inside granted paths")
+            Internal [internal] internal error of the host: the backend of `look` panicked
+            cause: early"#]],
+        )
+        .await;
+    house
+        .check(
+            "look",
+            json!({"fail": true}),
+            expect![[r#"
+            look, 0ns, allowed by Some("default: reads only, inside granted paths")
+            no luck"#]],
+        )
+        .await;
+    house
+        .check(
+            "look",
+            json!({"timeout": true}),
+            expect![[r#"
+            look, 0ns, allowed by Some("default: reads only, inside granted paths")
+            TimedOut [timeout] Tool execution timed out after 30000ms
+            - narrow the request, or raise the tool's timeout in the configuration"#]],
+        )
+        .await;
+    house
+        .check("promising", json!({"value": [1]}), expect![[r#"
+            promising, 0ns, allowed by Some("default: reads only, inside granted paths")
+            Failed [invalid_output] the structured result of `promising` does not fit its output schema: input: expected object, got an array"#]])
+        .await;
+    house
+        .check(
+            "promising",
+            json!({"value": {}}),
+            expect![[r#"
+            promising, 0ns, allowed by Some("default: reads only, inside granted paths")
+            done"#]],
+        )
+        .await;
+    // A backend that forgets its time does not hold its place for ever.
+    house
+        .check(
+            "look",
+            json!({"sleep": 9_000}),
+            expect![[r#"
+            look, 35s, allowed by Some("default: reads only, inside granted paths")
+            TimedOut [timeout] Tool execution timed out after 30000ms
+            - narrow the request, or raise the tool's timeout in the configuration"#]],
+        )
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn parallel_calls_share_the_slots_in_the_order_they_came() {
+    let house = house(
+        Settings {
+            concurrency: 2,
+            ..Settings::default()
+        },
+        [],
+    );
+    house
+        .check_order(
+            "a look 3\nb look 1\nc look 1\nd look 1",
+            expect![[r#"
+            0s a starts
+            0s b starts
+            1s b ends
+            1s c starts
+            2s c ends
+            2s d starts
+            3s a ends
+            3s d ends
+            a 3s, b 1s, c 1s, d 1s"#]],
+        )
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn serial_tools_of_one_plugin_take_turns_and_others_do_not_wait() {
+    let house = house(
+        Settings {
+            concurrency: 3,
+            ..Settings::default()
+        },
+        [],
+    );
+    house
+        .check_order(
+            "a step 2\nb step 2\nc walk 1\nd look 1",
+            expect![[r#"
+            0s a starts
+            0s c starts
+            0s d starts
+            1s c ends
+            1s d ends
+            2s a ends
+            2s b starts
+            4s b ends
+            a 2s, b 2s, c 1s, d 1s"#]],
+        )
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exclusive_call_runs_alone_and_is_not_overtaken() {
+    let house = house(Settings::default(), []);
+    house
+        .check_order(
+            "a look 2\nb alone 1\nc look 1\nd step 1",
+            expect![[r#"
+            0s a starts
+            2s a ends
+            2s b starts
+            3s b ends
+            3s c starts
+            3s d starts
+            4s c ends
+            4s d ends
+            a 2s, b 1s, c 1s, d 1s"#]],
+        )
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_slots_at_all_means_one() {
+    let house = house(
+        Settings {
+            concurrency: 0,
+            ..Settings::default()
+        },
+        [],
+    );
+    house
+        .check_order(
+            "a look 1\nb alone 1",
+            expect![[r#"
+        0s a starts
+        1s a ends
+        1s b starts
+        2s b ends
+        a 1s, b 1s"#]],
+        )
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_call_ends_it_and_frees_its_place() {
+    let house = house(
+        Settings {
+            concurrency: 1,
+            ..Settings::default()
+        },
+        [],
+    );
+    let call = house.call("step", json!({"sleep": 60}));
+    assert!(timeout(Duration::from_secs(1), call).await.is_err());
+    house
+        .check_order(
+            "next step 1",
+            expect![[r#"
+        0s call starts
+        1s call is dropped
+        1s next starts
+        2s next ends
+        next 1s"#]],
+        )
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn statistics_outlive_a_change_of_the_registry() {
+    let house = house(Settings::default(), []);
+    for input in [
+        json!({"sleep": 1}),
+        json!({"fail": 1}),
+        json!({"panic": 1}),
+        json!({"sleep": 3}),
+    ] {
+        house.call("look", input).await;
+    }
+    house.kernel.set_enabled("look", false).unwrap();
+    expect![[r#"
+        Stats {
+            total: 7,
+            by_category: {
+                "custom": 7,
+            },
+            calls: {
+                "look": ToolStats {
+                    count: 4,
+                    failures: 2,
+                    avg_duration: 1s,
+                },
+            },
+        }"#]]
+    .assert_eq(&format!("{:#?}", house.kernel.registry().stats()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_decision_can_be_asked_for_without_a_call() {
+    let house = house(Settings::default(), []);
+    let registry = house.kernel.registry();
+    assert!(matches!(
+        house.kernel.decide(registry.get("look").unwrap()),
+        Verdict::Allow(_)
+    ));
+    assert!(matches!(
+        house.kernel.decide(registry.get("erase").unwrap()),
+        Verdict::Ask(_)
+    ));
+}

@@ -1,0 +1,435 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+use toolhost_contract::{BoxFuture, Call, CallError, Descriptor, Grant, Outcome, Sink};
+
+use super::*;
+use crate::{Kernel, Nobody, OnDuplicate::Error, OnDuplicate::Qualify, OnDuplicate::Replace};
+
+struct Still(Vec<Descriptor>);
+
+impl Backend for Still {
+    fn tools(&self) -> &[Descriptor] {
+        &self.0
+    }
+
+    fn invoke(
+        &self,
+        _: Call,
+        _: Grant,
+        _: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        unreachable!("these tests call nothing")
+    }
+}
+
+/// `a: read=Read=cat write` is plugin `a` with two tools, the first with two aliases.
+fn plugin(line: &str) -> (PluginInfo, Arc<dyn Backend>) {
+    let (name, tools) = line.split_once(':').unwrap();
+    let tools = tools.split_whitespace().map(|names| {
+        let mut names = names.split('=');
+        let name = names.next().unwrap();
+        let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), format!("does {name}"));
+        tool.aliases = names.map(str::to_owned).collect();
+        tool.category = if name.starts_with('r') {
+            "file"
+        } else {
+            "custom"
+        }
+        .to_owned();
+        tool
+    });
+    (info(name), Arc::new(Still(tools.collect())))
+}
+
+fn info(name: &str) -> PluginInfo {
+    let name = PluginName::parse(name.trim()).unwrap();
+    PluginInfo {
+        name,
+        version: "1.0.0".to_owned(),
+        digest: None,
+        timeout: None,
+    }
+}
+
+fn kernel(settings: Settings, plugins: &str) -> (Kernel, String) {
+    let kernel = Kernel::new(settings, Arc::new(Nobody));
+    let results = kernel.register_many(plugins.lines().map(plugin).collect());
+    let mut shown = String::new();
+    for result in results {
+        shown += &match result {
+            Ok(names) => names
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(" "),
+            Err(error) => format!("error: {error}"),
+        };
+        shown.push('\n');
+    }
+    for warning in kernel.warnings() {
+        shown += &format!("warning: {warning}\n");
+    }
+    for entry in kernel.registry().list_all() {
+        shown += &format!(
+            "{} of {}, also {}\n",
+            entry.name,
+            entry.plugin.name,
+            entry.keys.join(" ")
+        );
+    }
+    (kernel, shown)
+}
+
+fn check(on_duplicate: OnDuplicate, plugins: &str, expected: Expect) {
+    let (_, shown) = kernel(
+        Settings {
+            on_duplicate,
+            ..Settings::default()
+        },
+        plugins,
+    );
+    expected.assert_eq(&shown);
+}
+
+#[test]
+fn plugins_with_different_names_live_side_by_side() {
+    check(
+        Error,
+        "b-c: read=Read\na: write=put",
+        expect![[r#"
+        read
+        write
+        read of b-c, also b-c/read b_c__read
+        write of a, also a/write a__write put
+    "#]],
+    );
+}
+
+#[test]
+fn a_name_that_is_taken_refuses_the_whole_plugin_and_no_other() {
+    check(
+        Error,
+        "a: read\nb: write read\nc: list",
+        expect![[r#"
+        read
+        error: plugin `b` brings the name `read`, which tool `read` of plugin `a` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `b__read`)
+        list
+        list of c, also c/list c__list
+        read of a, also a/read a__read
+    "#]],
+    );
+    check(
+        Error,
+        "a: read=Cat\nb: cat",
+        expect![[r#"
+        read
+        error: plugin `b` brings the name `cat`, which tool `read` of plugin `a` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `b__cat`)
+        read of a, also a/read a__read cat
+    "#]],
+    );
+    check(
+        Error,
+        "a: cat\nb: read=CAT",
+        expect![[r#"
+        cat
+        error: plugin `b` brings the name `cat`, which tool `cat` of plugin `a` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `b__read`)
+        cat of a, also a/cat a__cat
+    "#]],
+    );
+    check(
+        Error,
+        "a: read=cat\nb: show=Cat",
+        expect![[r#"
+        read
+        error: plugin `b` brings the name `cat`, which tool `read` of plugin `a` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `b__show`)
+        read of a, also a/read a__read cat
+    "#]],
+    );
+    check(
+        Error,
+        "shell: run\nx: shell__run",
+        expect![[r#"
+        run
+        error: plugin `x` brings the name `shell__run`, which tool `run` of plugin `shell` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `x__shell__run`)
+        run of shell, also shell/run shell__run
+    "#]],
+    );
+}
+
+#[test]
+fn a_plugin_must_not_contradict_itself() {
+    check(
+        Error,
+        "a: read read",
+        expect![[r#"
+            error: plugin `a` uses the name `read` twice; names and aliases of its tools must differ, also when case is ignored
+        "#]],
+    );
+    check(
+        Replace,
+        "a: read=x write=X",
+        expect![[r#"
+        error: plugin `a` uses the name `x` twice; names and aliases of its tools must differ, also when case is ignored
+    "#]],
+    );
+}
+
+#[test]
+fn replacing_is_told() {
+    check(
+        Replace,
+        "a: read list\nb: read",
+        expect![[r#"
+        read list
+        read
+        warning: tool `read` of plugin `b` replaces that of plugin `a`
+        list of a, also a/list a__list
+        read of b, also b/read b__read
+    "#]],
+    );
+    check(
+        Replace,
+        "a: read=cat\nb: cat",
+        expect![[r#"
+        read
+        cat
+        warning: `cat` is now a tool of plugin `b`; `read` of plugin `a` lost it
+        cat of b, also b/cat b__cat
+        read of a, also a/read a__read
+    "#]],
+    );
+    check(
+        Replace,
+        "a: cat\nb: read=cat",
+        expect![[r#"
+        cat
+        read
+        warning: `cat` leads to tool `cat` of plugin `a` and is no alias of `read` of plugin `b`
+        cat of a, also a/cat a__cat
+        read of b, also b/read b__read
+    "#]],
+    );
+}
+
+#[test]
+fn with_qualify_both_keep_a_name() {
+    check(
+        Qualify,
+        "a: read=cat\nb: read=cat",
+        expect![[r#"
+        read
+        b__read
+        warning: plugin `a` has the name `read` already, so that of plugin `b` is called `b__read`
+        warning: `cat` leads to tool `read` of plugin `a` and is no alias of `b__read` of plugin `b`
+        b__read of b, also b/read
+        read of a, also a/read a__read cat
+    "#]],
+    );
+    check(
+        Qualify,
+        "a: read b__read\nb: read",
+        expect![[r#"
+        read b__read
+        error: plugin `b` brings the name `b__read`, which tool `b__read` of plugin `a` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `b__read`)
+        b__read of a, also a/b__read a__b__read
+        read of a, also a/read a__read
+    "#]],
+    );
+}
+
+#[test]
+fn a_plugin_is_registered_once() {
+    check(
+        Error,
+        "a: read\na: write",
+        expect![[r#"
+        read
+        error: plugin `a` is registered already; unregister it first, or set on_duplicate to `replace`
+        read of a, also a/read a__read
+    "#]],
+    );
+    check(
+        Qualify,
+        "a: read\na: write",
+        expect![[r#"
+        read
+        error: plugin `a` is registered already; unregister it first, or set on_duplicate to `replace`
+        read of a, also a/read a__read
+    "#]],
+    );
+    check(
+        Replace,
+        "a: read list\na: read",
+        expect![[r#"
+        read list
+        read
+        warning: plugin `a` was registered already and is replaced
+        read of a, also a/read a__read
+    "#]],
+    );
+}
+
+#[test]
+fn a_bad_schema_refuses_its_plugin_and_no_other() {
+    let kernel = Kernel::new(Settings::default(), Arc::new(Nobody));
+    let mut tool = Descriptor::new(ToolName::parse("bad").unwrap(), "");
+    tool.input_schema = json!({"properties": {"x": {"type": "strnig"}}});
+    let results = kernel.register_many(vec![
+        (info("a"), Arc::new(Still(vec![tool]))),
+        plugin("b: read"),
+    ]);
+    expect![[r#"plugin `a`, tool `bad`: the input schema is not valid: /properties/x/type: "strnig" is no type; there are array, boolean, integer, null, number, object and string"#]].assert_eq(&results[0].as_ref().unwrap_err().to_string());
+    assert!(results[1].is_ok());
+}
+
+#[test]
+fn a_tool_is_found_by_every_name_it_has() {
+    let (kernel, _) = kernel(
+        Settings {
+            on_duplicate: Qualify,
+            ..Settings::default()
+        },
+        "a-b: read=ReadFile\nb: read",
+    );
+    let registry = kernel.registry();
+    for (word, name) in [
+        ("read", Some("read")),
+        ("READ", Some("read")),
+        ("ReadFile", Some("read")),
+        ("readfile", Some("read")),
+        ("a-b/read", Some("read")),
+        ("a_b__read", Some("read")),
+        ("b__read", Some("b__read")),
+        ("b/read", Some("b__read")),
+        ("write", None),
+        ("a-b/", None),
+        ("", None),
+    ] {
+        assert_eq!(
+            registry.get(word).map(|entry| entry.name.as_str()),
+            name,
+            "{word}"
+        );
+        assert_eq!(registry.has(word), name.is_some());
+    }
+}
+
+#[test]
+fn near_names_are_suggested_once_each() {
+    let (kernel, _) = kernel(
+        Settings::default(),
+        "a: read_file=ReadFile write_file read_dir list grep",
+    );
+    let nearest = |word| kernel.registry().nearest(word).join(" ");
+    expect!["read_file read_dir write_file"].assert_eq(&nearest("readfile"));
+    expect!["read_file read_dir"].assert_eq(&nearest("read"));
+    expect![""].assert_eq(&nearest("zzz"));
+    expect![[r#"Tool "\u{1b}[2Jgrep" not found"#]]
+        .assert_eq(&kernel.registry().unknown("\u{1b}[2Jgrep").to_string());
+}
+
+#[test]
+fn listings_are_sorted_and_leave_out_what_is_disabled() {
+    let settings = Settings {
+        disabled_tools: ["B/Write".to_owned()].into(),
+        ..Settings::default()
+    };
+    let (kernel, _) = kernel(settings, "b: run write\na: read");
+    let registry = kernel.registry();
+    let names = |entries: &mut dyn Iterator<Item = &Entry>| {
+        entries
+            .map(|entry| entry.name.to_string())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(names(&mut registry.list()), "read run");
+    assert_eq!(names(&mut registry.list_all()), "read run write");
+    assert_eq!(names(&mut registry.list_by_category("file")), "read run");
+    assert_eq!(
+        names(&mut registry.list_by_display_name().into_iter()),
+        "read run"
+    );
+    assert_eq!(names(&mut registry.filter(None).into_iter()), "read run");
+    assert_eq!(
+        names(
+            &mut registry
+                .filter(Some(&["run", "Run", "write", "nothing"]))
+                .into_iter()
+        ),
+        "run"
+    );
+    let infos = registry
+        .infos()
+        .into_iter()
+        .map(|info| format!("{} {} {}\n", info.name, info.description, info.status));
+    expect![[r#"
+        read does read enable
+        run does run enable
+        write does write disable
+    "#]]
+    .assert_eq(&infos.collect::<String>());
+    expect![[r#"Stats { total: 3, by_category: {"custom": 1, "file": 2}, calls: {} }"#]]
+        .assert_eq(&format!("{:?}", registry.stats()));
+
+    kernel.set_enabled("WRITE", true).unwrap();
+    kernel.set_enabled("run", false).unwrap();
+    assert_eq!(names(&mut kernel.registry().list()), "read write");
+    assert_eq!(
+        names(&mut registry.list()),
+        "read run",
+        "a snapshot does not change"
+    );
+    expect![[r#"Tool "writ" not found. Did you mean: write?"#]]
+        .assert_eq(&kernel.set_enabled("writ", true).unwrap_err().to_string());
+}
+
+#[test]
+fn unregistering_removes_every_name_of_a_plugin() {
+    let (kernel, _) = kernel(Settings::default(), "a: read=cat\nb: write");
+    assert!(kernel.unregister(&info("a").name));
+    assert!(!kernel.unregister(&info("a").name));
+    let registry = kernel.registry();
+    assert!(
+        !["read", "cat", "a/read", "a__read"]
+            .iter()
+            .any(|name| registry.has(name))
+    );
+    let (info, backend) = plugin("c: cat");
+    assert!(kernel.register(info, backend).is_ok());
+}
+
+#[test]
+fn the_nearest_timeout_counts() {
+    let seconds = Duration::from_secs;
+    let (tool_timeouts, timeout) = ([("Cat".to_owned(), seconds(1))].into(), Some(seconds(3)));
+    let kernel = Kernel::new(
+        Settings {
+            tool_timeouts,
+            timeout,
+            ..Settings::default()
+        },
+        Arc::new(Nobody),
+    );
+    let (info, backend) = plugin("a: read=cat write");
+    kernel
+        .register(
+            PluginInfo {
+                timeout: Some(seconds(2)),
+                ..info
+            },
+            backend,
+        )
+        .unwrap();
+    let (info, backend) = plugin("b: list");
+    kernel.register(info, backend).unwrap();
+    for (tool, timeout) in [("read", 1), ("write", 2), ("list", 3)] {
+        assert_eq!(
+            kernel.registry().get(tool).unwrap().timeout,
+            Some(seconds(timeout)),
+            "{tool}"
+        );
+    }
+}

@@ -1,0 +1,228 @@
+//! Whether an input fits its tool, what can be put right about it, and how to say what cannot.
+
+mod cost;
+mod explain;
+mod measure;
+mod repair;
+mod shape;
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::{Map, Value};
+use toolhost_contract::{CallError, Descriptor, ErrorClass, Outcome, text, units};
+
+use cost::Cost;
+use explain::{Problem, explain, failed};
+use repair::Repair;
+use shape::Shape;
+
+pub(crate) const MAX_DEPTH: usize = 128;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the {which} schema is not valid: {reason}")]
+pub struct SchemaError {
+    which: &'static str,
+    /// Escaped and cut, because a plugin's author chose it.
+    reason: String,
+}
+
+/// The schemas of one tool, compiled once.
+pub(crate) struct Schema {
+    input: Judge,
+    output: Option<Judge>,
+    shape: Shape,
+}
+
+/// A validator, and how much work it may make.
+struct Judge {
+    validator: Validator,
+    cost: Cost,
+}
+
+impl Schema {
+    pub(crate) fn compile(tool: &Descriptor) -> Result<Self, SchemaError> {
+        let refuse = |which, reason: String| SchemaError {
+            which,
+            reason: text::inline(&reason, 300),
+        };
+        let input = Judge::of(&tool.input_schema).map_err(|reason| refuse("input", reason))?;
+        if !shape::accepts_objects(&tool.input_schema) {
+            let reason = "it must accept objects, as `{\"type\": \"object\"}` does";
+            return Err(refuse("input", reason.to_owned()));
+        }
+        let output = tool.output_schema.as_ref().map(Judge::of).transpose();
+        let output = output.map_err(|reason| refuse("output", reason))?;
+        Ok(Self {
+            input,
+            output,
+            shape: Shape::of(&tool.input_schema),
+        })
+    }
+
+    /// Returns what the tool gets: an object that fits its schema, with aliases resolved and defaults filled in.
+    pub(crate) fn check(
+        &self,
+        tool: &Descriptor,
+        input: Value,
+        max_bytes: u64,
+        repairs: &mut Vec<String>,
+    ) -> Result<Value, Box<CallError>> {
+        let mut input = object(input, max_bytes, repairs)?;
+        bounds(&input, max_bytes)?;
+        let problems = Repair::new(&self.shape, tool.strict, max_bytes, repairs).run(&mut input);
+        let input = Value::Object(input);
+        match self.input.judge(&tool.input_schema, &input, problems) {
+            None => Ok(input),
+            Some(problems) => Err(invalid(problems).into()),
+        }
+    }
+
+    /// Holds the tool to its own word, because clients rely on it.
+    pub(crate) fn check_output(
+        &self,
+        tool: &Descriptor,
+        outcome: &Outcome,
+    ) -> Result<(), Box<CallError>> {
+        let (Some(judge), Some(schema), Some(value)) =
+            (&self.output, &tool.output_schema, &outcome.structured)
+        else {
+            return Ok(());
+        };
+        if outcome.is_error() {
+            return Ok(());
+        }
+        let Some(problems) = judge.judge(schema, value, Vec::new()) else {
+            return Ok(());
+        };
+        let what = format!(
+            "the structured result of `{}` does not fit its output schema",
+            tool.name
+        );
+        Err(failed(ErrorClass::Failed, &what, problems)
+            .code("invalid_output")
+            .into())
+    }
+}
+
+impl Judge {
+    fn of(schema: &Value) -> Result<Self, String> {
+        // The schema comes from a plugin: nothing is fetched for it, and its patterns may not search for ever.
+        let patterns = PatternOptions::fancy_regex()
+            .backtrack_limit(10_000)
+            .size_limit(1 << 20);
+        let options = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .offline()
+            .with_pattern_options(patterns);
+        let cost = Cost::of(schema)?;
+        let validator =
+            options
+                .build(schema)
+                .map_err(|error| match error.instance_path().as_str() {
+                    "" => error.to_string(),
+                    path if path.ends_with("/type") => {
+                        let types = "array, boolean, integer, null, number, object and string";
+                        format!(
+                            "{path}: {} is no type; there are {types}",
+                            explain::show(error.instance())
+                        )
+                    }
+                    path => format!("{path}: {error}"),
+                })?;
+        Ok(Self { validator, cost })
+    }
+
+    /// None when the value fits and there were no problems before.
+    fn judge(
+        &self,
+        schema: &Value,
+        value: &Value,
+        mut problems: Vec<Problem>,
+    ) -> Option<Vec<Problem>> {
+        let size = measure::size(value, MAX_DEPTH).filter(|size| self.cost.allows(*size));
+        let Some(size) = size else {
+            problems.push(Problem::new(
+                "input",
+                "is too large or too deep to be checked against this schema",
+            ));
+            return Some(problems);
+        };
+        if problems.is_empty() && self.validator.is_valid(value) {
+            return None;
+        }
+        Some(explain(
+            &self.validator,
+            schema,
+            value,
+            self.cost.steps(size),
+            problems,
+        ))
+    }
+}
+
+/// Models write no input, or an object as text, where an object is due.
+fn object(
+    input: Value,
+    max_bytes: u64,
+    repairs: &mut Vec<String>,
+) -> Result<Map<String, Value>, Box<CallError>> {
+    let expected = |got: &str| input_problem(format!("expected an object, got {got}"));
+    match input {
+        Value::Object(map) => Ok(map),
+        Value::Null => {
+            repairs.push("input: null read as {}".to_owned());
+            Ok(Map::new())
+        }
+        Value::String(text) => {
+            if text.len() as u64 > max_bytes {
+                return Err(too_large(text.len() as u64, max_bytes).into());
+            }
+            match serde_json::from_str(&text) {
+                Ok(Value::Object(map)) => {
+                    repairs.push("input: text read as an object".to_owned());
+                    Ok(map)
+                }
+                Ok(other) => {
+                    Err(expected(&format!("text that holds {}", explain::show(&other))).into())
+                }
+                Err(error) => Err(expected(&format!("text that is not JSON ({error})"))
+                    .code("invalid_json")
+                    .into()),
+            }
+        }
+        other => Err(expected(&explain::show(&other)).into()),
+    }
+}
+
+fn bounds(input: &Map<String, Value>, max_bytes: u64) -> Result<(), Box<CallError>> {
+    let Some(size) = measure::size_of_object(input, MAX_DEPTH) else {
+        return Err(input_problem(format!("nested deeper than {MAX_DEPTH} levels")).into());
+    };
+    if size.at_most > max_bytes {
+        let bytes = measure::exactly(input);
+        if bytes > max_bytes {
+            return Err(too_large(bytes, max_bytes).into());
+        }
+    }
+    Ok(())
+}
+
+fn too_large(bytes: u64, max: u64) -> CallError {
+    let (bytes, max) = (units::show_size(bytes), units::show_size(max));
+    input_problem(format!("{bytes} are more than the limit of {max}"))
+        .recommend("send less, or raise the limit of input bytes in the configuration")
+}
+
+fn input_problem(reason: String) -> CallError {
+    invalid(vec![Problem::new("input", reason)])
+}
+
+fn invalid(problems: Vec<Problem>) -> CallError {
+    failed(
+        ErrorClass::InvalidInput,
+        "Parameter validation failed",
+        problems,
+    )
+}
+
+#[cfg(test)]
+mod tests;

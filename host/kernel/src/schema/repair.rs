@@ -1,0 +1,298 @@
+//! Puts right what models often get wrong, as far as the schema leaves no doubt what was meant.
+//!
+//! Text stays text: where a schema accepts a string, the string is left alone, so no path and no command is ever
+//! changed. Every change is told to whoever asked for the call.
+
+use std::fmt;
+
+use serde_json::{Map, Number, Value};
+use toolhost_contract::{nearest, text};
+
+use super::explain::{self, Problem};
+use super::shape::{Kinds, Node, NodeId, Others, Shape};
+use super::{MAX_DEPTH, measure};
+
+/// Some hosts add these to every tool, and models learn them.
+const EXTRAS: [&str; 2] = ["wait_for_previous", "description"];
+
+pub(super) struct Repair<'a> {
+    shape: &'a Shape,
+    strict: bool,
+    /// In bytes, because defaults of a recursive schema could grow without end. None when it was not enough.
+    room_for_defaults: Option<u64>,
+    repairs: &'a mut Vec<String>,
+    problems: Vec<Problem>,
+}
+
+/// Where we are, built on the stack and written out only when there is something to tell.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Root,
+    Member(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Root => Ok(()),
+            Path::Member(parent, name) => write!(
+                f,
+                "{parent}{}",
+                explain::member(matches!(parent, Path::Root), name)
+            ),
+            Path::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+impl<'a> Repair<'a> {
+    pub(super) fn new(
+        shape: &'a Shape,
+        strict: bool,
+        room_for_defaults: u64,
+        repairs: &'a mut Vec<String>,
+    ) -> Self {
+        Self {
+            shape,
+            strict,
+            room_for_defaults: Some(room_for_defaults),
+            repairs,
+            problems: Vec::new(),
+        }
+    }
+
+    /// What is wrong with the input and cannot be put right here.
+    pub(super) fn run(mut self, input: &mut Map<String, Value>) -> Vec<Problem> {
+        let root = self.shape.root();
+        self.strip_extras(input, root);
+        self.object(input, root, Path::Root, 1);
+        self.problems
+    }
+
+    fn strip_extras(&mut self, input: &mut Map<String, Value>, root: &Node) {
+        if root.others != Others::Unknown {
+            return;
+        }
+        for extra in EXTRAS {
+            let known = root.property(extra).is_some() || root.alias(extra).is_some();
+            if !known && input.shift_remove(extra).is_some() {
+                self.repairs
+                    .push(format!("{extra}: left out, the tool does not need it"));
+            }
+        }
+    }
+
+    fn object(
+        &mut self,
+        object: &mut Map<String, Value>,
+        node: &'a Node,
+        path: Path<'_>,
+        depth: usize,
+    ) {
+        if node.has_aliases() && object.keys().any(|name| node.alias(name).is_some()) {
+            self.rename(object, node, path);
+        }
+        self.mend_properties(object, node, path, depth);
+        self.fill(object, node, path);
+        if node.others == Others::Unknown && object.keys().any(|name| node.property(name).is_none())
+        {
+            self.unknown(object, node, path);
+        }
+        for (name, value) in object.iter_mut() {
+            let child = match (node.property(name), node.others) {
+                (Some(property), _) => property.node,
+                (None, Others::Each(child)) => child,
+                (None, Others::Free | Others::Unknown) => continue,
+            };
+            self.value(value, child, Path::Member(&path, name), depth);
+        }
+    }
+
+    fn value(&mut self, value: &mut Value, node: NodeId, path: Path<'_>, depth: usize) {
+        // Only defaults get so deep, and only those of a recursive schema.
+        if depth >= MAX_DEPTH {
+            return;
+        }
+        let node = self.shape.node(node);
+        match value {
+            Value::Object(object) => self.object(object, node, path, depth + 1),
+            Value::Array(items) => {
+                let Some(item_node) = node.items else { return };
+                for (index, item) in items.iter_mut().enumerate() {
+                    let path = Path::Item(&path, index);
+                    self.mend(item, self.shape.node(item_node).kinds, path, depth + 1);
+                    self.value(item, item_node, path, depth + 1);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn rename(&mut self, object: &mut Map<String, Value>, node: &Node, path: Path<'_>) {
+        let mut taken = Vec::new();
+        let mut twice = Vec::new();
+        for name in object.keys() {
+            let Some(property) = node.alias(name) else {
+                continue;
+            };
+            let real = Path::Member(&path, &property.name);
+            let shown = text::inline(name, 80);
+            if object.contains_key(&property.name) || taken.contains(&&property.name) {
+                let reason =
+                    format!("is given twice, once as its alias `{shown}`; keep one of the two");
+                self.problems.push(Problem::new(real, reason));
+                twice.push(name.clone());
+            } else {
+                self.repairs
+                    .push(format!("{real}: renamed from its alias `{shown}`"));
+                taken.push(&property.name);
+            }
+        }
+        // Rebuilt, because the order of members is theirs to keep.
+        let members = std::mem::take(object)
+            .into_iter()
+            .filter(|(name, _)| !twice.contains(name));
+        *object = members
+            .map(|(name, value)| match node.alias(&name) {
+                Some(property) => (property.name.clone(), value),
+                None => (name, value),
+            })
+            .collect();
+    }
+
+    fn mend_properties(
+        &mut self,
+        object: &mut Map<String, Value>,
+        node: &Node,
+        path: Path<'_>,
+        depth: usize,
+    ) {
+        let mut nulls = false;
+        for (name, value) in object.iter_mut() {
+            if let Some(property) = node.property(name) {
+                let kinds = self.shape.node(property.node).kinds;
+                self.mend(value, kinds, Path::Member(&path, name), depth);
+                nulls |= value.is_null() && self.needless_null(node, name);
+            }
+        }
+        if nulls {
+            object.retain(|name, value| {
+                let drop = value.is_null() && self.needless_null(node, name);
+                if drop {
+                    self.repairs
+                        .push(format!("{}: null left out", Path::Member(&path, name)));
+                }
+                !drop
+            });
+        }
+    }
+
+    /// Is this a property that may be absent and may not be null?
+    fn needless_null(&self, node: &Node, name: &str) -> bool {
+        let property = node.property(name).filter(|property| !property.required);
+        property.is_some_and(|property| !self.shape.node(property.node).kinds.has(Kinds::NULL))
+    }
+
+    fn mend(&mut self, value: &mut Value, kinds: Kinds, path: Path<'_>, depth: usize) {
+        let (mended, from) = match value {
+            Value::String(text) if !kinds.has(Kinds::STRING) => (read(text, kinds, depth), "text"),
+            Value::Number(number) if !kinds.has(Kinds::FRACTION) && kinds.has(Kinds::INTEGER) => {
+                (whole(number), "fraction")
+            }
+            _ => return,
+        };
+        if let Some(mended) = mended {
+            let to = match &mended {
+                Value::Array(_) => "an array".to_owned(),
+                Value::Object(_) => "an object".to_owned(),
+                small => small.to_string(),
+            };
+            self.repairs.push(format!("{path}: {from} read as {to}"));
+            *value = mended;
+        }
+    }
+
+    fn fill(&mut self, object: &mut Map<String, Value>, node: &Node, path: Path<'_>) {
+        for property in &node.properties {
+            let Some(default) = &property.default else {
+                continue;
+            };
+            if object.contains_key(&property.name) {
+                continue;
+            }
+            let path = Path::Member(&path, &property.name);
+            let bytes = default.max_bytes + property.name.len() as u64 + 4;
+            let Some(room) = self.room_for_defaults else {
+                return;
+            };
+            self.room_for_defaults = room.checked_sub(bytes);
+            if self.room_for_defaults.is_none() {
+                let reason = "its default makes the input too large";
+                self.problems.push(Problem::new(path, reason));
+                return;
+            }
+            object.insert(property.name.clone(), default.value.clone());
+        }
+    }
+
+    fn unknown(&mut self, object: &mut Map<String, Value>, node: &Node, path: Path<'_>) {
+        if self.strict {
+            let names = || {
+                node.properties
+                    .iter()
+                    .map(|property| property.name.as_str())
+            };
+            for name in object.keys().filter(|name| node.property(name).is_none()) {
+                let reason = match nearest(name, names(), 1).first() {
+                    Some(near) => format!("unknown parameter; did you mean `{near}`?"),
+                    None if node.properties.is_empty() => {
+                        "unknown parameter; there are none".to_owned()
+                    }
+                    None => format!("unknown parameter; known are {}", explain::list(names())),
+                };
+                self.problems
+                    .push(Problem::new(Path::Member(&path, name), reason));
+            }
+        } else {
+            object.retain(|name, _| {
+                let known = node.property(name).is_some();
+                if !known {
+                    self.repairs
+                        .push(format!("{}: unknown, left out", Path::Member(&path, name)));
+                }
+                known
+            });
+        }
+    }
+}
+
+/// What text stands for where no text is accepted. None when it is not one of the kinds that are.
+fn read(text: &str, kinds: Kinds, depth: usize) -> Option<Value> {
+    let value = match text.trim() {
+        "True" => Value::Bool(true),
+        "False" => Value::Bool(false),
+        text => serde_json::from_str(text).ok()?,
+    };
+    // Text inside text must not get around the limit of depth.
+    measure::size(&value, MAX_DEPTH.saturating_sub(depth))?;
+    match &value {
+        Value::Null | Value::String(_) => None,
+        Value::Number(number) if !kinds.has(Kinds::of(&value)) && kinds.has(Kinds::INTEGER) => {
+            whole(number)
+        }
+        _ => kinds.has(Kinds::of(&value)).then_some(value),
+    }
+}
+
+/// `5.0` → `5`. Many guests cannot read the former into an integer.
+fn whole(number: &Number) -> Option<Value> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    let exact = float.fract() == 0.0 && float.abs() < EXACT;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "checked to be whole and small"
+    )]
+    exact.then(|| Value::from(float as i64))
+}

@@ -1,0 +1,47 @@
+//! What an operator may choose about the road, fixed for the life of a kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use toolhost_contract::{Limits, Rules};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    pub rules: Rules,
+    /// So many calls run at once; the others wait in the order they came.
+    pub concurrency: usize,
+    pub on_duplicate: OnDuplicate,
+    /// For every tool that has no nearer one in `tool_timeouts` or its [`crate::PluginInfo`].
+    pub timeout: Option<Duration>,
+    /// By any name of the tool: `grep`, an alias, or `search/grep`.
+    pub tool_timeouts: BTreeMap<String, Duration>,
+    /// By any name of the tool, as in `tool_timeouts`.
+    pub disabled_tools: BTreeSet<String>,
+    pub max_input_bytes: u64,
+}
+
+/// What happens when a plugin brings a name that another plugin has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnDuplicate {
+    /// The later plugin is refused.
+    #[default]
+    Error,
+    /// The later tool takes the name, with a warning.
+    Replace,
+    /// The later tool is called `plugin__tool`.
+    Qualify,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            rules: Rules::default(),
+            concurrency: 8,
+            on_duplicate: OnDuplicate::default(),
+            timeout: None,
+            tool_timeouts: BTreeMap::new(),
+            disabled_tools: BTreeSet::new(),
+            max_input_bytes: Limits::default().input,
+        }
+    }
+}
