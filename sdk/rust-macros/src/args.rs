@@ -1,0 +1,192 @@
+//! `#[arg(...)]`, and everything that a parameter of a tool and a field of a `#[data]` struct have in common.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Error, Expr, ExprArray, LitStr, Token, Type};
+
+use crate::types::{self, Shape};
+use crate::{docs, nearest};
+
+const WORDS: &[&str] = &[
+    "default", "min", "max", "min_len", "max_len", "pattern", "aliases", "rename",
+];
+
+/// A named value that a model hands in.
+pub struct Arg {
+    pub ident: Ident,
+    pub ty: Type,
+    /// The name a model uses.
+    pub name: String,
+    /// An `Option`, which may be left out and then is `None`.
+    pub optional: bool,
+    pub default: Option<TokenStream>,
+    pub aliases: Vec<String>,
+    doc: String,
+    /// Builder calls that add the remaining words to the schema.
+    limits: TokenStream,
+}
+
+impl Arg {
+    /// Reads what the attributes of `ident: ty` say; `what` is "parameter" or "field".
+    pub fn read(
+        what: &str,
+        ident: &Ident,
+        ty: &Type,
+        attributes: &[Attribute],
+    ) -> Result<Self, Error> {
+        let inner = types::option_of(ty);
+        let mut arg = Self {
+            ident: ident.clone(),
+            ty: ty.clone(),
+            name: ident.unraw().to_string(),
+            optional: inner.is_some(),
+            default: None,
+            aliases: Vec::new(),
+            doc: docs::required(attributes, what, ident)?,
+            limits: TokenStream::new(),
+        };
+        for attribute in attributes
+            .iter()
+            .filter(|attribute| attribute.path().is_ident("arg"))
+        {
+            for word in
+                attribute.parse_args_with(Punctuated::<Word, Token![,]>::parse_terminated)?
+            {
+                arg.add(&word, inner.unwrap_or(ty))?;
+            }
+        }
+        Ok(arg)
+    }
+
+    /// May the model leave it out?
+    pub fn required(&self) -> bool {
+        !self.optional && self.default.is_none()
+    }
+
+    /// The call that adds this argument to the schema of its object.
+    pub fn schema_call(&self) -> TokenStream {
+        let Self {
+            name,
+            ty,
+            doc,
+            limits,
+            ..
+        } = self;
+        let method = if self.required() {
+            format_ident!("required")
+        } else {
+            format_ident!("optional")
+        };
+        let default = self
+            .default
+            .as_ref()
+            .map(|default| quote!(.default(#default)));
+        let aliases = (!self.aliases.is_empty()).then(|| {
+            let aliases = &self.aliases;
+            quote!(.aliases(&[#(#aliases),*]))
+        });
+        quote! {
+            .#method(#name, ::toolhost_sdk::schema::Property::of::<#ty>(#doc) #default #limits #aliases)
+        }
+    }
+
+    fn add(&mut self, Word { word, value }: &Word, ty: &Type) -> Result<(), Error> {
+        let shape = types::shape(ty);
+        let only_for = |fits: bool, advice: &str| {
+            if fits {
+                Ok(())
+            } else {
+                Err(Error::new(word.span(), format!("`{word}` {advice}")))
+            }
+        };
+        match word.to_string().as_str() {
+            "default" => self.default = Some(typed(value, ty, shape)),
+            "min" | "max" => {
+                only_for(
+                    matches!(shape, Shape::Number | Shape::Other),
+                    "is for numbers; for the length of a text or a list write `min_len` or `max_len`",
+                )?;
+                let method = format_ident!("{word}");
+                self.limits.extend(quote!(.#method(#value)));
+            }
+            "min_len" | "max_len" => {
+                only_for(
+                    matches!(shape, Shape::Text | Shape::List | Shape::Other),
+                    "is for texts and lists; for a number write `min` or `max`",
+                )?;
+                let method = format_ident!("{word}");
+                self.limits.extend(quote!(.#method(#value)));
+            }
+            "pattern" => {
+                only_for(matches!(shape, Shape::Text | Shape::Other), "is for texts")?;
+                let pattern = text(value)?;
+                self.limits.extend(quote!(.pattern(#pattern)));
+            }
+            "aliases" => self.aliases = texts(value)?.iter().map(LitStr::value).collect(),
+            "rename" => self.name = text(value)?.value(),
+            _ => return Err(nearest::unknown(word, WORDS)),
+        }
+        Ok(())
+    }
+}
+
+/// A default, as JSON. Where the type is plain, the compiler checks the default against it, and so reports a
+/// wrong one on the author's own word.
+fn typed(value: &Expr, ty: &Type, shape: Shape) -> TokenStream {
+    match shape {
+        Shape::Number | Shape::Bool => quote!(::toolhost_sdk::schema::json_of::<#ty>(#value)),
+        Shape::Text => quote!(::toolhost_sdk::schema::json_of::<&str>(#value)),
+        Shape::List | Shape::Map | Shape::Other => quote!(::toolhost_sdk::schema::json_of(#value)),
+    }
+}
+
+/// `word = value`
+struct Word {
+    word: Ident,
+    value: Expr,
+}
+
+impl Parse for Word {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let word: Ident = input.call(Ident::parse_any)?;
+        if !WORDS.contains(&word.to_string().as_str()) {
+            return Err(nearest::unknown(&word, WORDS));
+        }
+        if !input.peek(Token![=]) {
+            return Err(Error::new(
+                word.span(),
+                format!("`{word}` needs a value: write `{word} = …`"),
+            ));
+        }
+        input.parse::<Token![=]>()?;
+        Ok(Self {
+            word,
+            value: input.parse()?,
+        })
+    }
+}
+
+/// A string literal.
+pub fn text(value: &Expr) -> Result<LitStr, Error> {
+    match value {
+        Expr::Lit(syn::ExprLit {
+            lit: syn::Lit::Str(text),
+            ..
+        }) => Ok(text.clone()),
+        other => Err(Error::new_spanned(other, "expected a text in quotes")),
+    }
+}
+
+/// A list of string literals.
+pub fn texts(value: &Expr) -> Result<Vec<LitStr>, Error> {
+    match value {
+        Expr::Array(ExprArray { elems, .. }) => elems.iter().map(text).collect(),
+        other => Err(Error::new_spanned(
+            other,
+            "expected a list of texts: `[\"one\", \"two\"]`",
+        )),
+    }
+}

@@ -1,0 +1,52 @@
+//! "Did you mean": a wrong word is answered with the right ones.
+
+use proc_macro2::Ident;
+use syn::Error;
+
+/// The error for a word that is not one of `known`; it names the nearest one, or else all of them.
+pub fn unknown(word: &Ident, known: &[&str]) -> Error {
+    let text = word.to_string();
+    let nearest = known
+        .iter()
+        .map(|known| (distance(&text, known), known))
+        .min();
+    let hint = match nearest {
+        Some((distance, known)) if distance <= 2.max(text.len() / 3) => {
+            format!("did you mean `{known}`?")
+        }
+        _ => format!("known words: {}", known.join(", ")),
+    };
+    Error::new(word.span(), format!("unknown word `{text}`; {hint}"))
+}
+
+/// How many letters to insert, remove or change to come from one word to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.bytes().enumerate() {
+            let change = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    #[test]
+    fn distance_counts_letters() {
+        for (from, to, expected) in [
+            ("reads", "reads", 0),
+            ("read", "reads", 1),
+            ("raeds", "reads", 2),
+            ("", "pure", 4),
+        ] {
+            assert_eq!(distance(from, to), expected, "{from} -> {to}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! `#[tool]`: the function stays what it is, and a type of the same name beside it implements `Tool`.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::quote;
+use serde_json::{Map, Value};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Error, FnArg, ItemFn, LitStr, Pat, PatIdent, PatType, ReturnType, Type, TypeReference};
+
+use crate::args::Arg;
+use crate::words::{self, Words};
+use crate::{docs, types};
+
+/// The whole expansion. An error never swallows the function: the author should see one message, and not a second
+/// one about a name that is gone.
+pub fn expand(words: TokenStream, item: &TokenStream) -> TokenStream {
+    let mut function: ItemFn = match syn::parse2(item.clone()) {
+        Ok(function) => function,
+        Err(error) => {
+            let error =
+                Error::new(error.span(), "`#[tool]` belongs on a function").into_compile_error();
+            return quote!(#error #item);
+        }
+    };
+    let mut errors = Vec::new();
+    let words = Words::read(words, &mut errors);
+    check_signature(&function, &mut errors);
+    let parameters = Parameters::read(&function, &mut errors);
+    errors.extend(
+        words
+            .examples
+            .iter()
+            .filter_map(|example| check_example(example, &parameters.args).err()),
+    );
+    let description = docs::required(&function.attrs, "tool", &function.sig.ident);
+    let name = name(&words, &function.sig.ident);
+    strip_parameters(&mut function);
+
+    let body = match (description, name, words.caution.as_ref(), errors.is_empty()) {
+        (Ok(description), Ok(name), Some(caution), true) => {
+            body(&function, &name, &description, caution, &words, &parameters)
+        }
+        (description, name, _, _) => {
+            errors.extend(description.err());
+            errors.extend(name.err());
+            placeholder(&function.sig.ident)
+        }
+    };
+    let errors = errors.iter().map(Error::to_compile_error);
+    if function.sig.receiver().is_some() {
+        // We are inside an `impl`, where a struct and another `impl` would only add to the confusion.
+        return quote!(#(#errors)* #function);
+    }
+    let visibility = &function.vis;
+    let ident = &function.sig.ident;
+    // The braces matter: a struct with braces is a name for types only, so it can live beside the function.
+    quote! {
+        #(#errors)*
+
+        #[allow(
+            clippy::fn_params_excessive_bools,
+            clippy::needless_pass_by_value,
+            clippy::too_many_arguments,
+            clippy::unnecessary_wraps
+        )]
+        #function
+
+        #[doc(hidden)]
+        #[allow(non_camel_case_types)]
+        #visibility struct #ident {}
+
+        #body
+    }
+}
+
+fn body(
+    function: &ItemFn,
+    name: &LitStr,
+    description: &str,
+    caution: &Ident,
+    words: &Words,
+    parameters: &Parameters,
+) -> TokenStream {
+    let ident = &function.sig.ident;
+    let calls = &words.calls;
+    let properties = parameters.args.iter().map(Arg::schema_call);
+    let returned = match &function.sig.output {
+        ReturnType::Type(_, ty) => quote!(#ty),
+        ReturnType::Default => quote!(()),
+    };
+    let output = words.output.as_ref().map_or_else(
+        || quote!(.returns::<#returned>()),
+        |ty| quote!(.output::<#ty>()),
+    );
+    let takes = parameters.args.iter().map(
+        |Arg {
+             name,
+             default,
+             optional,
+             ..
+         }| match default {
+            Some(default) => quote!(arguments.take_or(#name, || #default)?),
+            None if *optional => quote!(arguments.take_optional(#name)?),
+            None => quote!(arguments.take(#name)?),
+        },
+    );
+    let context = parameters.context.then(|| quote!(cx,));
+    let arguments = if parameters.args.is_empty() {
+        quote!(_)
+    } else {
+        quote!(mut arguments)
+    };
+    let cx = if parameters.context {
+        quote!(cx)
+    } else {
+        quote!(_)
+    };
+    quote! {
+        impl ::toolhost_sdk::Tool for #ident {
+            fn name() -> ::std::borrow::Cow<'static, str> {
+                ::std::borrow::Cow::Borrowed(#name)
+            }
+
+            fn descriptor() -> ::toolhost_sdk::Descriptor {
+                let input = ::toolhost_sdk::schema::Object::new() #(#properties)*;
+                ::toolhost_sdk::Descriptor::new(#name, #description)
+                    .#caution()
+                    .input_schema(input.finish())
+                    #output
+                    #calls
+            }
+
+            fn call(
+                #cx: &::toolhost_sdk::Context,
+                input: ::toolhost_sdk::Value,
+            ) -> ::toolhost_sdk::Result<::toolhost_sdk::Outcome> {
+                let #arguments = ::toolhost_sdk::Arguments::new(input)?;
+                <#returned as ::toolhost_sdk::IntoOutcome>::into_outcome(#ident(#context #(#takes),*))
+            }
+        }
+    }
+}
+
+/// Stands in for a tool that has an error, so that `export_tools!` has nothing more to complain about.
+fn placeholder(ident: &Ident) -> TokenStream {
+    quote! {
+        impl ::toolhost_sdk::Tool for #ident {
+            fn descriptor() -> ::toolhost_sdk::Descriptor {
+                ::core::unreachable!()
+            }
+
+            fn call(
+                _: &::toolhost_sdk::Context,
+                _: ::toolhost_sdk::Value,
+            ) -> ::toolhost_sdk::Result<::toolhost_sdk::Outcome> {
+                ::core::unreachable!()
+            }
+        }
+    }
+}
+
+struct Parameters {
+    context: bool,
+    args: Vec<Arg>,
+}
+
+impl Parameters {
+    fn read(function: &ItemFn, errors: &mut Vec<Error>) -> Self {
+        let mut parameters = Self {
+            context: false,
+            args: Vec::new(),
+        };
+        for (position, input) in function.sig.inputs.iter().enumerate() {
+            match parameter(input, position) {
+                Ok(Some(arg)) => parameters.args.push(arg),
+                Ok(None) => parameters.context = true,
+                Err(error) => errors.push(error),
+            }
+        }
+        parameters
+    }
+}
+
+/// One parameter, or `None` for the context.
+fn parameter(input: &FnArg, position: usize) -> Result<Option<Arg>, Error> {
+    let PatType { attrs, pat, ty, .. } = match input {
+        FnArg::Typed(typed) => typed,
+        FnArg::Receiver(receiver) => {
+            let text = "a tool is a free function without `self`; for a type of your own implement `Tool` by hand";
+            return Err(Error::new_spanned(receiver, text));
+        }
+    };
+    if is_context(ty) {
+        let borrowed = matches!(
+            &**ty,
+            Type::Reference(TypeReference {
+                mutability: None,
+                ..
+            })
+        );
+        return match (position, borrowed) {
+            (0, true) => Ok(None),
+            (0, false) => Err(Error::new_spanned(
+                ty,
+                "a tool borrows its context: write `&Context`",
+            )),
+            _ => Err(Error::new_spanned(
+                ty,
+                "the context comes first among the parameters",
+            )),
+        };
+    }
+    match &**pat {
+        Pat::Ident(PatIdent {
+            by_ref: None,
+            subpat: None,
+            ident,
+            ..
+        }) => {
+            if let Type::Reference(reference) = &**ty {
+                let text = "a parameter is owned, because it comes out of JSON: write `String`, `Vec<T>` or a `#[data]` type";
+                return Err(Error::new_spanned(reference, text));
+            }
+            Arg::read("parameter", ident, ty, attrs).map(Some)
+        }
+        other => Err(Error::new_spanned(
+            other,
+            "a parameter has a plain name, because a model calls it by that name",
+        )),
+    }
+}
+
+fn is_context(ty: &Type) -> bool {
+    let inner = match ty {
+        Type::Reference(reference) => &reference.elem,
+        other => other,
+    };
+    types::last_word(inner).as_deref() == Some("Context")
+}
+
+fn check_signature(function: &ItemFn, errors: &mut Vec<Error>) {
+    let signature = &function.sig;
+    if let Some(word) = &signature.asyncness {
+        errors.push(Error::new(
+            word.span(),
+            "a tool runs to its end without `async`; the host runs calls side by side",
+        ));
+    }
+    if let Some(word) = &signature.unsafety {
+        errors.push(Error::new(word.span(), "a tool cannot be `unsafe`"));
+    }
+    if !signature.generics.params.is_empty() {
+        let text = "a tool cannot be generic: a model has to know the type of each parameter";
+        errors.push(Error::new_spanned(&signature.generics, text));
+    }
+    if let Some(variadic) = &signature.variadic {
+        errors.push(Error::new_spanned(
+            variadic,
+            "a tool has a fixed list of parameters",
+        ));
+    }
+}
+
+fn name(words: &Words, ident: &Ident) -> Result<LitStr, Error> {
+    if let Some(name) = &words.name {
+        return Ok(name.clone());
+    }
+    let name = LitStr::new(&ident.unraw().to_string(), ident.span());
+    words::check_name(&name)?;
+    Ok(name)
+}
+
+/// An example has to be an input that the tool would accept: as far as names go, that can be seen here.
+fn check_example(input: &LitStr, args: &[Arg]) -> Result<(), Error> {
+    let error = |text: String| Error::new(input.span(), text);
+    let object: Map<String, Value> = serde_json::from_str(&input.value()).map_err(|reason| {
+        error(format!(
+            "the input of an example is a JSON object: {reason}"
+        ))
+    })?;
+    if let Some(name) = object
+        .keys()
+        .find(|name| !args.iter().any(|arg| arg.name == **name))
+    {
+        return Err(error(format!(
+            "the example names `{name}`, which is not a parameter"
+        )));
+    }
+    if let Some(arg) = args
+        .iter()
+        .find(|arg| arg.required() && !object.contains_key(&arg.name))
+    {
+        return Err(error(format!(
+            "the example lacks `{}`, which is required",
+            arg.name
+        )));
+    }
+    Ok(())
+}
+
+/// Takes away what rustc does not allow on a parameter.
+fn strip_parameters(function: &mut ItemFn) {
+    for input in &mut function.sig.inputs {
+        if let FnArg::Typed(typed) = input {
+            typed.attrs.retain(|attribute| {
+                !attribute.path().is_ident("doc") && !attribute.path().is_ident("arg")
+            });
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What a running call knows of its caller, and what it may tell and ask its host.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::backend::Backend;
+use crate::{Error, Result};
+
+/// The context of one call: who calls, which directories there are, and the way back to the host.
+///
+/// In a test, [`Context::test`] gives one that records.
+#[derive(Debug)]
+pub struct Context {
+    pub(crate) facts: Facts,
+    pub(crate) backend: Backend,
+}
+
+/// What is fixed for the whole call.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub call_id: String,
+    pub agent_id: String,
+    pub parent_agent_id: Option<String>,
+    pub session_id: String,
+    pub task_id: String,
+    pub user_id: Option<String>,
+    pub mode: String,
+    pub roots: Vec<Root>,
+    pub extra: Option<Value>,
+}
+
+/// A directory of the call, by the name under which the plugin sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    pub path: String,
+    /// `ro` or `rw`.
+    pub access: String,
+}
+
+impl Root {
+    /// May the tool write in it?
+    pub fn is_writable(&self) -> bool {
+        self.access == "rw"
+    }
+}
+
+/// How much a line of the log matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+impl Level {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trace => "trace",
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl Context {
+    /// Tells what the call is doing.
+    pub fn progress(&self, message: &str) {
+        self.backend.progress(Some(message), None, None);
+    }
+
+    /// Tells how far the call is, in the unit of `total`; must not go back.
+    pub fn progress_of(&self, done: f64, total: f64) {
+        self.backend.progress(None, Some(done), Some(total));
+    }
+
+    /// Writes a line to the host's log.
+    pub fn log(&self, level: Level, message: &str) {
+        self.backend.log(level, message);
+    }
+
+    /// [`log`](Self::log) at the level `debug`.
+    pub fn debug(&self, message: &str) {
+        self.log(Level::Debug, message);
+    }
+
+    /// [`log`](Self::log) at the level `info`.
+    pub fn info(&self, message: &str) {
+        self.log(Level::Info, message);
+    }
+
+    /// [`log`](Self::log) at the level `warn`.
+    pub fn warn(&self, message: &str) {
+        self.log(Level::Warn, message);
+    }
+
+    /// [`log`](Self::log) at the level `error`.
+    pub fn error(&self, message: &str) {
+        self.log(Level::Error, message);
+    }
+
+    /// Shows a piece of output while the call runs, on `stdout`, `stderr` or a stream of the tool's own name.
+    pub fn output(&self, stream: &str, bytes: impl AsRef<[u8]>) {
+        self.backend.output(stream, bytes.as_ref());
+    }
+
+    /// Tells an event of the tool's own. Data that cannot be JSON is sent as null, with a warning in the log.
+    pub fn emit(&self, event: &str, data: &impl Serialize) {
+        let data = serde_json::to_value(data).unwrap_or_else(|error| {
+            self.warn(&format!(
+                "data of the event `{event}` cannot be written as JSON: {error}"
+            ));
+            Value::Null
+        });
+        self.backend.emit(event, &data);
+    }
+
+    /// Has somebody cancelled this call? A call that does not look is stopped all the same.
+    pub fn cancelled(&self) -> bool {
+        self.backend.cancelled()
+    }
+
+    /// How long until the host stops this call.
+    pub fn remaining(&self) -> Duration {
+        self.backend.remaining()
+    }
+
+    /// Is there a reason to stop? For use in loops: `cx.check()?`.
+    pub fn check(&self) -> Result<()> {
+        if self.cancelled() {
+            Err(Error::interrupted("the call was cancelled").code("cancelled"))
+        } else if self.remaining().is_zero() {
+            Err(Error::interrupted("the call ran out of time").code("timeout"))
+        } else {
+            Ok(())
+        }
+    }
+
+    pub fn call_id(&self) -> &str {
+        &self.facts.call_id
+    }
+
+    pub fn session_id(&self) -> &str {
+        &self.facts.session_id
+    }
+
+    pub fn agent_id(&self) -> &str {
+        &self.facts.agent_id
+    }
+
+    /// The agent that started this agent.
+    pub fn parent_agent_id(&self) -> Option<&str> {
+        self.facts.parent_agent_id.as_deref()
+    }
+
+    pub fn task_id(&self) -> &str {
+        &self.facts.task_id
+    }
+
+    pub fn user_id(&self) -> Option<&str> {
+        self.facts.user_id.as_deref()
+    }
+
+    /// Permission mode of the session, for example `default` or `plan`.
+    pub fn mode(&self) -> &str {
+        &self.facts.mode
+    }
+
+    /// The directories of this call. Nothing outside of them can be opened.
+    pub fn roots(&self) -> &[Root] {
+        &self.facts.roots
+    }
+
+    /// A JSON object for what later hosts may say.
+    pub fn extra(&self) -> Option<&Value> {
+        self.facts.extra.as_ref()
+    }
+}

@@ -1,0 +1,202 @@
+//! What the expansion of `export_tools!` calls: the two functions of the contract, over a list of tools.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::backend::Backend;
+use crate::bindings::toolhost::plugin::types as wit;
+use crate::context::Facts;
+use crate::{Context, Descriptor, Error, Outcome, Result, Tool};
+
+/// One exported tool: its functions without its type, so that tools fit into one list.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    name: fn() -> Cow<'static, str>,
+    descriptor: fn() -> Descriptor,
+    call: fn(&Context, Value) -> Result<Outcome>,
+}
+
+impl Entry {
+    pub const fn of<T: Tool>() -> Self {
+        Self {
+            name: T::name,
+            descriptor: T::descriptor,
+            call: T::call,
+        }
+    }
+}
+
+pub fn describe(tools: &[Entry]) -> Vec<wit::Descriptor> {
+    tools
+        .iter()
+        .map(|tool| (tool.descriptor)().into())
+        .collect()
+}
+
+pub fn call(tools: &[Entry], request: wit::Request) -> Result<wit::Outcome, wit::ToolError> {
+    Ok(run(tools, request)?.into())
+}
+
+fn run(tools: &[Entry], request: wit::Request) -> Result<Outcome> {
+    let wit::Request {
+        call_id,
+        tool,
+        input,
+        context,
+    } = request;
+    let entry = tools
+        .iter()
+        .find(|entry| (entry.name)() == tool)
+        .ok_or_else(|| {
+            let names: Vec<_> = tools.iter().map(|entry| (entry.name)()).collect();
+            let message = format!(
+                "no tool `{tool}` in this plugin; it has {}",
+                names.join(", ")
+            );
+            Error::not_found(message).code("tool_not_found")
+        })?;
+    let input = serde_json::from_str(&input).map_err(|error| {
+        Error::invalid_input(format!("the input is not JSON: {error}")).code("invalid_json")
+    })?;
+    let cx = Context {
+        facts: Facts::new(call_id, context),
+        backend: Backend::new(),
+    };
+    (entry.call)(&cx, input)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::tool;
+
+    /// Divide.
+    #[tool(pure)]
+    fn divide(
+        cx: &Context,
+        /// Above the line.
+        dividend: i32,
+        /// Below the line.
+        #[arg(default = 2)]
+        divisor: i32,
+    ) -> Result<i32> {
+        cx.info(cx.roots().first().map_or("", |root| &root.path));
+        dividend.checked_div(divisor).ok_or_else(|| {
+            Error::invalid_input("division by 0")
+                .code("zero")
+                .recommend("another divisor")
+                .retryable()
+        })
+    }
+
+    /// Fail.
+    #[tool(reads)]
+    fn read_nothing() -> Result<()> {
+        Err(Error::from(std::io::Error::from(
+            std::io::ErrorKind::NotFound,
+        )))
+    }
+
+    const TOOLS: &[Entry] = &[Entry::of::<divide>(), Entry::of::<read_nothing>()];
+
+    #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
+    fn check(tool: &str, input: &str, expected: Expect) {
+        let context = wit::Context {
+            agent_id: "a".to_owned(),
+            parent_agent_id: None,
+            session_id: "s".to_owned(),
+            task_id: "t".to_owned(),
+            user_id: None,
+            mode: "default".to_owned(),
+            roots: vec![wit::Root {
+                path: "/ws".to_owned(),
+                access: "ro".to_owned(),
+            }],
+            extra: Some("{}".to_owned()),
+        };
+        let request = wit::Request {
+            call_id: "c".to_owned(),
+            tool: tool.to_owned(),
+            input: input.to_owned(),
+            context,
+        };
+        let text = match call(TOOLS, request) {
+            Ok(outcome) => format!("{:?} {:?}", outcome.llm[0].text, outcome.structured),
+            Err(error) => format!("{error:?}"),
+        };
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn a_call_finds_its_tool() {
+        check(
+            "divide",
+            r#"{"dividend": 7}"#,
+            expect![[r#"Some("3") Some("3")"#]],
+        );
+    }
+
+    #[test]
+    fn errors_keep_their_kind() {
+        check(
+            "divide",
+            r#"{"dividend": 7, "divisor": 0}"#,
+            expect![[
+                r#"ToolError::InvalidInput(Failure { code: Some("zero"), message: "division by 0", recommendations: ["another divisor"], retryable: true, cause: None })"#
+            ]],
+        );
+        check(
+            "read_nothing",
+            "{}",
+            expect![[
+                r#"ToolError::NotFound(Failure { code: Some("file_not_found"), message: "no such file or directory", recommendations: [], retryable: false, cause: Some("entity not found") })"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn a_bad_input_is_said_in_serdes_words() {
+        check(
+            "divide",
+            r#"{"dividend": "seven"}"#,
+            expect![[
+                r#"ToolError::InvalidInput(Failure { code: Some("invalid_input"), message: "`dividend`: invalid type: string \"seven\", expected i32", recommendations: [], retryable: false, cause: None })"#
+            ]],
+        );
+        check(
+            "divide",
+            "{",
+            expect![[
+                r#"ToolError::InvalidInput(Failure { code: Some("invalid_json"), message: "the input is not JSON: EOF while parsing an object at line 1 column 1", recommendations: [], retryable: false, cause: None })"#
+            ]],
+        );
+        check(
+            "divide",
+            "null",
+            expect![[
+                r#"ToolError::InvalidInput(Failure { code: Some("invalid_input"), message: "the input is not a JSON object", recommendations: [], retryable: false, cause: None })"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn an_unknown_tool_is_named() {
+        check(
+            "multiply",
+            "{}",
+            expect![[
+                r#"ToolError::NotFound(Failure { code: Some("tool_not_found"), message: "no tool `multiply` in this plugin; it has divide, read_nothing", recommendations: [], retryable: false, cause: None })"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn schemas_travel_as_text() {
+        let descriptors = describe(TOOLS);
+        assert_eq!(descriptors.len(), 2);
+        expect![[r#"{"type":"object","properties":{"dividend":{"type":"integer","description":"Above the line."},"divisor":{"type":"integer","description":"Below the line.","default":2}},"required":["dividend"],"additionalProperties":false}"#]].assert_eq(&descriptors[0].input_schema);
+    }
+}

@@ -1,0 +1,143 @@
+//! Write a tool for Toolhost: one crate, one attribute, one macro, and a function of your own.
+//!
+//! ```
+//! use std::fs;
+//! use toolhost_sdk::prelude::*;
+//!
+//! /// Count the words of a text file.
+//! #[tool(reads, category = "file", kind = "read")]
+//! fn word_count(
+//!     cx: &Context,
+//!     /// Path of a text file in the workspace, for example `src/main.rs`.
+//!     path: String,
+//!     /// Count at most this many words.
+//!     #[arg(default = 1000, min = 1)]
+//!     limit: usize,
+//! ) -> Result<usize> {
+//!     cx.progress(&format!("reading {path}"));
+//!     Ok(fs::read_to_string(&path)?.split_whitespace().take(limit).count())
+//! }
+//!
+//! export_tools![word_count];
+//!
+//! // It is still a function, and a test calls it as one:
+//! let error = word_count(&Context::test(), "missing.txt".into(), 10).unwrap_err();
+//! assert_eq!(error.kind(), ErrorKind::NotFound);
+//!
+//! // Or as a host would, from JSON, with defaults filled in:
+//! let outcome = toolhost_sdk::testing::call::<word_count>(&Context::test(), json!({"path": "Cargo.toml"}))?;
+//! assert!(outcome.structured.is_some_and(|count| count.as_u64() > Some(10)));
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! The function's name is the tool's name, its doc comment the description that a model reads, its parameters the
+//! schema. One word says what the tool does to the world, and the host narrows the sandbox of each call until it is
+//! true:
+//!
+//! | word | the tool |
+//! |---|---|
+//! | `pure` | depends on its input alone |
+//! | `reads` | changes nothing |
+//! | `writes` | changes things that can be put back |
+//! | `destroys` | may lose something for good |
+//!
+//! More words, all optional: `network`, `interactive`, `idempotent`, `lenient` (drop unknown members of the input
+//! instead of refusing them), `streams`; `name`, `display_name`, `icon`, `category`, `kind`, `version`, `concurrency`
+//! (each `= "text"`); `tags`, `aliases`, `requires`, `depends_on` (each `= ["one", "two"]`); `timeout` and
+//! `inactivity_timeout` (`= "500ms"`, `"60s"`, `"2m"`); `output = Type`;
+//! `example(description = "…", input = r#"{…}"#)`, as often as you like.
+//!
+//! `#[arg(...)]` on a parameter or a field of a [`data`] struct: `default`, `min`, `max`, `min_len`, `max_len`,
+//! `pattern`, `aliases`, `rename`.
+//!
+//! A tool that outgrows this is a type that implements [`Tool`] by hand; `export_tools!` takes both.
+
+#[cfg(test)]
+extern crate self as toolhost_sdk;
+
+mod arguments;
+#[cfg_attr(target_arch = "wasm32", path = "backend/host.rs")]
+#[cfg_attr(not(target_arch = "wasm32"), path = "backend/recorder.rs")]
+mod backend;
+#[doc(hidden)]
+pub mod bindings;
+mod content;
+mod context;
+mod convert;
+mod descriptor;
+mod error;
+#[doc(hidden)]
+pub mod export;
+mod into_outcome;
+mod outcome;
+pub mod schema;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod testing;
+mod tool;
+
+pub use arguments::Arguments;
+#[cfg(not(target_arch = "wasm32"))]
+pub use backend::{Progress, Recorded};
+pub use content::{Display, FileDiff, Part};
+pub use context::{Context, Level, Root};
+pub use descriptor::{Annotations, Descriptor, Example};
+pub use error::{Error, ErrorKind, Result};
+pub use into_outcome::IntoOutcome;
+pub use outcome::{Outcome, TailCall, Truncation};
+pub use schema::Schema;
+pub use serde;
+pub use serde_json::{self, Value, json};
+pub use tool::Tool;
+pub use toolhost_sdk_macros::{data, tool};
+
+/// Keeps the first plugin of the README compiling.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
+/// What a plugin needs: `use toolhost_sdk::prelude::*;`.
+pub mod prelude {
+    pub use crate::{
+        Context, Descriptor, Display, Error, ErrorKind, FileDiff, IntoOutcome, Level, Outcome,
+        Part, Result, Root, Schema, Tool, Value, data, export_tools, json, tool,
+    };
+}
+
+/// Hands the tools of a plugin to its host: `export_tools![word_count, line_count, MyTool];`, once in a plugin.
+///
+/// Natively it exports nothing and only checks that each name is a [`Tool`].
+#[macro_export]
+macro_rules! export_tools {
+    ($($tool:ty),+ $(,)?) => {
+        const _: () = {
+            const TOOLS: &[$crate::export::Entry] = &[$($crate::export::Entry::of::<$tool>()),+];
+
+            #[cfg(target_arch = "wasm32")]
+            $crate::bindings::export!(Plugin with_types_in $crate::bindings);
+
+            #[cfg(target_arch = "wasm32")]
+            struct Plugin;
+
+            #[cfg(target_arch = "wasm32")]
+            impl $crate::bindings::exports::toolhost::plugin::tool::Guest for Plugin {
+                fn describe(
+                    _: ::std::vec::Vec<(::std::string::String, ::std::string::String)>,
+                ) -> ::std::vec::Vec<$crate::bindings::exports::toolhost::plugin::tool::Descriptor> {
+                    $crate::export::describe(TOOLS)
+                }
+
+                fn call(
+                    request: $crate::bindings::exports::toolhost::plugin::tool::Request,
+                ) -> ::std::result::Result<
+                    $crate::bindings::exports::toolhost::plugin::tool::Outcome,
+                    $crate::bindings::exports::toolhost::plugin::tool::ToolError,
+                > {
+                    $crate::export::call(TOOLS, request)
+                }
+            }
+
+            // Natively nobody calls a tool but its tests; this keeps the compiler from calling it dead.
+            _ = TOOLS;
+        };
+    };
+}

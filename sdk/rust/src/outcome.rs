@@ -1,0 +1,148 @@
+//! What a call that ran to its end has to say.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{Display, Error, Part, Result};
+
+/// The outcome of a call: content for the model, data for programs, a display for people.
+///
+/// ```
+/// use toolhost_sdk::prelude::*;
+///
+/// let outcome = Outcome::text("3 files changed")
+///     .structured(&json!({"changed": 3}))
+///     .summary("3 files")
+///     .display(Display::markdown("**3** files"));
+/// assert_eq!(outcome.structured, Some(json!({"changed": 3})));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// One line.
+    pub summary: Option<String>,
+    /// Content for the model. When empty, the host shows `structured` as text.
+    pub llm: Vec<Part>,
+    /// Data that satisfies the tool's output schema.
+    pub structured: Option<Value>,
+    /// What people see.
+    pub display: Option<Display>,
+    /// The call was done and the answer is no: a command that exits with 1, for example.
+    pub error: Option<Error>,
+    /// The content is not all there is.
+    pub truncated: Option<Truncation>,
+    /// A call to make in place of this one's result.
+    pub tail: Option<TailCall>,
+    /// A JSON object for programs.
+    pub meta: Option<Value>,
+}
+
+/// Says that the content is not all there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Truncation {
+    pub original_bytes: u64,
+    pub shown_bytes: u64,
+    /// Where all of it is.
+    pub saved_to: Option<String>,
+}
+
+/// A call to make in place of this one's result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TailCall {
+    pub tool: String,
+    pub input: Value,
+}
+
+impl Outcome {
+    /// An outcome without any content.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Text for the model.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new().part(Part::text(text))
+    }
+
+    /// Data alone; the host shows it to the model as JSON.
+    pub fn of_data(data: &impl Serialize) -> Result<Self> {
+        let structured = serde_json::to_value(data).map_err(|error| not_json(&error))?;
+        Ok(Self {
+            structured: Some(structured),
+            ..Self::default()
+        })
+    }
+
+    /// Adds data for programs. Data that cannot be JSON (a map whose keys are not texts) becomes the outcome's
+    /// `error`.
+    #[must_use]
+    pub fn structured(mut self, data: &impl Serialize) -> Self {
+        match serde_json::to_value(data) {
+            Ok(data) => self.structured = Some(data),
+            Err(error) => self.error = Some(not_json(&error)),
+        }
+        self
+    }
+
+    /// Adds one line that stands for all of it.
+    #[must_use]
+    pub fn summary(mut self, line: impl Into<String>) -> Self {
+        self.summary = Some(line.into());
+        self
+    }
+
+    /// Adds a piece of content for the model.
+    #[must_use]
+    pub fn part(mut self, part: Part) -> Self {
+        self.llm.push(part);
+        self
+    }
+
+    /// Adds what people see.
+    #[must_use]
+    pub fn display(mut self, display: Display) -> Self {
+        self.display = Some(display);
+        self
+    }
+
+    /// Says that the call was done and the answer is no.
+    #[must_use]
+    pub fn logical_error(mut self, error: Error) -> Self {
+        self.error = Some(error);
+        self
+    }
+
+    /// Says that of `original_bytes` only `shown_bytes` are here.
+    #[must_use]
+    pub fn truncated(mut self, original_bytes: u64, shown_bytes: u64) -> Self {
+        self.truncated = Some(Truncation {
+            original_bytes,
+            shown_bytes,
+            saved_to: None,
+        });
+        self
+    }
+
+    /// Asks the host to make another call, whose result stands for this one's.
+    #[must_use]
+    pub fn tail(mut self, tool: impl Into<String>, input: Value) -> Self {
+        self.tail = Some(TailCall {
+            tool: tool.into(),
+            input,
+        });
+        self
+    }
+
+    /// Adds a JSON object for programs.
+    #[must_use]
+    pub fn meta(mut self, meta: Value) -> Self {
+        self.meta = Some(meta);
+        self
+    }
+}
+
+fn not_json(error: &serde_json::Error) -> Error {
+    Error::failed(format!(
+        "the tool's data cannot be written as JSON: {error}"
+    ))
+    .code("bad_output")
+}

@@ -1,0 +1,319 @@
+//! Calls a tool in a native test as a host would: from JSON, by its schema.
+
+use serde_json::{Map, Value};
+
+use crate::{Context, Error, Outcome, Result, Tool};
+
+/// Renames aliases, fills in defaults, checks the input against the tool's schema, then runs the tool.
+///
+/// ```
+/// use toolhost_sdk::prelude::*;
+/// use toolhost_sdk::testing;
+///
+/// /// Add up.
+/// #[tool(pure)]
+/// fn add(
+///     /// A number.
+///     a: i64,
+///     /// Another one.
+///     #[arg(default = 1)]
+///     b: i64,
+/// ) -> i64 {
+///     a + b
+/// }
+///
+/// let outcome = testing::call::<add>(&Context::test(), json!({"a": 41}))?;
+/// assert_eq!(outcome.structured, Some(json!(42)));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn call<T: Tool>(cx: &Context, mut input: Value) -> Result<Outcome> {
+    let descriptor = T::descriptor();
+    admit(
+        &descriptor.input_schema,
+        &mut input,
+        "",
+        descriptor.strict != Some(false),
+    )?;
+    T::call(cx, input)
+}
+
+/// Checks what a host would check before it takes the tool: that each example is an input by the tool's own schema.
+pub fn check_examples<T: Tool>() -> Result<()> {
+    let descriptor = T::descriptor();
+    for example in &descriptor.examples {
+        let mut input = serde_json::from_str(&example.input)?;
+        admit(&descriptor.input_schema, &mut input, "", true)?;
+    }
+    Ok(())
+}
+
+/// The part of JSON Schema that this SDK writes, except `pattern`: regular expressions are left to the host.
+fn admit(schema: &Value, value: &mut Value, path: &str, strict: bool) -> Result<()> {
+    let refuse = |reason: String| {
+        let place = if path.is_empty() { "the input" } else { path };
+        Err(Error::invalid_input(format!("{place}: {reason}")).code("invalid_input"))
+    };
+    if let Some(kind) = schema["type"].as_str()
+        && !is(value, kind)
+    {
+        return refuse(format!("{value} is not of type {kind}"));
+    }
+    if let Some(words) = schema["enum"].as_array()
+        && !words.contains(value)
+    {
+        return refuse(format!("{value} is not one of {}", schema["enum"]));
+    }
+    if let Some(number) = value.as_f64() {
+        if schema["minimum"]
+            .as_f64()
+            .is_some_and(|least| number < least)
+        {
+            return refuse(format!(
+                "{value} is less than the minimum of {}",
+                schema["minimum"]
+            ));
+        }
+        if schema["maximum"].as_f64().is_some_and(|most| number > most) {
+            return refuse(format!(
+                "{value} is more than the maximum of {}",
+                schema["maximum"]
+            ));
+        }
+    }
+    let length = match &*value {
+        Value::String(text) => Some((text.chars().count(), "minLength", "maxLength")),
+        Value::Array(items) => Some((items.len(), "minItems", "maxItems")),
+        _ => None,
+    };
+    if let Some((length, least, most)) = length {
+        let limit = |keyword: &str| {
+            schema[keyword]
+                .as_u64()
+                .and_then(|limit| usize::try_from(limit).ok())
+        };
+        if let Some(least) = limit(least).filter(|least| length < *least) {
+            return refuse(format!(
+                "a length of {length} is less than the minimum of {least}"
+            ));
+        }
+        if let Some(most) = limit(most).filter(|most| length > *most) {
+            return refuse(format!(
+                "a length of {length} is more than the maximum of {most}"
+            ));
+        }
+    }
+    match value {
+        Value::Object(members) => admit_members(schema, members, path, strict),
+        Value::Array(items) => items.iter_mut().enumerate().try_for_each(|(index, item)| {
+            admit(&schema["items"], item, &format!("{path}[{index}]"), strict)
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn admit_members(
+    schema: &Value,
+    members: &mut Map<String, Value>,
+    path: &str,
+    strict: bool,
+) -> Result<()> {
+    let refuse = |reason: String| Err(Error::invalid_input(reason).code("invalid_input"));
+    let inner = |name: &str| {
+        if path.is_empty() {
+            format!("`{name}`")
+        } else {
+            format!("{path}.`{name}`")
+        }
+    };
+    let none = Map::new();
+    let properties = schema["properties"].as_object().unwrap_or(&none);
+    for (name, property) in properties {
+        for alias in property["x-aliases"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+        {
+            if !members.contains_key(name)
+                && let Some(value) = members.remove(alias)
+            {
+                members.insert(name.clone(), value);
+            }
+        }
+        if let Some(default) = property.get("default") {
+            members.entry(name).or_insert_with(|| default.clone());
+        }
+    }
+    for name in schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
+        if !members.contains_key(name) {
+            return refuse(format!("{} is missing", inner(name)));
+        }
+    }
+    if schema["additionalProperties"] == false {
+        if !strict {
+            members.retain(|name, _| properties.contains_key(name));
+        } else if let Some(name) = members.keys().find(|name| !properties.contains_key(*name)) {
+            return refuse(format!("{} is not known", inner(name)));
+        }
+    }
+    for (name, value) in members {
+        let schema = properties
+            .get(name)
+            .unwrap_or(&schema["additionalProperties"]);
+        admit(schema, value, &inner(name), strict)?;
+    }
+    Ok(())
+}
+
+fn is(value: &Value, kind: &str) -> bool {
+    match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "number" => value.is_number(),
+        "integer" => {
+            value.is_i64()
+                || value.is_u64()
+                || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+        }
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+    use crate::{data, tool};
+
+    /// A place in a text.
+    #[data]
+    struct Place {
+        /// Line, from 1.
+        #[arg(min = 1)]
+        line: u32,
+        /// Column.
+        #[arg(default = 1)]
+        column: u32,
+    }
+
+    /// Say what came in.
+    #[tool(pure, example(description = "a short one", input = r#"{"text": "x"}"#))]
+    fn echo(
+        cx: &Context,
+        /// Any text.
+        #[arg(max_len = 5, aliases = ["message"])]
+        text: String,
+        /// How often.
+        #[arg(default = 2, max = 3)]
+        times: u8,
+        /// Where.
+        places: Option<Vec<Place>>,
+    ) -> Result<String> {
+        cx.check()?;
+        let places = places.unwrap_or_default();
+        let places: Vec<_> = places
+            .iter()
+            .map(|Place { line, column }| format!("{line}:{column}"))
+            .collect();
+        Ok(format!("{} {places:?}", text.repeat(times.into())))
+    }
+
+    /// Take what is there.
+    #[tool(pure, lenient)]
+    fn easy_going(
+        /// A number.
+        number: Option<i8>,
+    ) -> i8 {
+        number.unwrap_or_default()
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
+    fn check<T: Tool>(input: Value, expected: Expect) {
+        let text = match call::<T>(&Context::test(), input) {
+            Ok(outcome) => outcome.llm[0].text.clone().unwrap_or_default(),
+            Err(error) => format!("{:?}: {error}", error.kind()),
+        };
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn defaults_and_aliases() {
+        check::<echo>(json!({"message": "ab"}), expect!["abab []"]);
+    }
+
+    #[test]
+    fn nested_defaults() {
+        check::<echo>(
+            json!({"text": "ab", "places": [{"line": 7}]}),
+            expect![[r#"abab ["7:1"]"#]],
+        );
+    }
+
+    #[test]
+    fn what_the_schema_refuses() {
+        check::<echo>(
+            json!([]),
+            expect!["InvalidInput: the input: [] is not of type object"],
+        );
+        check::<echo>(json!({}), expect!["InvalidInput: `text` is missing"]);
+        check::<echo>(
+            json!({"text": 1}),
+            expect!["InvalidInput: `text`: 1 is not of type string"],
+        );
+        check::<echo>(
+            json!({"text": "abcdef"}),
+            expect!["InvalidInput: `text`: a length of 6 is more than the maximum of 5"],
+        );
+        check::<echo>(
+            json!({"text": "a", "times": 4}),
+            expect!["InvalidInput: `times`: 4 is more than the maximum of 3"],
+        );
+        check::<echo>(
+            json!({"text": "a", "tmies": 4}),
+            expect!["InvalidInput: `tmies` is not known"],
+        );
+        check::<echo>(
+            json!({"text": "a", "places": [{"line": 0}]}),
+            expect!["InvalidInput: `places`[0].`line`: 0 is less than the minimum of 1"],
+        );
+        check::<echo>(
+            json!({"text": "a", "places": [{"line": 1, "row": 2}]}),
+            expect!["InvalidInput: `places`[0].`row` is not known"],
+        );
+    }
+
+    #[test]
+    fn a_lenient_tool_ignores_what_it_does_not_know() {
+        check::<easy_going>(json!({"number": 3, "colour": "red"}), expect!["3"]);
+    }
+
+    #[test]
+    fn what_the_schema_lets_through_and_the_type_does_not() {
+        check::<easy_going>(
+            json!({"number": 300}),
+            expect!["InvalidInput: `number`: invalid value: integer `300`, expected i8"],
+        );
+    }
+
+    #[test]
+    fn a_context_reaches_the_tool() {
+        let error =
+            call::<echo>(&Context::test().cancelled_after(0), json!({"text": "a"})).unwrap_err();
+        assert_eq!(error.code.as_deref(), Some("cancelled"));
+    }
+
+    #[test]
+    fn examples_are_inputs() {
+        assert_eq!(check_examples::<echo>(), Ok(()));
+    }
+}

@@ -1,0 +1,48 @@
+//! The one trait behind `#[tool]`.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::{Context, Descriptor, Outcome, Result};
+
+/// A tool. `#[tool]` writes this for a function; by hand it gives full control:
+///
+/// ```
+/// use toolhost_sdk::prelude::*;
+///
+/// /// A point in the plane.
+/// #[data]
+/// struct Point {
+///     /// To the right.
+///     x: f64,
+///     /// Upwards.
+///     y: f64,
+/// }
+///
+/// struct Length;
+///
+/// impl Tool for Length {
+///     fn descriptor() -> Descriptor {
+///         Descriptor::new("length", "How far a point is from the origin.").input::<Point>().pure()
+///     }
+///
+///     fn call(_: &Context, input: Value) -> Result<Outcome> {
+///         let Point { x, y } = toolhost_sdk::serde_json::from_value(input)?;
+///         x.hypot(y).into_outcome()
+///     }
+/// }
+///
+/// export_tools![Length];
+/// ```
+pub trait Tool {
+    fn descriptor() -> Descriptor;
+
+    /// Runs one call. The input is a JSON object that the host has checked against the tool's schema.
+    fn call(cx: &Context, input: Value) -> Result<Outcome>;
+
+    /// The name of the descriptor. Every call asks for it, so `#[tool]` answers without building a descriptor.
+    fn name() -> Cow<'static, str> {
+        Cow::Owned(Self::descriptor().name)
+    }
+}
