@@ -1,0 +1,442 @@
+/* The functions of toolhost.h and the two exports of the world. */
+#define _GNU_SOURCE
+#include "toolhost.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef toolhost_plugin_types_descriptor_t descriptor_t;
+typedef toolhost_plugin_types_failure_t failure_t;
+typedef toolhost_plugin_types_outcome_t outcome_t;
+typedef toolhost_plugin_types_part_t part_t;
+typedef toolhost_plugin_types_request_t request_t;
+typedef toolhost_plugin_types_tool_error_t tool_error_t;
+
+/* What the author got from us lives as long as the call. */
+typedef struct piece {
+    struct piece *next;
+    char text[];
+} piece_t;
+
+struct th_call {
+    request_t *request;
+    outcome_t *outcome;
+    th_error error;
+    failure_t failure;
+    piece_t *pieces;
+};
+
+/* Out of memory ends the instance: the host reports a crash, and nothing else could be said without memory. */
+static void *grow(void *old, size_t size) {
+    void *new = realloc(old, size ? size : 1);
+    if (!new) abort();
+    return new;
+}
+
+static char *keep(th_call *call, size_t size) {
+    piece_t *piece = grow(NULL, sizeof *piece + size);
+    piece->next = call->pieces;
+    call->pieces = piece;
+    return piece->text;
+}
+
+static char *print(const char *format, va_list arguments) {
+    char *text;
+    if (vasprintf(&text, format, arguments) < 0) abort();
+    return text;
+}
+
+static plugin_string_t view(const char *text) {
+    plugin_string_t string;
+    plugin_string_set(&string, text);
+    return string;
+}
+
+/* Results are freed by the bindings, so that they must be copies and never literals. */
+static plugin_string_t copy(const char *text) {
+    plugin_string_t string;
+    plugin_string_dup(&string, text);
+    return string;
+}
+
+static plugin_option_string_t copy_option(const char *text) {
+    if (!text) return (plugin_option_string_t){0};
+    return (plugin_option_string_t){.is_some = true, .val = copy(text)};
+}
+
+static toolhost_plugin_types_option_json_t copy_json(const char *text) {
+    if (!text) return (toolhost_plugin_types_option_json_t){0};
+    return (toolhost_plugin_types_option_json_t){.is_some = true, .val = copy(text)};
+}
+
+static void push_string(plugin_list_string_t *list, const char *text) {
+    list->ptr = grow(list->ptr, (list->len + 1) * sizeof *list->ptr);
+    list->ptr[list->len++] = copy(text);
+}
+
+static plugin_list_string_t copy_list(const char *const *texts) {
+    plugin_list_string_t list = {0};
+    for (; texts && *texts; texts++) push_string(&list, *texts);
+    return list;
+}
+
+/* Reading JSON. The host has parsed the input before, so that this only has to find its way, within bounds. */
+
+typedef struct {
+    const char *at, *end;
+} span_t;
+
+static span_t skip_space(span_t json) {
+    while (json.at < json.end && strchr(" \t\r\n", *json.at)) json.at++;
+    return json;
+}
+
+static const char *string_end(span_t json) {
+    const char *at = json.at + 1;
+    while (at < json.end && *at != '"') at += *at == '\\' ? 2 : 1;
+    return at < json.end ? at + 1 : json.end;
+}
+
+static const char *value_end(span_t json) {
+    size_t depth = 0;
+    while (json.at < json.end) {
+        char c = *json.at;
+        if (c == '"') {
+            json.at = string_end(json);
+            if (depth == 0) break;
+        } else if (c == '{' || c == '[') {
+            depth++;
+            json.at++;
+        } else if (c == '}' || c == ']') {
+            if (depth == 0) break;
+            json.at++;
+            if (--depth == 0) break;
+        } else if (depth == 0 && (c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n')) {
+            break;
+        } else {
+            json.at++;
+        }
+    }
+    return json.at;
+}
+
+/* Four hexadecimal digits, or -1. */
+static int32_t hex4(span_t json) {
+    int32_t value = 0;
+    if (json.end - json.at < 4) return -1;
+    for (int i = 0; i < 4; i++) {
+        char c = json.at[i];
+        int digit = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+        if (digit < 0) return -1;
+        value = value << 4 | digit;
+    }
+    return value;
+}
+
+static char *put_utf8(char *to, uint32_t c) {
+    if (c < 0x80) {
+        *to++ = (char)c;
+    } else if (c < 0x800) {
+        *to++ = (char)(0xC0 | c >> 6);
+        *to++ = (char)(0x80 | (c & 0x3F));
+    } else {
+        if (c >= 0x10000) {
+            *to++ = (char)(0xF0 | c >> 18);
+            *to++ = (char)(0x80 | (c >> 12 & 0x3F));
+        } else {
+            *to++ = (char)(0xE0 | c >> 12);
+        }
+        *to++ = (char)(0x80 | (c >> 6 & 0x3F));
+        *to++ = (char)(0x80 | (c & 0x3F));
+    }
+    return to;
+}
+
+/* The text of a JSON string; `span` has its quotes. No escape is shorter than the UTF-8 that it stands for. */
+static char *unquote(th_call *call, span_t span) {
+    char *text = keep(call, (size_t)(span.end - span.at) + 1), *to = text;
+    span.at++;
+    span.end--;
+    while (span.at < span.end) {
+        char c = *span.at++;
+        if (c != '\\' || span.at == span.end) {
+            *to++ = c;
+            continue;
+        }
+        c = *span.at++;
+        const char *place = strchr("b\bf\fn\nr\rt\t", c);
+        if (c != 'u') {
+            *to++ = c && place ? place[1] : c;
+            continue;
+        }
+        int32_t unit = hex4(span);
+        if (unit < 0) {
+            *to++ = '?';
+            continue;
+        }
+        span.at += 4;
+        if (unit >= 0xD800 && unit < 0xDC00 && span.end - span.at >= 6 && span.at[0] == '\\' && span.at[1] == 'u') {
+            int32_t low = hex4((span_t){span.at + 2, span.end});
+            if (low >= 0xDC00 && low < 0xE000) {
+                to = put_utf8(to, 0x10000 + ((uint32_t)(unit - 0xD800) << 10) + (uint32_t)(low - 0xDC00));
+                span.at += 6;
+                continue;
+            }
+        }
+        /* A lone surrogate has no UTF-8, and U+0000 would end the string for C before it ends. */
+        bool bad = unit == 0 || (unit >= 0xD800 && unit < 0xE000);
+        to = put_utf8(to, bad ? 0xFFFD : (uint32_t)unit);
+    }
+    *to = '\0';
+    return text;
+}
+
+/* The value of a member of the input. The last one counts, as for the host. */
+static bool find(th_call *call, const char *member, span_t *value) {
+    bool found = false;
+    const char *input = (const char *)call->request->input.ptr;
+    span_t json = skip_space((span_t){input, input + call->request->input.len});
+    if (json.at == json.end || *json.at != '{') return false;
+    json.at++;
+    for (;;) {
+        json = skip_space(json);
+        if (json.at == json.end || *json.at != '"') return found;
+        span_t key = {json.at, string_end(json)};
+        json.at = key.end;
+        json = skip_space(json);
+        if (json.at == json.end || *json.at != ':') return found;
+        json.at++;
+        json = skip_space(json);
+        span_t candidate = {json.at, value_end(json)};
+        if (strcmp(unquote(call, key), member) == 0) {
+            *value = candidate;
+            found = candidate.at < candidate.end;
+        }
+        json.at = candidate.end;
+        json = skip_space(json);
+        if (json.at == json.end || *json.at != ',') return found;
+        json.at++;
+    }
+}
+
+const char *th_json(th_call *call, const char *member) {
+    span_t value;
+    if (!find(call, member, &value)) return NULL;
+    size_t length = (size_t)(value.end - value.at);
+    char *text = keep(call, length + 1);
+    memcpy(text, value.at, length);
+    text[length] = '\0';
+    return text;
+}
+
+const char *th_string(th_call *call, const char *member) {
+    span_t value;
+    return find(call, member, &value) && *value.at == '"' ? unquote(call, value) : NULL;
+}
+
+bool th_number(th_call *call, const char *member, double *value) {
+    const char *text = th_json(call, member);
+    if (!text || !strchr("-0123456789", *text)) return false;
+    *value = strtod(text, NULL);
+    return true;
+}
+
+bool th_bool(th_call *call, const char *member, bool *value) {
+    const char *text = th_json(call, member);
+    bool yes = text && strcmp(text, "true") == 0;
+    if (!yes && !(text && strcmp(text, "false") == 0)) return false;
+    *value = yes;
+    return true;
+}
+
+const request_t *th_request(const th_call *call) { return call->request; }
+
+outcome_t *th_outcome(th_call *call) { return call->outcome; }
+
+const char *th_quote(th_call *call, const char *text) {
+    char *quoted = keep(call, 6 * strlen(text) + 3), *to = quoted;
+    *to++ = '"';
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') *to++ = '\\';
+        if ((unsigned char)*text < 0x20) {
+            to += sprintf(to, "\\u%04x", (unsigned)*text);
+        } else {
+            *to++ = *text;
+        }
+    }
+    *to++ = '"';
+    *to = '\0';
+    return quoted;
+}
+
+bool th_text(th_call *call, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = print(format, arguments);
+    va_end(arguments);
+    toolhost_plugin_types_list_part_t *parts = &call->outcome->llm;
+    parts->ptr = grow(parts->ptr, (parts->len + 1) * sizeof *parts->ptr);
+    parts->ptr[parts->len++] = (part_t){.kind = copy("text"), .text = copy_option(text)};
+    free(text);
+    return true;
+}
+
+bool th_structured(th_call *call, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = print(format, arguments);
+    va_end(arguments);
+    toolhost_plugin_types_option_json_free(&call->outcome->structured);
+    call->outcome->structured = copy_json(text);
+    free(text);
+    return true;
+}
+
+bool th_fail(th_call *call, th_error error, const char *code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *message = print(format, arguments);
+    va_end(arguments);
+    toolhost_plugin_types_failure_free(&call->failure);
+    call->error = error;
+    call->failure = (failure_t){.code = copy_option(code), .message = copy(message)};
+    free(message);
+    return false;
+}
+
+bool th_recommend(th_call *call, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = print(format, arguments);
+    va_end(arguments);
+    push_string(&call->failure.recommendations, text);
+    free(text);
+    return false;
+}
+
+void th_log(const char *level, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = print(format, arguments);
+    va_end(arguments);
+    plugin_string_t level_view = view(level), message = view(text);
+    toolhost_plugin_host_log(&level_view, &message);
+    free(text);
+}
+
+void th_progress(const char *message, double done, double total) {
+    toolhost_plugin_host_progress_update_t update = {
+        .message = {.is_some = message != NULL, .val = view(message ? message : "")},
+        .progress = {.is_some = !isnan(done), .val = done},
+        .total = {.is_some = !isnan(total), .val = total},
+    };
+    toolhost_plugin_host_progress(&update);
+}
+
+void th_output(const char *stream, const void *bytes, size_t length) {
+    plugin_string_t name = view(stream);
+    plugin_list_u8_t list = {.ptr = (uint8_t *)bytes, .len = length};
+    toolhost_plugin_host_output(&name, &list);
+}
+
+void th_emit(const char *event, const char *json) {
+    plugin_string_t name = view(event), data = view(json);
+    toolhost_plugin_host_emit(&name, &data);
+}
+
+bool th_cancelled(void) { return toolhost_plugin_host_cancelled(); }
+
+double th_remaining_ms(void) { return toolhost_plugin_host_remaining_ms(); }
+
+bool th_check(th_call *call) {
+    if (th_cancelled()) return th_fail(call, TH_INTERRUPTED, "cancelled", "the call was cancelled");
+    if (th_remaining_ms() <= 0) return th_fail(call, TH_INTERRUPTED, "timeout", "the call ran out of time");
+    return true;
+}
+
+/* The exports. */
+
+static plugin_option_bool_t hint(th_hint hint) {
+    return (plugin_option_bool_t){.is_some = hint != TH_UNKNOWN, .val = hint == TH_YES};
+}
+
+static plugin_option_u32_t limit(uint32_t value) { return (plugin_option_u32_t){.is_some = value != 0, .val = value}; }
+
+static descriptor_t descriptor(const th_tool *tool) {
+    toolhost_plugin_types_list_example_t examples = {0};
+    for (const th_example *example = tool->examples; example && example->input; example++) {
+        examples.ptr = grow(examples.ptr, (examples.len + 1) * sizeof *examples.ptr);
+        examples.ptr[examples.len++] =
+            (toolhost_plugin_types_example_t){copy(example->description), copy(example->input)};
+    }
+    return (descriptor_t){
+        .name = copy(tool->name),
+        .aliases = copy_list(tool->aliases),
+        .display_name = copy_option(tool->display_name),
+        .description = copy(tool->description),
+        .icon = copy_option(tool->icon),
+        .category = copy_option(tool->category),
+        .kind = copy_option(tool->kind),
+        .version = copy_option(tool->version),
+        .tags = copy_list(tool->tags),
+        .input_schema = copy(tool->input_schema),
+        .output_schema = copy_json(tool->output_schema),
+        .strict = hint(tool->strict),
+        .annotations = {hint(tool->read_only), hint(tool->pure), hint(tool->destructive), hint(tool->idempotent),
+                        hint(tool->open_world), hint(tool->interactive)},
+        .concurrency = copy_option(tool->concurrency),
+        .output_markdown = hint(tool->output_markdown),
+        .can_stream = tool->can_stream,
+        .can_modify = tool->can_modify,
+        .can_background = tool->can_background,
+        .timeout_ms = limit(tool->timeout_ms),
+        .inactivity_timeout_ms = limit(tool->inactivity_timeout_ms),
+        .max_output_bytes = limit(tool->max_output_bytes),
+        .requires_ = copy_list(tool->requires),
+        .depends_on = copy_list(tool->depends_on),
+        .examples = examples,
+        .extra = copy_json(tool->extra),
+    };
+}
+
+void exports_toolhost_plugin_tool_describe(plugin_list_tuple2_string_string_t *environment,
+                                           exports_toolhost_plugin_tool_list_descriptor_t *ret) {
+    plugin_list_tuple2_string_string_free(environment);
+    *ret = (exports_toolhost_plugin_tool_list_descriptor_t){0};
+    for (const th_tool *const *tool = th_tools; *tool; tool++) {
+        ret->ptr = grow(ret->ptr, (ret->len + 1) * sizeof *ret->ptr);
+        ret->ptr[ret->len++] = descriptor(*tool);
+    }
+}
+
+static bool run(th_call *call) {
+    const plugin_string_t *name = &call->request->tool;
+    for (const th_tool *const *tool = th_tools; *tool; tool++) {
+        if (strlen((*tool)->name) == name->len && memcmp((*tool)->name, name->ptr, name->len) == 0) {
+            return (*tool)->run(call);
+        }
+    }
+    return th_fail(call, TH_NOT_FOUND, "unknown_tool", "this plugin has no tool \"%.*s\"", (int)name->len, name->ptr);
+}
+
+bool exports_toolhost_plugin_tool_call(request_t *request, outcome_t *ret, tool_error_t *err) {
+    *ret = (outcome_t){0};
+    th_call call = {.request = request, .outcome = ret, .error = TH_FAILED};
+    bool done = run(&call);
+    if (!done && call.failure.message.len == 0) {
+        th_fail(&call, TH_FAILED, "internal_error", "the tool failed without saying why");
+    }
+    if (!done) {
+        /* The members of the union have one type, and the tag says which of them it is. */
+        *err = (tool_error_t){.tag = (uint8_t)call.error, .val.failed = call.failure};
+        toolhost_plugin_types_outcome_free(ret);
+    }
+    for (piece_t *piece = call.pieces, *next; piece; piece = next) {
+        next = piece->next;
+        free(piece);
+    }
+    toolhost_plugin_types_request_free(request);
+    return done;
+}

@@ -1,0 +1,147 @@
+// Types of toolhost.js, for editors and TypeScript. The nouns are those of wit/v0.1/types.wit, in camel case.
+
+export type Json = unknown;
+export type JsonSchema = Record<string, unknown>;
+
+export interface FailureOptions {
+  code?: string;
+  recommendations?: string[];
+  retryable?: boolean;
+  cause?: unknown;
+}
+
+export interface Failure {
+  code: string | null;
+  message: string;
+  recommendations: string[];
+  retryable: boolean;
+  cause: string | null;
+}
+
+export type ToolErrorTag = "invalid-input" | "not-found" | "denied" | "interrupted" | "unavailable" | "failed";
+
+export class ToolError extends Error {
+  constructor(tag: ToolErrorTag, message: string, more?: FailureOptions);
+  readonly tag: ToolErrorTag;
+  readonly failure: Failure;
+  static invalidInput(message: string, more?: FailureOptions): ToolError;
+  static notFound(message: string, more?: FailureOptions): ToolError;
+  static denied(message: string, more?: FailureOptions): ToolError;
+  static interrupted(message: string, more?: FailureOptions): ToolError;
+  static unavailable(message: string, more?: FailureOptions): ToolError;
+  static failed(message: string, more?: FailureOptions): ToolError;
+}
+
+export interface Caller {
+  agentId: string;
+  parentAgentId: string | null;
+  sessionId: string;
+  taskId: string;
+  userId: string | null;
+  mode: string;
+  roots: { path: string; access: string }[];
+  extra: string | null;
+}
+
+export class Context {
+  readonly callId: string;
+  readonly caller: Caller;
+  log(message: unknown, level?: "trace" | "debug" | "info" | "warn" | "error"): void;
+  progress(message?: string | null, done?: number | null, total?: number | null): void;
+  output(data: string | Uint8Array, stream?: string): void;
+  emit(event: string, data: Json): void;
+  cancelled(): boolean;
+  remainingMs(): number;
+  check(): void;
+}
+
+export interface Part {
+  kind: string;
+  text: string | null;
+  data: Uint8Array | null;
+  mediaType: string | null;
+  uri: string | null;
+  name: string | null;
+}
+
+export interface FileDiff {
+  fileName: string;
+  diff: string;
+  original: string | null;
+  new: string;
+}
+
+export interface Display {
+  kind: string;
+  text: string | null;
+  diff: FileDiff | null;
+  data: string | null;
+}
+
+export interface OutcomeOptions {
+  structured?: Json;
+  summary?: string;
+  llm?: Part[];
+  display?: Display;
+  error?: Failure;
+  truncated?: { originalBytes: number; shownBytes: number; savedTo: string | null };
+  /** `input` is JSON text. */
+  tail?: { tool: string; input: string };
+  meta?: Json;
+}
+
+/** What `outcome` returns; only the host looks inside. */
+export interface Outcome {
+  llm: Part[];
+}
+
+export interface Tool<Input = any> {
+  /** Canonical name, `[a-z][a-z0-9_]{0,63}`: the one a model calls. */
+  name: string;
+  description: string;
+  /** The JSON Schema of each parameter; required unless it has a `default` or is named in `optional`. */
+  input: Record<string, JsonSchema>;
+  optional?: string[];
+  /** The JSON Schema of the structured result. */
+  output?: JsonSchema;
+  /** [description, input] */
+  examples?: [string, Json][];
+  extra?: Json;
+  /** An outcome, a string (text for the model) or any other value (the structured result). */
+  run(input: Input, cx: Context): Outcome | Json;
+
+  readOnly?: boolean;
+  pure?: boolean;
+  destructive?: boolean;
+  idempotent?: boolean;
+  openWorld?: boolean;
+  interactive?: boolean;
+
+  displayName?: string;
+  icon?: string;
+  category?: string;
+  kind?: string;
+  version?: string;
+  strict?: boolean;
+  concurrency?: "parallel" | "serial" | "exclusive";
+  outputMarkdown?: boolean;
+  timeoutMs?: number;
+  inactivityTimeoutMs?: number;
+  maxOutputBytes?: number;
+  aliases?: string[];
+  tags?: string[];
+  requires?: string[];
+  dependsOn?: string[];
+  hooks?: string[];
+  canStream?: boolean;
+  canModify?: boolean;
+  canBackground?: boolean;
+}
+
+export function exportTools(...tools: Tool[]): { describe(): unknown; call(request: unknown): unknown };
+export function outcome(text?: string | null, more?: OutcomeOptions): Outcome;
+export function part(kind: string, members: Partial<Omit<Part, "kind">>): Part;
+export function display(kind: string, members?: { text?: string; diff?: FileDiff; data?: Json }): Display;
+export function failure(message: string, more?: FailureOptions): Failure;
+export function encodeUtf8(text: string): Uint8Array;
+export function decodeUtf8(bytes: Uint8Array): string;

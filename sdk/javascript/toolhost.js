@@ -1,0 +1,234 @@
+// What a JavaScript plugin author imports: `exportTools`, `outcome`, and errors that the host can tell apart.
+//
+// It stands between an ordinary function and the world `toolhost:plugin/plugin`: it fills in everything optional of
+// a descriptor, parses the input, routes a call by the tool's name, and turns what is thrown into a `tool-error`. A
+// plain Error that leaves the component would kill the instance and lose its text, so none does.
+
+import host from "toolhost:plugin/host@0.1.0";
+
+/** A call that could not be done. `throw ToolError.notFound("…")`; any other exception becomes `failed`. */
+export class ToolError extends Error {
+  constructor(tag, message, more = {}) {
+    super(message);
+    this.tag = tag;
+    this.failure = failure(message, more);
+  }
+
+  /** The input fits the schema and still makes no sense. */
+  static invalidInput = (message, more) => new ToolError("invalid-input", message, more);
+  /** A thing that the input names does not exist. */
+  static notFound = (message, more) => new ToolError("not-found", message, more);
+  /** The sandbox or the operating system said no. */
+  static denied = (message, more) => new ToolError("denied", message, more);
+  /** The call noticed that it was cancelled, or ran out of time, and stopped. */
+  static interrupted = (message, more) => new ToolError("interrupted", message, more);
+  /** Something that the tool needs is not there just now. */
+  static unavailable = (message, more) => new ToolError("unavailable", message, more);
+  /** Anything else. */
+  static failed = (message, more) => new ToolError("failed", message, more);
+}
+
+/** What a running call knows and may say; the first argument of every tool. */
+export class Context {
+  constructor(request) {
+    this.callId = request.callId;
+    /** The record `context` of the WIT: agentId, sessionId, mode, roots … */
+    this.caller = request.context;
+  }
+
+  log(message, level = "info") {
+    host.log(level, string(message));
+  }
+
+  progress(message = null, done = null, total = null) {
+    host.progress({ message: optional(message, string), progress: done, total });
+  }
+
+  /** Shows a piece of output, a string or bytes, while the call runs. */
+  output(data, stream = "stdout") {
+    host.output(stream, typeof data === "string" ? encodeUtf8(data) : data);
+  }
+
+  emit(event, data) {
+    host.emit(event, json(data));
+  }
+
+  cancelled() {
+    return host.cancelled();
+  }
+
+  remainingMs() {
+    return host.remainingMs();
+  }
+
+  /** Throws `interrupted` when it is time to stop. Worth a line in every long loop. */
+  check() {
+    if (this.cancelled()) throw ToolError.interrupted("the call was cancelled", { code: "cancelled" });
+    if (this.remainingMs() <= 0) throw ToolError.interrupted("the call ran out of time", { code: "timeout" });
+  }
+}
+
+/** What the world asks for. Write `export const tool = exportTools({…}, {…})` in the plugin's module. */
+export function exportTools(...tools) {
+  const descriptors = tools.map(descriptorOf);
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  return {
+    describe: () => descriptors,
+    call(request) {
+      try {
+        seedRandom(request.callId);
+        const tool = byName.get(request.tool);
+        if (!tool) throw ToolError.notFound(`this plugin has no tool "${request.tool}"`, { code: "unknown_tool" });
+        const input = { ...defaultsOf(tool), ...JSON.parse(request.input) };
+        const value = tool.run(input, new Context(request));
+        if (typeof value?.then === "function") throw new Error("run must not be async: the world of 0.1 has no async");
+        return outcomeOf(value);
+      } catch (error) {
+        throw toolErrorOf(error);
+      }
+    },
+  };
+}
+
+/** The record `outcome` of the WIT. `text` is the first part for the model; without any, it sees `structured`. */
+export function outcome(text = null, more = {}) {
+  const { structured, summary, llm = [], display, error, truncated, tail, meta } = more;
+  return {
+    summary: optional(summary, string),
+    llm: text === null ? llm : [part("text", { text }), ...llm],
+    structured: optional(structured, json),
+    display: display ?? null,
+    error: error ?? null,
+    truncated: truncated ?? null,
+    tail: tail ?? null,
+    meta: optional(meta, json),
+  };
+}
+
+/** A piece of content for the model: `text`, `json`, `image`, `audio`, `file` or `resource-link`. */
+export function part(kind, { text, data = null, mediaType = null, uri = null, name = null }) {
+  return { kind, text: optional(text, string), data, mediaType, uri, name };
+}
+
+/** What people see: `none`, `text`, `markdown`, `ansi`, `diff`, `table`, `todo-list` … */
+export function display(kind, { text, diff = null, data } = {}) {
+  return { kind, text: optional(text, string), diff, data: optional(data, json) };
+}
+
+/** Why something did not work; as `outcome(…, { error })` it says that a call ran, and the answer is no. */
+export function failure(message, { code = null, recommendations = [], retryable = false, cause } = {}) {
+  return { code, message: string(message), recommendations, retryable, cause: optional(cause, string) };
+}
+
+// QuickJS has no console, no TextEncoder and no TextDecoder. Libraries expect the first; the others are below.
+const line = (level) => (...words) => host.log(level, words.map(string).join(" "));
+globalThis.console ??= {
+  log: line("info"), info: line("info"), warn: line("warn"), error: line("error"), debug: line("debug"),
+};
+
+/** UTF-8 of a string; a lone surrogate becomes U+FFFD. */
+export function encodeUtf8(text) {
+  const escaped = encodeURIComponent(string(text));
+  const bytes = [];
+  for (let at = 0; at < escaped.length; at += 1) {
+    if (escaped[at] === "%") {
+      bytes.push(Number.parseInt(escaped.slice(at + 1, at + 3), 16));
+      at += 2;
+    } else {
+      bytes.push(escaped.charCodeAt(at));
+    }
+  }
+  return new Uint8Array(bytes);
+}
+
+/** The string of UTF-8 bytes; throws `invalid-input` when they are none. */
+export function decodeUtf8(bytes) {
+  const escaped = Array.from(bytes, (byte) => `%${byte.toString(16).padStart(2, "0")}`);
+  try {
+    return decodeURIComponent(escaped.join(""));
+  } catch {
+    throw ToolError.invalidInput("the bytes are not utf-8 text", { code: "not_utf8" });
+  }
+}
+
+// The state of the engine's Math.random is part of the snapshot that every call starts from, so that each call would
+// draw the same numbers. The id of the call is different each time. Not for secrets, as little as the original.
+function seedRandom(callId) {
+  let state = 1;
+  const next = () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return state >>> 0;
+  };
+  for (const char of `${callId} ${Date.now()} ${performance.now()}`) {
+    state = Math.imul(state, 31) + char.codePointAt(0) || 1;
+    next();
+  }
+  Math.random = () => ((next() >>> 5) * 2 ** 26 + (next() >>> 6)) / 2 ** 53;
+}
+
+const LISTS = ["aliases", "tags", "requires", "dependsOn", "hooks"];
+const FLAGS = ["canStream", "canModify", "canBackground"];
+const OPTIONS = [
+  "displayName", "icon", "category", "kind", "version", "strict", "concurrency", "outputMarkdown",
+  "timeoutMs", "inactivityTimeoutMs", "maxOutputBytes",
+];
+const HINTS = ["readOnly", "pure", "destructive", "idempotent", "openWorld", "interactive"];
+const OWN = ["name", "description", "input", "optional", "output", "examples", "extra", "run"];
+
+function descriptorOf(tool) {
+  const known = [...OWN, ...LISTS, ...FLAGS, ...OPTIONS, ...HINTS];
+  const unknown = Object.keys(tool).find((key) => !known.includes(key));
+  if (unknown) throw new TypeError(`unknown member "${unknown}" in the tool "${tool.name}"`);
+  for (const key of ["name", "description", "input", "run"]) {
+    if (!tool[key]) throw new TypeError(`the tool "${tool.name}" has no "${key}"`);
+  }
+  const required = Object.keys(tool.input).filter(
+    (key) => !tool.optional?.includes(key) && !("default" in tool.input[key]),
+  );
+  const schema = { type: "object", properties: tool.input, required, additionalProperties: false };
+  const pick = (keys, absent) => Object.fromEntries(keys.map((key) => [key, tool[key] ?? absent]));
+  return {
+    name: tool.name,
+    description: tool.description,
+    inputSchema: json(schema),
+    outputSchema: optional(tool.output, json),
+    annotations: pick(HINTS, null),
+    examples: (tool.examples ?? []).map(([description, input]) => ({ description, input: json(input) })),
+    extra: optional(tool.extra, json),
+    ...pick(LISTS, []),
+    ...pick(FLAGS, false),
+    ...pick(OPTIONS, null),
+  };
+}
+
+function defaultsOf(tool) {
+  const withDefault = Object.entries(tool.input).filter(([, schema]) => "default" in schema);
+  return Object.fromEntries(withDefault.map(([key, schema]) => [key, schema.default]));
+}
+
+function outcomeOf(value) {
+  if (value === undefined || value === null) return outcome();
+  if (typeof value === "string") return outcome(value);
+  return Array.isArray(value.llm) ? value : outcome(null, { structured: value });
+}
+
+function toolErrorOf(error) {
+  if (error instanceof ToolError) return { tag: error.tag, val: error.failure };
+  const more = { code: "internal_error", cause: error?.stack?.trim() };
+  return { tag: "failed", val: failure(error instanceof Error ? `${error.name}: ${error.message}` : error, more) };
+}
+
+// The boundary carries UTF-8, which has no lone surrogates.
+function string(value) {
+  return String(value).toWellFormed();
+}
+
+function json(value) {
+  return JSON.stringify(value, (_, member) => (typeof member === "string" ? member.toWellFormed() : member));
+}
+
+function optional(value, convert) {
+  return value === undefined || value === null ? null : convert(value);
+}
