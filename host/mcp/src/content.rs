@@ -1,0 +1,290 @@
+//! What came of a call, as MCP content.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::model::{
+    CallToolResult, ContentBlock, JsonObject, MetaObject, Resource, ResourceContents,
+};
+use serde_json::{Value, json};
+use toolhost_contract::{CallError, Failure, Outcome, Part};
+
+/// Class and code of an error, for clients that treat errors differently. In `_meta` of the result.
+const ERROR: &str = "dev.toolhost/error";
+
+/// `structured`: the tool has an output schema in its listing, and clients check the value against it.
+pub(crate) fn result(outcome: Outcome, structured: bool) -> CallToolResult {
+    let error = outcome.error.as_ref().map(failure_details);
+    let mut content: Vec<_> = outcome
+        .llm
+        .iter()
+        .enumerate()
+        .map(|(index, part)| block(index, part))
+        .collect();
+    if content.is_empty() {
+        content.push(ContentBlock::text(text_instead(&outcome)));
+    }
+    let mut result = match error {
+        Some(details) => CallToolResult::error(content).with_meta(meta(details)),
+        None => CallToolResult::success(content),
+    };
+    if structured {
+        // Without a schema nobody reads the value, and sending everything twice is not free.
+        result.structured_content = outcome.structured.filter(Value::is_object);
+    }
+    result
+}
+
+/// A call that did not run to its end. An ordinary result, because a model reads only those.
+pub(crate) fn failed(error: &CallError) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(error.for_model())])
+        .with_meta(meta(error_details(error)))
+}
+
+pub(crate) fn error_details(error: &CallError) -> Value {
+    json!({"class": error.class.as_str(), "code": error.code, "retryable": error.retryable})
+}
+
+fn failure_details(failure: &Failure) -> Value {
+    json!({"class": "failed", "code": failure.code.as_deref().unwrap_or("failed"), "retryable": failure.retryable})
+}
+
+fn meta(details: Value) -> Option<MetaObject> {
+    Some(MetaObject(JsonObject::from_iter([(
+        ERROR.to_owned(),
+        details,
+    )])))
+}
+
+/// Compact, because this is for a model and not for eyes.
+fn text_instead(outcome: &Outcome) -> String {
+    match (&outcome.error, &outcome.structured) {
+        (Some(error), _) => error.for_model(),
+        (None, Some(Value::String(text))) => text.clone(),
+        (None, Some(value)) => value.to_string(),
+        (None, None) => "(no output)".to_owned(),
+    }
+}
+
+fn block(index: usize, part: &Part) -> ContentBlock {
+    match part {
+        Part::Text(text) => ContentBlock::text(text.as_str()),
+        Part::Json(value) => ContentBlock::text(value.to_string()),
+        Part::Image { data, media_type } => {
+            ContentBlock::image(STANDARD.encode(data), media_type.as_str())
+        }
+        Part::Audio { data, media_type } => {
+            ContentBlock::audio(STANDARD.encode(data), media_type.as_str())
+        }
+        Part::File {
+            data,
+            media_type,
+            uri,
+            name,
+        } => {
+            let uri = uri
+                .clone()
+                .unwrap_or_else(|| made_up_uri(index, name.as_deref()));
+            ContentBlock::resource(file(data, media_type, uri))
+        }
+        Part::ResourceLink {
+            uri,
+            name,
+            media_type,
+        } => {
+            let mut link = Resource::new(uri.as_str(), name.as_ref().unwrap_or(uri).as_str());
+            link.mime_type.clone_from(media_type);
+            ContentBlock::resource_link(link)
+        }
+        Part::Other { kind, text } => ContentBlock::text(
+            text.clone()
+                .unwrap_or_else(|| format!("content of kind {kind}")),
+        ),
+    }
+}
+
+fn file(data: &[u8], media_type: &str, uri: String) -> ResourceContents {
+    let mime_type = Some(media_type.to_owned());
+    let readable = media_type.starts_with("text/")
+        || media_type.ends_with("json")
+        || media_type.ends_with("xml");
+    match std::str::from_utf8(data) {
+        Ok(text) if readable => ResourceContents::TextResourceContents {
+            uri,
+            mime_type,
+            text: text.to_owned(),
+            meta: None,
+        },
+        _ => ResourceContents::BlobResourceContents {
+            uri,
+            mime_type,
+            blob: STANDARD.encode(data),
+            meta: None,
+        },
+    }
+}
+
+/// The protocol wants a URI of every file. This one leads nowhere and says what the file is called.
+fn made_up_uri(index: usize, name: Option<&str>) -> String {
+    use std::fmt::Write as _;
+
+    let mut uri = format!("toolhost:/part/{index}");
+    if let Some(name) = name {
+        uri.push('/');
+        for byte in name.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                uri.push(char::from(byte));
+            } else {
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use toolhost_contract::ErrorClass;
+
+    use super::*;
+
+    fn check(outcome: Outcome, structured: bool, expected: Value) {
+        let mut result = serde_json::to_value(result(outcome, structured)).unwrap();
+        assert_eq!(
+            result.as_object_mut().unwrap().remove("resultType"),
+            Some(json!("complete"))
+        );
+        assert_eq!(result, expected);
+    }
+
+    fn text(text: &str) -> Value {
+        json!({"type": "text", "text": text})
+    }
+
+    #[test]
+    fn every_part_has_its_block() {
+        let name = |name: &str| Some(name.to_owned());
+        let bytes = b"ab".to_vec();
+        for (part, block) in [
+            (Part::Text("hi".to_owned()), text("hi")),
+            (Part::Json(json!({"a": 1})), text(r#"{"a":1}"#)),
+            (
+                Part::Image {
+                    data: bytes.clone(),
+                    media_type: "image/png".to_owned(),
+                },
+                json!({"type": "image", "data": "YWI=", "mimeType": "image/png"}),
+            ),
+            (
+                Part::Audio {
+                    data: bytes.clone(),
+                    media_type: "audio/wav".to_owned(),
+                },
+                json!({"type": "audio", "data": "YWI=", "mimeType": "audio/wav"}),
+            ),
+            (
+                Part::File {
+                    data: bytes.clone(),
+                    media_type: "text/csv".to_owned(),
+                    uri: None,
+                    name: name("a b/ü"),
+                },
+                json!({"type": "resource", "resource":
+                    {"uri": "toolhost:/part/0/a%20b%2F%C3%BC", "mimeType": "text/csv", "text": "ab"}}),
+            ),
+            (
+                Part::File {
+                    data: vec![0xff],
+                    media_type: "text/plain".to_owned(),
+                    uri: name("file:///workspace/x"),
+                    name: None,
+                },
+                json!({"type": "resource", "resource":
+                    {"uri": "file:///workspace/x", "mimeType": "text/plain", "blob": "/w=="}}),
+            ),
+            (
+                Part::ResourceLink {
+                    uri: "file:///a".to_owned(),
+                    name: None,
+                    media_type: name("text/plain"),
+                },
+                json!({"type": "resource_link", "uri": "file:///a", "name": "file:///a", "mimeType": "text/plain"}),
+            ),
+            (
+                Part::Other {
+                    kind: "smell".to_owned(),
+                    text: None,
+                },
+                text("content of kind smell"),
+            ),
+        ] {
+            let outcome = Outcome {
+                llm: vec![part],
+                ..Outcome::default()
+            };
+            check(
+                outcome,
+                false,
+                json!({"content": [block], "isError": false}),
+            );
+        }
+    }
+
+    #[test]
+    fn the_structured_value_goes_where_it_is_read() {
+        let value = json!({"n": 1});
+        let outcome = |llm: Vec<Part>| Outcome {
+            llm,
+            structured: Some(value.clone()),
+            ..Outcome::default()
+        };
+        let spoken = vec![Part::Text("one".to_owned())];
+        let shown = |text: Value| json!({"content": [text], "isError": false});
+        check(outcome(vec![]), false, shown(text(r#"{"n":1}"#)));
+        check(outcome(spoken.clone()), false, shown(text("one")));
+        let both = json!({"content": [text("one")], "isError": false, "structuredContent": value});
+        check(outcome(spoken), true, both);
+        check(Outcome::default(), true, shown(text("(no output)")));
+    }
+
+    #[test]
+    fn a_no_of_the_tool_is_an_error_with_its_code() {
+        let mut failure = Failure::new("exit_status", "the command ended with 1");
+        failure.recommendations.push("read its output".to_owned());
+        let meta = json!({ERROR: {"class": "failed", "code": "exit_status", "retryable": false}});
+        let said = text("the command ended with 1\n- read its output");
+        let outcome = Outcome {
+            error: Some(failure),
+            ..Outcome::default()
+        };
+        check(
+            outcome.clone(),
+            false,
+            json!({"content": [said], "isError": true, "_meta": meta}),
+        );
+        let outcome = Outcome {
+            llm: vec![Part::Text("oops".to_owned())],
+            ..outcome
+        };
+        check(
+            outcome,
+            false,
+            json!({"content": [text("oops")], "isError": true, "_meta": meta}),
+        );
+    }
+
+    #[test]
+    fn a_failed_call_says_what_to_do() {
+        let error = CallError::new(ErrorClass::Denied, "Permission denied: no")
+            .code("user_denied")
+            .recommend("ask");
+        let result = serde_json::to_value(failed(&error)).unwrap();
+        assert_eq!(
+            result["content"],
+            json!([text("Permission denied: no\n- ask")])
+        );
+        assert_eq!(result["isError"], json!(true));
+        let details =
+            json!({"class": "permission_denied", "code": "user_denied", "retryable": false});
+        assert_eq!(result["_meta"], json!({ERROR: details}));
+    }
+}

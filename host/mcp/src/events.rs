@@ -1,0 +1,344 @@
+//! What a running call says, on its way to a client that asked to hear it.
+//!
+//! The guest waits while it speaks, so speaking only puts something into a queue. The queue is emptied by the task
+//! that awaits the call; a call whose client asked for nothing has neither queue nor emptying.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+#[expect(
+    deprecated,
+    reason = "2026-07-28 keeps logging for a year, older clients know nothing else"
+)]
+use rmcp::model::{LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam};
+use rmcp::model::{
+    ProgressNotification, ProgressNotificationParam, ProgressToken, RequestMetaObject,
+    ServerNotification,
+};
+use rmcp::{Peer, RoleServer};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use toolhost_contract::{Event, Level, Sink};
+
+/// Messages that wait for a client; when there are more, the oldest goes.
+const WAITING: usize = 64;
+/// Progress updates in any one second.
+const UPDATES: usize = 10;
+const SECOND: Duration = Duration::from_secs(1);
+
+pub(crate) struct Events {
+    tool: String,
+    /// The client's name for the progress of this call.
+    token: Option<ProgressToken>,
+    /// The client wants log messages of this level and worse.
+    level: Option<Level>,
+    queue: Mutex<Queue>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    logs: VecDeque<(Level, String)>,
+    updates: VecDeque<Update>,
+    ended: bool,
+}
+
+struct Update {
+    message: Option<String>,
+    progress: Option<f64>,
+    total: Option<f64>,
+}
+
+enum Next {
+    Send(ServerNotification),
+    WaitUntil(Instant),
+    Wait,
+    End,
+}
+
+impl Events {
+    pub(crate) fn new(tool: &str, meta: &RequestMetaObject, level: Option<Level>) -> Self {
+        Self {
+            tool: tool.to_owned(),
+            token: meta.get_progress_token(),
+            level,
+            queue: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Awaits the call and sends meanwhile what it says. Nothing is sent after this returns.
+    pub(crate) async fn relay<F: Future>(&self, peer: &Peer<RoleServer>, call: F) -> F::Output {
+        if self.token.is_none() && self.level.is_none() {
+            return call.await;
+        }
+        let call = async {
+            let output = call.await;
+            self.queue().ended = true;
+            self.changed.notify_one();
+            output
+        };
+        tokio::join!(call, self.send(peer)).0
+    }
+
+    async fn send(&self, peer: &Peer<RoleServer>) {
+        let mut pace = Pace::default();
+        loop {
+            match self.next(&mut pace) {
+                Next::Send(notification) => {
+                    if peer.send_notification(notification).await.is_err() {
+                        return;
+                    }
+                }
+                Next::WaitUntil(time) => {
+                    tokio::select! {
+                        () = tokio::time::sleep_until(time) => {}
+                        () = self.changed.notified() => {}
+                    }
+                }
+                Next::Wait => self.changed.notified().await,
+                Next::End => return,
+            }
+        }
+    }
+
+    fn next(&self, pace: &mut Pace) -> Next {
+        let mut queue = self.queue();
+        if let Some((level, message)) = queue.logs.pop_front() {
+            return Next::Send(log(&self.tool, level, message));
+        }
+        let now = Instant::now();
+        match pace.opens(now) {
+            _ if queue.updates.is_empty() => {}
+            // Whoever watches a bar wants the newest state, and not the past in slow motion.
+            Some(time) => {
+                let old = queue.updates.len() - 1;
+                queue.updates.drain(..old);
+                if !queue.ended {
+                    return Next::WaitUntil(time);
+                }
+            }
+            None => {
+                while let Some(update) = queue.updates.pop_front() {
+                    if let Some(notification) = self
+                        .token
+                        .as_ref()
+                        .and_then(|token| pace.step(now, token, update))
+                    {
+                        return Next::Send(notification);
+                    }
+                }
+            }
+        }
+        if queue.ended { Next::End } else { Next::Wait }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sink for Events {
+    fn event(&self, event: Event) {
+        match event {
+            Event::Progress {
+                message,
+                progress,
+                total,
+            } if self.token.is_some() => {
+                push(
+                    &mut self.queue().updates,
+                    Update {
+                        message,
+                        progress,
+                        total,
+                    },
+                );
+                self.changed.notify_one();
+            }
+            Event::Log { level, message } if self.level.is_some_and(|least| level >= least) => {
+                push(&mut self.queue().logs, (level, message));
+                self.changed.notify_one();
+            }
+            Event::Log { level, message } => {
+                tracing::debug!(tool = self.tool, level = level.as_str(), message)
+            }
+            Event::Dropped { count } => {
+                tracing::debug!(tool = self.tool, count, "messages dropped")
+            }
+            // Standard output of a guest must never get near ours, which carries the protocol.
+            Event::Progress { .. } | Event::Output { .. } | Event::Custom { .. } => {}
+        }
+    }
+}
+
+fn push<T>(queue: &mut VecDeque<T>, item: T) {
+    if queue.len() == WAITING {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+#[expect(deprecated, reason = "see LoggingLevel")]
+fn log(tool: &str, level: Level, message: String) -> ServerNotification {
+    let level = match level {
+        Level::Trace | Level::Debug => LoggingLevel::Debug,
+        Level::Info => LoggingLevel::Info,
+        Level::Warn => LoggingLevel::Warning,
+        Level::Error => LoggingLevel::Error,
+    };
+    let params =
+        LoggingMessageNotificationParam::new(level, Value::String(message)).with_logger(tool);
+    ServerNotification::LoggingMessageNotification(LoggingMessageNotification::new(params))
+}
+
+/// Sees to it that updates are few and always go up, as the protocol wants.
+#[derive(Default)]
+struct Pace {
+    sent: VecDeque<Instant>,
+    last: Option<f64>,
+}
+
+impl Pace {
+    /// When the next update may go out, if not now.
+    fn opens(&self, now: Instant) -> Option<Instant> {
+        let oldest = *self.sent.front().filter(|_| self.sent.len() == UPDATES)?;
+        Some(oldest + SECOND).filter(|time| *time > now)
+    }
+
+    fn step(
+        &mut self,
+        now: Instant,
+        token: &ProgressToken,
+        update: Update,
+    ) -> Option<ServerNotification> {
+        let progress = self.upwards(update.progress, update.message.is_some())?;
+        if self.sent.len() == UPDATES {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(now);
+        self.last = Some(progress);
+        let mut params = ProgressNotificationParam::new(token.clone(), progress);
+        params.total = update.total.filter(|total| total.is_finite());
+        params.message = update.message;
+        Some(ServerNotification::ProgressNotification(
+            ProgressNotification::new(params),
+        ))
+    }
+
+    /// A message without a number of its own gets one just above the last. A step back says nothing.
+    fn upwards(&self, progress: Option<f64>, has_message: bool) -> Option<f64> {
+        let progress = progress.filter(|progress| progress.is_finite());
+        match (self.last, progress) {
+            (None, Some(progress)) => Some(progress),
+            (Some(last), Some(progress)) if progress > last => Some(progress),
+            (None, None) if has_message => Some(0.0),
+            (Some(last), _) if has_message => Some(last + last.abs().max(1.0) * 1e-6),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use rmcp::model::NumberOrString;
+    use serde_json::json;
+
+    use super::*;
+
+    fn update(progress: Option<f64>, message: Option<&str>) -> Event {
+        Event::Progress {
+            message: message.map(str::to_owned),
+            progress,
+            total: Some(100.0),
+        }
+    }
+
+    fn events() -> Events {
+        let token = ProgressToken(NumberOrString::Number(7));
+        Events::new(
+            "t",
+            &RequestMetaObject::with_progress_token(token),
+            Some(Level::Info),
+        )
+    }
+
+    /// Everything that may be sent now.
+    fn sent(events: &Events, pace: &mut Pace) -> Vec<Value> {
+        let mut sent = Vec::new();
+        while let Next::Send(notification) = events.next(pace) {
+            sent.push(serde_json::to_value(notification).unwrap()["params"].take());
+        }
+        sent
+    }
+
+    fn check(said: &[Event], expected: &[Value]) {
+        let events = events();
+        said.iter().for_each(|event| events.event(event.clone()));
+        let sent: Vec<_> = sent(&events, &mut Pace::default())
+            .iter()
+            .map(|params| params.get("progress").unwrap_or(&params["data"]).clone())
+            .collect();
+        assert_eq!(sent, expected, "{said:?}");
+    }
+
+    #[test]
+    fn progress_only_goes_up() {
+        check(
+            &[update(Some(1.0), None), update(Some(2.0), None)],
+            &[json!(1.0), json!(2.0)],
+        );
+        check(
+            &[update(Some(2.0), None), update(Some(1.0), None)],
+            &[json!(2.0)],
+        );
+        check(&[update(Some(f64::NAN), None), update(None, None)], &[]);
+        check(
+            &[update(None, Some("a")), update(None, Some("b"))],
+            &[json!(0.0), json!(1e-6)],
+        );
+        check(
+            &[update(Some(2.0), None), update(Some(1.0), Some("back"))],
+            &[json!(2.0), json!(2.000_002)],
+        );
+    }
+
+    #[test]
+    fn logs_below_the_wanted_level_and_standard_output_stay_here() {
+        let log = |level| Event::Log {
+            level,
+            message: "m".to_owned(),
+        };
+        check(&[log(Level::Debug)], &[]);
+        check(&[log(Level::Warn)], &[json!("m")]);
+        check(
+            &[Event::Output {
+                stream: "stdout".to_owned(),
+                bytes: b"x".to_vec(),
+            }],
+            &[],
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_chatty_call_sends_ten_updates_a_second_and_then_the_newest() {
+        let (events, mut pace) = (events(), Pace::default());
+        (0..200).for_each(|step| events.event(update(Some(f64::from(step)), None)));
+        let first = sent(&events, &mut pace);
+        assert_eq!(first.len(), UPDATES);
+        assert_eq!(
+            first[0]["progress"],
+            json!(136.0),
+            "of 200 the last 64 were kept"
+        );
+        assert_eq!(first[0]["progressToken"], json!(7));
+        tokio::time::advance(SECOND).await;
+        let second = sent(&events, &mut pace);
+        assert_eq!(slice::from_ref(&second[0]["progress"]), [json!(199.0)]);
+        assert_eq!(second.len(), 1);
+    }
+}

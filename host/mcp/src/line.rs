@@ -1,0 +1,93 @@
+//! How many calls one client may have here at once.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// In the kernel at once; the others wait in the order they came.
+const RUNNING: usize = 64;
+/// Running and waiting together. Whoever sends more is told so, before the requests fill our memory.
+const PRESENT: usize = 1024;
+
+pub(crate) struct Line {
+    running: Semaphore,
+    present: AtomicUsize,
+}
+
+/// One place in the line, given back when dropped.
+pub(crate) struct Place<'a> {
+    _running: Option<SemaphorePermit<'a>>,
+    line: &'a Line,
+}
+
+impl Line {
+    pub(crate) fn new() -> Self {
+        Self {
+            running: Semaphore::new(RUNNING),
+            present: AtomicUsize::new(0),
+        }
+    }
+
+    /// Waits for a place. None when too many are waiting already.
+    pub(crate) async fn enter(&self) -> Option<Place<'_>> {
+        let mut place = Place {
+            _running: None,
+            line: self,
+        };
+        if self.present.fetch_add(1, Relaxed) >= PRESENT {
+            return None;
+        }
+        place._running = self.running.acquire().await.ok();
+        Some(place)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.line.present.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn calls_run_wait_and_are_refused_in_this_order() {
+        let line = Line::new();
+        let enter = || Box::pin(line.enter());
+        let mut running: Vec<_> = (0..RUNNING)
+            .map(|_| enter().now_or_never().expect("a free place"))
+            .collect();
+        let mut waiting: Vec<_> = (RUNNING..PRESENT).map(|_| enter()).collect();
+        assert!(
+            waiting
+                .iter_mut()
+                .all(|place| place.now_or_never().is_none())
+        );
+        assert!(enter().now_or_never().expect("an answer at once").is_none());
+
+        running.pop();
+        assert!(
+            waiting[1].as_mut().now_or_never().is_none(),
+            "the first in the line comes first"
+        );
+        assert!(
+            waiting[0]
+                .as_mut()
+                .now_or_never()
+                .expect("its turn")
+                .is_some()
+        );
+
+        drop(waiting);
+        drop(running);
+        assert_eq!(
+            line.present.load(Relaxed),
+            0,
+            "whoever leaves gives the place back"
+        );
+    }
+}

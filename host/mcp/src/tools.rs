@@ -1,0 +1,218 @@
+//! Tools as MCP clients list them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::{Map, Value, json};
+use toolhost_contract::{Descriptor, Effect};
+use toolhost_kernel::{Entry, Snapshot};
+
+/// What the call of a tool gets at most. In `_meta` of each listed tool.
+const CAPABILITIES: &str = "dev.toolhost/capabilities";
+
+/// The list of the snapshot it was made of, so that a client that lists often costs nothing.
+#[derive(Default)]
+pub(crate) struct ToolList(Mutex<Option<(Arc<Snapshot>, Arc<[Tool]>)>>);
+
+impl ToolList {
+    pub(crate) fn of(&self, snapshot: &Arc<Snapshot>) -> Arc<[Tool]> {
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*cached {
+            Some((of, tools)) if Arc::ptr_eq(of, snapshot) => Arc::clone(tools),
+            _ => {
+                let tools: Arc<[Tool]> = snapshot.list().map(tool).collect();
+                *cached = Some((Arc::clone(snapshot), Arc::clone(&tools)));
+                tools
+            }
+        }
+    }
+}
+
+fn tool(entry: &Entry) -> Tool {
+    let tool = &entry.tool;
+    let input = object_schema(&tool.input_schema);
+    let mut listed = Tool::new(entry.name.to_string(), tool.description.clone(), input)
+        .with_title(tool.display_name.clone())
+        .with_annotations(annotations(tool))
+        .with_meta(capabilities(tool));
+    if has_output_schema(tool) {
+        listed.output_schema = tool.output_schema.as_ref().map(object_schema).map(Arc::new);
+    }
+    listed
+}
+
+/// Only the schema of an object is listed: clients of the older protocols break on any other.
+pub(crate) fn has_output_schema(tool: &Descriptor) -> bool {
+    let kind = tool
+        .output_schema
+        .as_ref()
+        .and_then(|schema| schema.get("type"));
+    kind.is_some_and(|kind| kind == "object")
+}
+
+/// The protocol calls these hints. Here they follow from what the sandbox of a call is narrowed to.
+fn annotations(tool: &Descriptor) -> ToolAnnotations {
+    let effect = tool.effect();
+    let read_only = effect <= Effect::Reads;
+    ToolAnnotations::new()
+        .read_only(read_only)
+        .destructive(effect == Effect::Destroys)
+        .idempotent(read_only || tool.annotations.idempotent == Some(true))
+        .open_world(tool.annotations.open_world == Some(true))
+}
+
+fn capabilities(tool: &Descriptor) -> MetaObject {
+    let capabilities = json!({"effect": tool.effect().as_str(), "requires": tool.requires});
+    MetaObject(Map::from_iter([(CAPABILITIES.to_owned(), capabilities)]))
+}
+
+/// The schema without what is meant for us alone: `x-…` keywords and `$schema`, which some model APIs refuse.
+/// Whatever it is, it is listed as the schema of an object, because that is what the kernel lets through and one
+/// tool of another kind makes clients refuse the whole list.
+fn object_schema(schema: &Value) -> JsonObject {
+    let mut schema = match clean(schema) {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    };
+    schema.insert("type".to_owned(), json!("object"));
+    schema
+}
+
+fn clean(schema: &Value) -> Value {
+    match schema {
+        Value::Object(members) => members
+            .iter()
+            .filter(|(keyword, _)| !keyword.starts_with("x-") && *keyword != "$schema")
+            .map(|(keyword, value)| (keyword.clone(), clean_keyword(keyword, value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(schemas) => schemas.iter().map(clean).collect(),
+        other => other.clone(),
+    }
+}
+
+fn clean_keyword(keyword: &str, value: &Value) -> Value {
+    match (keyword, value) {
+        // Data that may look like a schema.
+        (
+            "const" | "enum" | "default" | "example" | "examples" | "required"
+            | "dependentRequired",
+            _,
+        ) => value.clone(),
+        // The members are names of the author's choice, and a name may well begin with `x-`.
+        (
+            "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions",
+            Value::Object(named),
+        ) => named
+            .iter()
+            .map(|(name, schema)| (name.clone(), clean(schema)))
+            .collect::<Map<_, _>>()
+            .into(),
+        _ => clean(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolhost_contract::{Annotations, ToolName};
+
+    use super::*;
+
+    #[test]
+    fn a_client_sees_schemas_without_our_own_keywords() {
+        for (schema, shown) in [
+            (
+                json!({"type": "object", "$schema": "s", "x-ui": 1}),
+                json!({"type": "object"}),
+            ),
+            (json!({}), json!({"type": "object"})),
+            (json!(true), json!({"type": "object"})),
+            (
+                json!({"type": ["object", "null"]}),
+                json!({"type": "object"}),
+            ),
+            (
+                json!({"type": "object", "properties": {"x-name": {"type": "string", "x-path": "read"}}}),
+                json!({"type": "object", "properties": {"x-name": {"type": "string"}}}),
+            ),
+            (
+                json!({"type": "object", "default": {"x-a": 1}, "anyOf": [{"x-b": 1, "const": {"x-c": 1}}]}),
+                json!({"type": "object", "default": {"x-a": 1}, "anyOf": [{"const": {"x-c": 1}}]}),
+            ),
+        ] {
+            assert_eq!(Value::Object(object_schema(&schema)), shown, "{schema}");
+        }
+    }
+
+    #[test]
+    fn hints_follow_from_what_the_sandbox_enforces() {
+        let listed = |annotations| {
+            let mut tool = Descriptor::new(ToolName::parse("t").unwrap(), "t");
+            tool.annotations = annotations;
+            serde_json::to_value(super::annotations(&tool)).unwrap()
+        };
+        let none = Annotations::default();
+        for (annotations, read_only, destructive, idempotent, open_world) in [
+            (none, false, true, false, false),
+            (
+                Annotations {
+                    pure: Some(true),
+                    ..none
+                },
+                true,
+                false,
+                true,
+                false,
+            ),
+            (
+                Annotations {
+                    read_only: Some(true),
+                    open_world: Some(true),
+                    ..none
+                },
+                true,
+                false,
+                true,
+                true,
+            ),
+            (
+                Annotations {
+                    destructive: Some(false),
+                    ..none
+                },
+                false,
+                false,
+                false,
+                false,
+            ),
+            (
+                Annotations {
+                    idempotent: Some(true),
+                    ..none
+                },
+                false,
+                true,
+                true,
+                false,
+            ),
+            // A tool that says both is believed in the worse.
+            (
+                Annotations {
+                    read_only: Some(true),
+                    destructive: Some(true),
+                    ..none
+                },
+                false,
+                true,
+                false,
+                false,
+            ),
+        ] {
+            let expected = json!({
+                "readOnlyHint": read_only, "destructiveHint": destructive,
+                "idempotentHint": idempotent, "openWorldHint": open_world,
+            });
+            assert_eq!(listed(annotations), expected, "{annotations:?}");
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! A client that speaks raw lines, and tools of a few lines each behind a real kernel.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf,
+    WriteHalf,
+};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{Duration, Instant, timeout};
+use toolhost_contract::{
+    Annotations, Backend, BoxFuture, Call, CallError, Concurrency, Descriptor, ErrorClass, Event,
+    Failure, Grant, Level, Outcome, PluginName, Sink, ToolName,
+};
+use toolhost_kernel::{Kernel, Nobody, PluginInfo, Settings};
+use toolhost_mcp::{ServeError, ServerInfo};
+
+/// The clock is paused in these tests, so whoever waits for nothing fails at once instead of hanging.
+const NEVER: Duration = Duration::from_secs(3600);
+
+pub struct Client {
+    writer: Option<WriteHalf<DuplexStream>>,
+    reader: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    server: JoinHandle<Result<(), ServeError>>,
+    pub tools: Arc<Tools>,
+}
+
+impl Client {
+    pub fn new() -> Self {
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let tools = Arc::new(Tools::new());
+        let kernel = Kernel::new(Settings::default(), Arc::new(Nobody));
+        let plugin = PluginName::parse("fake").unwrap();
+        let plugin = PluginInfo {
+            name: plugin,
+            version: "1.0.0".to_owned(),
+            digest: None,
+            timeout: None,
+        };
+        kernel.register(plugin, Arc::clone(&tools) as _).unwrap();
+        let info = ServerInfo {
+            name: "host".to_owned(),
+            version: "1.2.3".to_owned(),
+            instructions: Some("be kind".to_owned()),
+        };
+        let transport = tokio::io::split(theirs);
+        let server = tokio::spawn(async move {
+            toolhost_mcp::serve(Arc::new(kernel), info, "s", transport).await
+        });
+        let (reader, writer) = tokio::io::split(ours);
+        Self {
+            writer: Some(writer),
+            reader: BufReader::new(reader).lines(),
+            server,
+            tools,
+        }
+    }
+
+    /// A client that has said hello in the older way.
+    pub async fn initialized() -> Self {
+        let mut client = Self::new();
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+        client.ask(&request(0, "initialize", params)).await;
+        client
+            .say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .await;
+        client
+    }
+
+    pub async fn say(&mut self, message: &Value) {
+        self.say_line(message.to_string().as_bytes()).await;
+    }
+
+    pub async fn say_line(&mut self, line: &[u8]) {
+        let writer = self.writer.as_mut().expect("the client is still talking");
+        writer.write_all(line).await.unwrap();
+        writer.write_all(b"\n").await.unwrap();
+    }
+
+    pub async fn hear(&mut self) -> Value {
+        let line = timeout(NEVER, self.reader.next_line())
+            .await
+            .expect("a message")
+            .unwrap();
+        serde_json::from_str(&line.expect("the server is still talking"))
+            .expect("one JSON message per line")
+    }
+
+    pub async fn ask(&mut self, request: &Value) -> Value {
+        self.say(request).await;
+        let answer = self.hear().await;
+        assert_eq!(answer["id"], request["id"], "{answer}");
+        answer
+    }
+
+    /// Calls a tool and returns what came of it.
+    pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.ask(&call(1, tool, arguments)).await;
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// Ends the input. Returns what the server still says, after seeing that it ends at once and well.
+    pub async fn close(mut self) -> Vec<Value> {
+        let start = Instant::now();
+        self.writer
+            .as_mut()
+            .expect("the client is still talking")
+            .shutdown()
+            .await
+            .unwrap();
+        timeout(NEVER, &mut self.server)
+            .await
+            .expect("an end")
+            .unwrap()
+            .unwrap();
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        drop(self.writer.take());
+        let mut rest = String::new();
+        let mut reader = self.reader.into_inner();
+        timeout(NEVER, reader.read_to_string(&mut rest))
+            .await
+            .expect("an end")
+            .unwrap();
+        rest.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+pub fn request(id: u32, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+/// Adds what each request of 2026-07-28 carries.
+pub fn modern(mut request: Value) -> Value {
+    let meta = &mut request["params"]["_meta"];
+    meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    request
+}
+
+pub fn call(id: u32, tool: &str, arguments: Value) -> Value {
+    request(
+        id,
+        "tools/call",
+        json!({"name": tool, "arguments": arguments}),
+    )
+}
+
+pub struct Tools {
+    descriptors: Vec<Descriptor>,
+    /// Lets `wait` go on.
+    pub go: Notify,
+    /// Said when a call of `wait` has begun, and when it was dropped before its end.
+    pub begun: Notify,
+    pub dropped: Notify,
+    pub ids: Mutex<Vec<String>>,
+}
+
+struct OnDrop<'a>(&'a Notify);
+
+impl Drop for OnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+impl Tools {
+    fn new() -> Self {
+        let reads = Annotations {
+            read_only: Some(true),
+            ..Annotations::default()
+        };
+        let mut descriptors: Vec<_> = [
+            "echo",
+            "count",
+            "refuse",
+            "break_down",
+            "panic",
+            "wait",
+            "talk",
+            "odd_schema",
+        ]
+        .into_iter()
+        .map(|name| {
+            let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), format!("does {name}"));
+            tool.annotations = reads;
+            tool.concurrency = Concurrency::Parallel;
+            tool.input_schema = json!({"type": "object", "x-ours": 1});
+            tool
+        })
+        .collect();
+        descriptors[0].input_schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+        descriptors[1].output_schema =
+            Some(json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
+        descriptors[7].input_schema = json!({"type": ["object", "null"]});
+        let mut wipe = Descriptor::new(ToolName::parse("wipe").unwrap(), "destroys everything");
+        wipe.requires = vec!["fs.write".to_owned()];
+        descriptors.push(wipe);
+        Self {
+            descriptors,
+            go: Notify::new(),
+            begun: Notify::new(),
+            dropped: Notify::new(),
+            ids: Mutex::default(),
+        }
+    }
+
+    async fn run(&self, call: Call, sink: Arc<dyn Sink>) -> Result<Outcome, CallError> {
+        self.ids.lock().unwrap().push(call.id.to_string());
+        match call.tool.as_str() {
+            "echo" => Ok(Outcome::text(
+                call.input["text"].as_str().unwrap_or_default(),
+            )),
+            "count" => Ok(Outcome {
+                structured: Some(json!({"n": 3})),
+                ..Outcome::default()
+            }),
+            "refuse" => Ok(Outcome {
+                error: Some(Failure::new("exit_status", "it ended with 1")),
+                ..Outcome::default()
+            }),
+            "break_down" => Err(CallError::timed_out(Duration::from_millis(1500))),
+            "panic" => panic!("on purpose"),
+            "wait" => {
+                let on_drop = OnDrop(&self.dropped);
+                self.begun.notify_one();
+                self.go.notified().await;
+                std::mem::forget(on_drop);
+                Ok(Outcome::text("waited"))
+            }
+            "talk" => {
+                let output = Event::Output {
+                    stream: "stdout".to_owned(),
+                    bytes: b"noise\n".to_vec(),
+                };
+                let log = |level| Event::Log {
+                    level,
+                    message: format!("{level:?}"),
+                };
+                sink.event(output);
+                sink.event(log(Level::Debug));
+                sink.event(log(Level::Warn));
+                for step in [1.0, 2.0, 1.5, 3.0] {
+                    sink.event(Event::Progress {
+                        message: None,
+                        progress: Some(step),
+                        total: Some(3.0),
+                    });
+                }
+                Ok(Outcome::text("talked"))
+            }
+            other => Err(CallError::new(
+                ErrorClass::Failed,
+                format!("nobody wrote {other}"),
+            )),
+        }
+    }
+}
+
+impl Backend for Tools {
+    fn tools(&self) -> &[Descriptor] {
+        &self.descriptors
+    }
+
+    fn invoke(
+        &self,
+        call: Call,
+        _grant: Grant,
+        sink: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        Box::pin(self.run(call, sink))
+    }
+}

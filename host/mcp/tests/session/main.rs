@@ -1,0 +1,363 @@
+//! Sessions as a client sees them, line by line, in both ways that clients speak.
+
+mod fake;
+
+use serde_json::{Value, json};
+
+use fake::{Client, call, modern, request};
+
+const TOOLS: [&str; 9] = [
+    "break_down",
+    "count",
+    "echo",
+    "odd_schema",
+    "panic",
+    "refuse",
+    "talk",
+    "wait",
+    "wipe",
+];
+
+fn names(answer: &Value) -> Vec<&str> {
+    answer["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_of_the_older_protocols_lists_and_calls() {
+    for version in ["2025-06-18", "2025-11-25"] {
+        let mut client = Client::new();
+        let hello = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+        let answer = client.ask(&request(1, "initialize", hello)).await;
+        assert_eq!(answer["result"]["protocolVersion"], json!(version));
+        assert_eq!(
+            answer["result"]["serverInfo"],
+            json!({"name": "host", "version": "1.2.3"})
+        );
+        assert_eq!(answer["result"]["instructions"], json!("be kind"));
+        assert_eq!(
+            answer["result"]["capabilities"],
+            json!({"logging": {}, "tools": {}})
+        );
+        client
+            .say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .await;
+        assert_eq!(
+            names(&client.ask(&request(2, "tools/list", json!({}))).await),
+            TOOLS
+        );
+        let answer = client.ask(&call(3, "echo", json!({"text": "hi"}))).await;
+        assert_eq!(
+            answer["result"],
+            json!({"content": [{"type": "text", "text": "hi"}], "isError": false})
+        );
+        assert_eq!(client.close().await, [] as [Value; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_of_the_newest_protocol_needs_no_greeting() {
+    let mut client = Client::new();
+    let answer = client
+        .ask(&modern(request(1, "server/discover", json!({}))))
+        .await;
+    let versions = answer["result"]["supportedVersions"].as_array().unwrap();
+    assert!(
+        versions.contains(&json!("2026-07-28")) && versions.contains(&json!("2025-06-18")),
+        "{answer}"
+    );
+    let answer = client
+        .ask(&modern(request(2, "tools/list", json!({}))))
+        .await;
+    assert_eq!(names(&answer), TOOLS);
+    assert_eq!(answer["result"]["cacheScope"], json!("private"));
+    let answer = client
+        .ask(&modern(call(3, "echo", json!({"text": "hi"}))))
+        .await;
+    let content = json!([{"type": "text", "text": "hi"}]);
+    assert_eq!(
+        answer["result"],
+        json!({"content": content, "isError": false, "resultType": "complete"})
+    );
+    assert_eq!(*client.tools.ids.lock().unwrap(), ["s-1"]);
+    let answer = client.ask(&call(4, "echo", json!({"text": "hi"}))).await;
+    assert_eq!(
+        answer["error"]["code"],
+        json!(-32602),
+        "without its _meta: {answer}"
+    );
+    assert_eq!(client.close().await, [] as [Value; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_list_says_what_the_sandbox_makes_true() {
+    let mut client = Client::initialized().await;
+    let mut answer = client.ask(&request(1, "tools/list", json!({}))).await;
+    let tools = answer["result"]["tools"].take();
+    assert_eq!(
+        tools[1]["outputSchema"],
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}})
+    );
+    assert_eq!(
+        tools[0],
+        json!({
+            "name": "break_down", "title": "Break Down", "description": "does break_down",
+            "inputSchema": {"type": "object"},
+            "annotations": {"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false},
+            "_meta": {"dev.toolhost/capabilities": {"effect": "reads", "requires": []}},
+        })
+    );
+    let hints = json!({"readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": false});
+    assert_eq!(tools[8]["annotations"], hints);
+    let capabilities =
+        json!({"dev.toolhost/capabilities": {"effect": "destroys", "requires": ["fs.write"]}});
+    assert_eq!(tools[8]["_meta"], capabilities);
+    assert_eq!(tools[3]["inputSchema"], json!({"type": "object"}));
+    let again = client.ask(&request(2, "tools/list", json!({}))).await;
+    assert_eq!(again["result"]["tools"], tools);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_goes_wrong_in_a_call_is_an_answer_for_the_model() {
+    let mut client = Client::initialized().await;
+    for (tool, arguments, says, class, code) in [
+        (
+            "echo",
+            json!({}),
+            "text",
+            "invalid_tool_params",
+            "invalid_tool_params",
+        ),
+        (
+            "wipe",
+            json!({}),
+            "--allow-tool wipe",
+            "permission_denied",
+            "policy_violation",
+        ),
+        (
+            "break_down",
+            json!({}),
+            "timed out after 1500ms",
+            "timeout",
+            "timeout",
+        ),
+        (
+            "refuse",
+            json!({}),
+            "it ended with 1",
+            "failed",
+            "exit_status",
+        ),
+        ("panic", json!({}), "internal error", "internal", "internal"),
+    ] {
+        let result = client.call(tool, arguments).await;
+        assert_eq!(result["isError"], json!(true), "{tool}");
+        assert!(
+            result["content"][0]["text"]
+                .as_str()
+                .unwrap()
+                .contains(says),
+            "{tool}: {result}"
+        );
+        let details = json!({"class": class, "code": code, "retryable": false});
+        assert_eq!(result["_meta"]["dev.toolhost/error"], details, "{tool}");
+    }
+    let result = client.call("count", json!({})).await;
+    assert_eq!(result["structuredContent"], json!({"n": 3}));
+    assert_eq!(result["content"][0]["text"], json!(r#"{"n":3}"#));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_with_a_request_is_an_error_of_the_protocol() {
+    let mut client = Client::initialized().await;
+    for (request, code, says) in [
+        (call(1, "ecko", json!({})), -32602, "Did you mean: echo?"),
+        (call(2, "\u{1b}[2J", json!({})), -32602, r"\u{1b}[2J"),
+        (
+            call(3, "echo", json!("text")),
+            -32602,
+            "`arguments` must be an object",
+        ),
+        (
+            call(4, "echo", json!(["text"])),
+            -32602,
+            "`arguments` must be an object",
+        ),
+        (
+            request(5, "tools/call", json!({"arguments": {}})),
+            -32602,
+            "`name` is missing",
+        ),
+        (
+            request(6, "tools/call", json!({"name": 7})),
+            -32602,
+            "`name` must be a string",
+        ),
+        (
+            request(7, "tools/call", json!(null)),
+            -32602,
+            "must be an object",
+        ),
+        (
+            request(8, "prompts/list", json!({})),
+            -32601,
+            "prompts/list",
+        ),
+        (
+            request(9, "resources/list", json!({})),
+            -32601,
+            "resources/list",
+        ),
+        (
+            request(10, "resources/templates/list", json!({})),
+            -32601,
+            "resources/templates/list",
+        ),
+        (
+            request(11, "plugins/install", json!({})),
+            -32601,
+            "plugins/install",
+        ),
+    ] {
+        let answer = client.ask(&request).await;
+        assert_eq!(answer["error"]["code"], json!(code), "{answer}");
+        assert!(
+            answer["error"]["message"].as_str().unwrap().contains(says),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_goes_to_whoever_gave_a_token() {
+    let mut client = Client::initialized().await;
+    client
+        .ask(&request(1, "logging/setLevel", json!({"level": "error"})))
+        .await;
+    let mut asked = call(2, "talk", json!({}));
+    asked["params"]["_meta"]["progressToken"] = json!("p");
+    client.say(&asked).await;
+    for step in [1.0, 2.0, 3.0] {
+        let message = client.hear().await;
+        assert_eq!(message["method"], json!("notifications/progress"));
+        assert_eq!(
+            message["params"],
+            json!({"progressToken": "p", "progress": step, "total": 3.0})
+        );
+    }
+    assert_eq!(
+        client.hear().await["result"]["content"][0]["text"],
+        json!("talked")
+    );
+    let result = client.call("talk", json!({})).await;
+    assert_eq!(
+        result["content"][0]["text"],
+        json!("talked"),
+        "and to nobody else"
+    );
+    assert_eq!(client.close().await, [] as [Value; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_go_to_whoever_wants_them() {
+    let mut older = Client::initialized().await;
+    let warning = json!({"level": "warning", "logger": "talk", "data": "Warn"});
+    older.say(&call(1, "talk", json!({}))).await;
+    assert_eq!(older.hear().await["params"], warning);
+    assert_eq!(older.hear().await["id"], json!(1));
+
+    let mut newest = Client::new();
+    newest.ask(&modern(call(1, "talk", json!({})))).await;
+    let mut asked = modern(call(2, "talk", json!({})));
+    asked["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
+    newest.say(&asked).await;
+    assert_eq!(newest.hear().await["params"]["data"], json!("Debug"));
+    assert_eq!(newest.hear().await["params"], warning);
+    assert_eq!(newest.hear().await["id"], json!(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_is_dropped_and_never_answered() {
+    let mut client = Client::initialized().await;
+    client.say(&call(1, "wait", json!({}))).await;
+    client.tools.begun.notified().await;
+    client.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})).await;
+    client.tools.dropped.notified().await;
+    client.tools.go.notify_one();
+    client.ask(&request(2, "ping", json!({}))).await;
+    assert_eq!(client.close().await, [] as [Value; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_call_overtakes_a_long_one() {
+    let mut client = Client::initialized().await;
+    client.say(&call(1, "wait", json!({}))).await;
+    client.tools.begun.notified().await;
+    client.ask(&call(2, "echo", json!({"text": "quick"}))).await;
+    client.tools.go.notify_one();
+    let answer = client.hear().await;
+    assert_eq!(
+        (&answer["id"], &answer["result"]["content"][0]["text"]),
+        (&json!(1), &json!("waited"))
+    );
+    assert_eq!(*client.tools.ids.lock().unwrap(), ["s-1", "s-2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn garbage_does_not_end_a_session() {
+    let long = vec![b'x'; 9 << 20];
+    let garbage: [&[u8]; 12] = [
+        b"",
+        b"{",
+        b"\0\0\0",
+        b"\xff\xfe{}",
+        b"[]",
+        b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]",
+        b"{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"ping\"}",
+        b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}",
+        b"{\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{}}",
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":99}}",
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/nonsense\"}",
+        &long,
+    ];
+    for begun in [false, true] {
+        for line in garbage {
+            let mut client = if begun {
+                Client::initialized().await
+            } else {
+                Client::new()
+            };
+            client.say_line(line).await;
+            client.say(&request(7, "ping", json!({}))).await;
+            let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
+            let mut answer = client.hear().await;
+            if answer["id"] != json!(7) {
+                assert_eq!(answer["error"]["code"], json!(-32600), "{shown}");
+                answer = client.hear().await;
+            }
+            assert_eq!(answer["result"], json!({}), "{shown}");
+            assert_eq!(client.close().await, [] as [Value; 0]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_input_ends_running_calls_at_once() {
+    Client::new().close().await;
+    let mut client = Client::initialized().await;
+    client.say(&call(1, "wait", json!({}))).await;
+    client.tools.begun.notified().await;
+    let tools = client.tools.clone();
+    let rest = client.close().await;
+    tools.dropped.notified().await;
+    assert_eq!(rest.len(), 1);
+    assert_eq!(
+        rest[0]["error"]["message"],
+        json!("the input ended before the call did")
+    );
+}
