@@ -1,0 +1,91 @@
+//! `host call`: words → one call → one result.
+
+use std::sync::Arc;
+
+use toolhost_contract::{CallId, Caller, Sink};
+use toolhost_kernel::{CallRequest, Report};
+
+use crate::args::CallArgs;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::load::load;
+use crate::settings::Settings;
+use crate::terminal::events::Events;
+use crate::terminal::prompter::TerminalPrompter;
+use crate::terminal::render;
+use crate::terminal::style::Style;
+use crate::terminal::{note, print};
+use crate::{input, json};
+
+pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
+    let settings = Settings::load(&args.host)?;
+    let verbose = settings.verbose;
+    let host = load(settings, Arc::new(TerminalPrompter::default())).await?;
+    host.require_plugins()?;
+    host.note_missing_folders();
+
+    let registry = host.kernel.registry();
+    let schema = registry
+        .get(&args.tool)
+        .map(|entry| &entry.tool.input_schema);
+    let limit = host.kernel.settings().max_input_bytes;
+    let input = input::parse(&args.input, schema, std::io::stdin(), limit).or_exit(Exit::Usage)?;
+    let request = CallRequest {
+        id: CallId("call-1".to_owned()),
+        tool: args.tool,
+        input,
+        caller: Caller::default(),
+    };
+
+    let events = Events::start(verbose);
+    let report = host
+        .kernel
+        .call(request, Arc::clone(&events) as Arc<dyn Sink>)
+        .await;
+    events.finish();
+
+    if args.json {
+        let shown = serde_json::to_string_pretty(&json::report(&report)).or_exit(Exit::Internal)?;
+        print(&shown).or_exit(Exit::Internal)?;
+    } else {
+        show(&report)?;
+    }
+    Ok(exit_of(&report))
+}
+
+/// The result to standard output, everything about it to standard error.
+fn show(report: &Report) -> Result<(), Failure> {
+    report
+        .repairs
+        .iter()
+        .for_each(|repair| note(&format!("note: {repair}")));
+    match &report.result {
+        Ok(outcome) => {
+            let stdout = std::io::stdout();
+            let failed = outcome.is_error();
+            if !failed || !outcome.llm.is_empty() || outcome.display.is_some() {
+                let text = if std::io::IsTerminal::is_terminal(&stdout) {
+                    render::for_people(outcome, Style::of(&stdout))
+                } else {
+                    render::for_scripts(outcome)
+                };
+                print(&text).or_exit(Exit::Internal)?;
+            }
+            render::remarks(outcome)
+                .iter()
+                .for_each(|remark| note(&format!("note: {remark}")));
+            if let Some(failure) = render::failure(outcome) {
+                note(&failure);
+            }
+        }
+        Err(error) => note(&render::error(error)),
+    }
+    Ok(())
+}
+
+fn exit_of(report: &Report) -> Exit {
+    match &report.result {
+        Ok(outcome) if outcome.is_error() => Exit::ToolFailed,
+        Ok(_) => Exit::Ok,
+        Err(error) => error.class.into(),
+    }
+}

@@ -1,0 +1,14 @@
+//! `host completions`: a script that lets a shell complete our words.
+
+use clap::CommandFactory;
+
+use crate::args::Cli;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::terminal::print;
+
+pub fn completions(shell: clap_complete::Shell) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "host", &mut script);
+    print(&String::from_utf8_lossy(&script)).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}

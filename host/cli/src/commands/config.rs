@@ -1,0 +1,156 @@
+//! `host config check`: is the file right, and what does it mean?
+
+use std::path::PathBuf;
+
+use toolhost_contract::units::show_duration;
+
+use crate::args::HostArgs;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::grants::Granter;
+use crate::settings::{AllowedPath, Settings};
+use crate::terminal::print;
+
+pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
+    let settings = Settings::load(&HostArgs {
+        config: file,
+        ..HostArgs::default()
+    })?;
+    let Some(file) = &settings.config_file else {
+        let place = settings
+            .places
+            .config_file()
+            .map(|file| format!(" at {}", file.display()))
+            .unwrap_or_default();
+        let words = format!("there is no configuration file{place}; everything has its default");
+        print(&words).or_exit(Exit::Internal)?;
+        return Ok(Exit::Ok);
+    };
+    if let Some(missing) = settings.plugins.iter().find(|path| !path.exists()) {
+        let words = format!(
+            "{}: plugin folder `{}` does not exist",
+            file.display(),
+            missing.display()
+        );
+        return Err(Failure::new(Exit::Config, words));
+    }
+    // Opening the folders is the only honest check of a grant.
+    Granter::new(&settings)
+        .map_err(|error| error.context(file.display().to_string()))
+        .or_exit(Exit::Config)?;
+    print(&summary(&settings)).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+fn summary(settings: &Settings) -> String {
+    let mut lines = Vec::new();
+    let mut say = |label: &str, values: Vec<String>| {
+        if !values.is_empty() {
+            lines.push(format!("{label}: {}", values.join(", ")));
+        }
+    };
+    say(
+        "file",
+        settings
+            .config_file
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect(),
+    );
+    say(
+        "plugins",
+        settings
+            .plugins
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+    );
+    say("folders", folders(&settings.paths));
+    say(
+        "env",
+        settings
+            .env
+            .iter()
+            .map(|name| name.as_str().to_owned())
+            .collect(),
+    );
+    say("allow", settings.rules.allow.clone());
+    say("ask", settings.rules.ask.clone());
+    say("deny", settings.rules.deny.clone());
+    say(
+        "timeout",
+        settings
+            .timeout
+            .iter()
+            .map(|time| show_duration(*time))
+            .collect(),
+    );
+    say(
+        "disabled tools",
+        settings
+            .disabled_tools
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+    );
+    say(
+        "only tools",
+        settings
+            .only_tools
+            .iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect(),
+    );
+    for (name, time) in &settings.tool_timeouts {
+        say(&format!("timeout of {name}"), vec![show_duration(*time)]);
+    }
+    for (name, own) in &settings.per_plugin {
+        if let Some(paths) = &own.paths {
+            let shown = if paths.is_empty() {
+                vec!["none".to_owned()]
+            } else {
+                folders(paths)
+            };
+            say(&format!("folders of {name}"), shown);
+        }
+        if let Some(env) = &own.env {
+            let names = env
+                .iter()
+                .map(|name| name.as_str().to_owned())
+                .collect::<Vec<_>>();
+            say(
+                &format!("env of {name}"),
+                if names.is_empty() {
+                    vec!["none".to_owned()]
+                } else {
+                    names
+                },
+            );
+        }
+    }
+    say(
+        "cache",
+        settings
+            .places
+            .cache
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+    );
+    lines.push("ok".to_owned());
+    lines.join("\n")
+}
+
+fn folders(paths: &[AllowedPath]) -> Vec<String> {
+    paths
+        .iter()
+        .map(|path| {
+            format!(
+                "{} = {} ({})",
+                path.guest,
+                path.host.display(),
+                path.access.as_str()
+            )
+        })
+        .collect()
+}

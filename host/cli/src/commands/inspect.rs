@@ -1,0 +1,135 @@
+//! `host inspect`: everything a plugin file says about itself, before anybody grants it anything.
+
+use serde_json::{Value, json};
+use toolhost_contract::units::{show_duration, show_size};
+use toolhost_contract::{Descriptor, text};
+use toolhost_runtime::Loaded;
+
+use crate::args::InspectArgs;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::load::runtime;
+use crate::places::Places;
+use crate::terminal::print;
+use crate::terminal::style::{Paint, Style};
+use crate::{describe, json};
+
+pub async fn inspect(args: InspectArgs) -> Result<Exit, Failure> {
+    let cache = Places::find(|name| std::env::var(name).ok()).cache;
+    let loaded = runtime(cache, 1)?
+        .load(&args.file)
+        .await
+        .or_exit(Exit::NoPlugin)?;
+    let shown = if args.json {
+        serde_json::to_string_pretty(&as_json(&loaded)).or_exit(Exit::Internal)?
+    } else {
+        for_people(&loaded, Style::of(&std::io::stdout()))
+    };
+    print(&shown).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+fn as_json(loaded: &Loaded) -> Value {
+    let manifest = loaded.manifest();
+    json::without_nulls(json!({
+        "name": manifest.name,
+        "version": manifest.version,
+        "description": manifest.description,
+        "license": manifest.license,
+        "homepage": manifest.homepage,
+        "file": loaded.path(),
+        "size": loaded.size(),
+        "digest": loaded.digest().to_string(),
+        "needs": json::needs(manifest),
+        "limits": json::without_nulls(json!({
+            "memory": manifest.limits.memory,
+            "output": manifest.limits.output,
+            "stdout": manifest.limits.stdout,
+            "timeout_ms": manifest.limits.timeout.map(|timeout| timeout.as_secs_f64() * 1e3),
+        })),
+        "imports": loaded.imports(),
+        "exports": loaded.exports(),
+        "tools": loaded.tools().iter().map(json::tool).collect::<Vec<_>>(),
+    }))
+}
+
+fn for_people(loaded: &Loaded, style: Style) -> String {
+    let manifest = loaded.manifest();
+    let title = format!("{} {}", manifest.name, text::inline(&manifest.version, 64));
+    let mut lines = vec![style.paint(Paint::Bold, &title)];
+    if !manifest.description.is_empty() {
+        lines.push(text::inline(&manifest.description, 500));
+    }
+    let mut field = |label: &str, value: String| lines.push(format!("  {label:<8} {value}"));
+    field("file", text::inline(&loaded.path().to_string_lossy(), 500));
+    field("size", show_size(loaded.size()));
+    field("digest", loaded.digest().to_string());
+    for (label, value) in [
+        ("license", &manifest.license),
+        ("homepage", &manifest.homepage),
+    ] {
+        if let Some(value) = value {
+            field(label, text::inline(value, 200));
+        }
+    }
+    let wishes = [
+        manifest
+            .limits
+            .memory
+            .map(|size| format!("memory {}", show_size(size))),
+        manifest
+            .limits
+            .output
+            .map(|size| format!("output {}", show_size(size))),
+        manifest
+            .limits
+            .stdout
+            .map(|size| format!("stdout {}", show_size(size))),
+        manifest
+            .limits
+            .timeout
+            .map(|time| format!("timeout {}", show_duration(time))),
+    ];
+    let wishes: Vec<String> = wishes.into_iter().flatten().collect();
+    if !wishes.is_empty() {
+        field("limits", wishes.join(", "));
+    }
+    lines.push(style.paint(Paint::Bold, "needs"));
+    for need in &manifest.needs {
+        let names = if need.names.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", need.names.join(", "))
+        };
+        lines.push(format!(
+            "  {}{names}: {}",
+            need.capability.as_str(),
+            text::inline(&need.why, 300)
+        ));
+    }
+    if manifest.needs.is_empty() {
+        lines.push("  nothing".to_owned());
+    }
+    for (label, names) in [("imports", loaded.imports()), ("exports", loaded.exports())] {
+        lines.push(style.paint(Paint::Bold, label));
+        lines.extend(
+            names
+                .iter()
+                .map(|name| format!("  {}", text::inline(name, 200))),
+        );
+        if names.is_empty() {
+            lines.push("  nothing".to_owned());
+        }
+    }
+    lines.push(style.paint(Paint::Bold, "tools"));
+    lines.extend(loaded.tools().iter().map(|tool| tool_lines(tool, style)));
+    lines.join("\n")
+}
+
+fn tool_lines(tool: &Descriptor, style: Style) -> String {
+    let shown = describe::tool(tool.name.as_str(), tool, style);
+    shown
+        .lines()
+        .map(|line| format!("  {line}"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}

@@ -1,0 +1,25 @@
+//! One file per command; each takes what was typed and returns how the program ends.
+
+pub mod call;
+pub mod completions;
+pub mod config;
+pub mod inspect;
+pub mod pack;
+pub mod plugins;
+pub mod run;
+pub mod tools;
+
+use std::sync::Arc;
+
+use toolhost_kernel::{Nobody, Prompter};
+
+use crate::args::HostArgs;
+use crate::exit::Failure;
+use crate::load::{Host, load};
+use crate::settings::Settings;
+
+/// For commands that look at the plugins and call none.
+async fn load_to_look(args: &HostArgs) -> Result<Host, Failure> {
+    let nobody: Arc<dyn Prompter> = Arc::new(Nobody);
+    load(Settings::load(args)?, nobody).await
+}

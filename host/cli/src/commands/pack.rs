@@ -1,0 +1,51 @@
+//! `host pack`: a component and a manifest become a plugin.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use toolhost_contract::Manifest;
+
+use crate::args::PackArgs;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::terminal::print;
+
+pub fn pack(args: &PackArgs) -> Result<Exit, Failure> {
+    let read =
+        |path: &Path| std::fs::read(path).with_context(|| format!("read {}", path.display()));
+    let component = read(&args.component).or_exit(Exit::Usage)?;
+    let manifest = read(&args.manifest).or_exit(Exit::Usage)?;
+    let file = args.manifest.display().to_string();
+    let manifest = String::from_utf8(manifest)
+        .map_err(|_| Failure::new(Exit::Config, format!("{file}: not UTF-8 text")))?;
+    let name = Manifest::parse(&file, &manifest)
+        .or_exit(Exit::Config)?
+        .name;
+    let packed = toolhost_runtime::pack(&args.component, &component, &file, &manifest)
+        .or_exit(Exit::NoPlugin)?;
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{name}.wasm")));
+    write(&output, &packed)
+        .with_context(|| format!("write {}", output.display()))
+        .or_exit(Exit::Usage)?;
+    print(&output.display().to_string()).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+/// All or nothing: a host that loads the folder meanwhile never sees half a plugin.
+fn write(output: &Path, packed: &[u8]) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = output
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let permissions = std::fs::Permissions::from_mode(0o644);
+    let mut file = tempfile::Builder::new()
+        .permissions(permissions)
+        .tempfile_in(folder)?;
+    file.write_all(packed)?;
+    file.persist(output)?;
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! `${VAR}`, `${VAR:-default}` and `~/` in the paths of a configuration file, and nowhere else: a rule or a name
+//! that depends on the environment could be changed by whoever sets a variable.
+
+/// `variable` looks up one environment variable.
+pub fn expand(path: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut out = String::with_capacity(path.len());
+    let mut rest = path;
+    if let Some(below) = rest.strip_prefix("~/") {
+        let home =
+            variable("HOME").ok_or_else(|| format!("`{path}` needs $HOME, which is not set"))?;
+        out.push_str(home.trim_end_matches('/'));
+        out.push('/');
+        rest = below;
+    }
+    while let Some(start) = rest.find("${") {
+        out.push_str(&rest[..start]);
+        let inside = &rest[start + 2..];
+        let end = inside
+            .find('}')
+            .ok_or_else(|| format!("`{path}` has a `${{` without its `}}`"))?;
+        let (name, default) = match inside[..end].split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (&inside[..end], None),
+        };
+        let value = variable(name).filter(|value| !value.is_empty());
+        match (value, default) {
+            (Some(value), _) => out.push_str(&value),
+            (None, Some(default)) => out.push_str(default),
+            (None, None) => {
+                return Err(format!(
+                    "`{path}` needs ${name}, which is not set; set it or write `${{{name}:-default}}`"
+                ));
+            }
+        }
+        rest = &inside[end + 1..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, expected: Result<&str, &str>) {
+        let variable = |name: &str| match name {
+            "HOME" => Some("/home/me".to_owned()),
+            "PROJECT" => Some("x".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        let expanded = expand(path, variable);
+        assert_eq!(expanded.as_deref().map_err(String::as_str), expected);
+    }
+
+    #[test]
+    fn variables_become_their_values_in_paths() {
+        check("src", Ok("src"));
+        check("~/src", Ok("/home/me/src"));
+        check("a~/b", Ok("a~/b"));
+        check("/w/${PROJECT}/src", Ok("/w/x/src"));
+        check("${PROJECT}${PROJECT}", Ok("xx"));
+        check("${MISSING:-out}/a", Ok("out/a"));
+        check("${EMPTY:-out}", Ok("out"));
+        check("$5 {a}", Ok("$5 {a}"));
+    }
+
+    #[test]
+    fn a_variable_that_is_not_there_is_an_error() {
+        check(
+            "/w/${MISSING}",
+            Err(
+                "`/w/${MISSING}` needs $MISSING, which is not set; set it or write `${MISSING:-default}`",
+            ),
+        );
+        check("/w/${X", Err("`/w/${X` has a `${` without its `}`"));
+    }
+}

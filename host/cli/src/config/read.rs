@@ -1,0 +1,139 @@
+//! Reads one configuration file in whichever of the three formats its name says, and says where it is wrong.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use toolhost_contract::manifest::{explain, line_of};
+
+use super::Config;
+
+const MAX_BYTES: u64 = 1 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Toml,
+    Yaml,
+    Json,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}: {message}", file.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
+pub struct ConfigError {
+    pub file: PathBuf,
+    pub line: Option<usize>,
+    pub message: String,
+}
+
+pub fn read(file: &Path) -> Result<Config, ConfigError> {
+    let wrong = |message: String| ConfigError {
+        file: file.to_owned(),
+        line: None,
+        message,
+    };
+    let format = match file.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => Format::Toml,
+        Some("yaml" | "yml") => Format::Yaml,
+        Some("json") => Format::Json,
+        _ => {
+            return Err(wrong(
+                "unknown kind of file; name it .toml, .yaml, .yml or .json".to_owned(),
+            ));
+        }
+    };
+    let metadata = fs::metadata(file).map_err(|error| wrong(error.to_string()))?;
+    if !metadata.is_file() {
+        return Err(wrong("not a file".to_owned()));
+    }
+    // Whoever can write this file decides what every plugin may do.
+    let owner = metadata.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(wrong(format!(
+            "belongs to another user ({owner}); a configuration must be your own"
+        )));
+    }
+    if metadata.mode() & 0o002 != 0 {
+        return Err(wrong(
+            "anybody may write it; take that away with `chmod o-w`".to_owned(),
+        ));
+    }
+    if metadata.len() > MAX_BYTES {
+        return Err(wrong(format!(
+            "{} bytes; the limit is {MAX_BYTES}",
+            metadata.len()
+        )));
+    }
+    let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    parse(file, format, &text)
+}
+
+pub fn parse(file: &Path, format: Format, text: &str) -> Result<Config, ConfigError> {
+    let (line, message) = match format {
+        Format::Toml => match toml::from_str(text) {
+            Ok(config) => return Ok(config),
+            Err(error) => (
+                error.span().map(|span| line_of(text, span.start)),
+                error.message().to_owned(),
+            ),
+        },
+        // An empty YAML document is null; an empty file configures nothing, as in TOML.
+        Format::Yaml if text.trim().is_empty() => return Ok(Config::default()),
+        Format::Yaml => match serde_saphyr::from_str(text) {
+            Ok(config) => return Ok(config),
+            Err(error) => yaml_error(&error),
+        },
+        Format::Json => match serde_json::from_str(text) {
+            Ok(config) => return Ok(config),
+            Err(error) => {
+                let message = error.to_string();
+                let place = format!(" at line {} column {}", error.line(), error.column());
+                (
+                    Some(error.line()),
+                    message.strip_suffix(&place).unwrap_or(&message).to_owned(),
+                )
+            }
+        },
+    };
+    Err(ConfigError {
+        file: file.to_owned(),
+        line,
+        message: explain(&message),
+    })
+}
+
+fn yaml_error(error: &serde_saphyr::Error) -> (Option<usize>, String) {
+    let error = error.without_snippet();
+    let line = error
+        .location()
+        .and_then(|location| usize::try_from(location.line()).ok());
+    let message = match error {
+        // In the words of the other two, so that `explain` can name the nearest key.
+        serde_saphyr::Error::SerdeUnknownField {
+            field, expected, ..
+        } => {
+            format!(
+                "unknown field `{field}`, expected one of `{}`",
+                expected.join("`, `")
+            )
+        }
+        serde_saphyr::Error::SerdeUnknownVariant {
+            variant, expected, ..
+        } => {
+            format!(
+                "unknown variant `{variant}`, expected one of `{}`",
+                expected.join("`, `")
+            )
+        }
+        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("`{key}` is written twice; keep one")
+        }
+        serde_saphyr::Error::Message { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    };
+    // The line is said once, in front.
+    let message = match message.rfind(" at line ") {
+        Some(end) if line.is_some() => message[..end].to_owned(),
+        _ => message,
+    };
+    (line, message)
+}

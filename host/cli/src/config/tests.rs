@@ -1,0 +1,285 @@
+//! Tables of configuration files and what is made, or said, of them.
+
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+use toolhost_contract::Access;
+
+use super::{Config, Format, UseTools, parse};
+
+fn good(format: Format, text: &str) -> Config {
+    parse(Path::new("toolhost"), format, text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn check_error(format: Format, text: &str, expect: &Expect) {
+    let name = match format {
+        Format::Toml => "toolhost.toml",
+        Format::Yaml => "toolhost.yaml",
+        Format::Json => "toolhost.json",
+    };
+    expect.assert_eq(
+        &parse(Path::new(name), format, text)
+            .unwrap_err()
+            .to_string(),
+    );
+}
+
+const TOML: &str = r#"
+plugins = ["plugins"]
+allowed_paths = ["src", "data:rw", { path = "/srv/x", access = "rw", guest = "/data" }]
+env = ["TZ"]
+timeout = "20s"
+concurrency = 4
+on_duplicate = "qualify"
+use_tools = { shell = false }
+
+[policy]
+allow = ["write_file", "files/*"]
+ask = ["*"]
+deny = ["files/delete_file"]
+
+[tools.grep]
+timeout = "5s"
+enabled = true
+
+[plugin.files]
+allowed_paths = []
+env = ["LANG"]
+limits = { memory = "32MiB" }
+
+[cache]
+dir = "${HOME}/cache"
+"#;
+
+const YAML: &str = r#"
+plugins: [plugins]
+allowed_paths:
+  - src
+  - data:rw
+  - { path: /srv/x, access: rw, guest: /data }
+env: [TZ]
+timeout: 20s
+concurrency: 4
+on_duplicate: qualify
+use_tools: { shell: false }
+policy:
+  allow: [write_file, files/*]
+  ask: ["*"]
+  deny: [files/delete_file]
+tools:
+  grep: { timeout: 5s, enabled: true }
+plugin:
+  files:
+    allowed_paths: []
+    env: [LANG]
+    limits: { memory: 32MiB }
+cache: { dir: "${HOME}/cache" }
+"#;
+
+const JSON: &str = r#"{
+  "plugins": ["plugins"],
+  "allowed_paths": ["src", "data:rw", {"path": "/srv/x", "access": "rw", "guest": "/data"}],
+  "env": ["TZ"],
+  "timeout": "20s",
+  "concurrency": 4,
+  "on_duplicate": "qualify",
+  "use_tools": {"shell": false},
+  "policy": {"allow": ["write_file", "files/*"], "ask": ["*"], "deny": ["files/delete_file"]},
+  "tools": {"grep": {"timeout": "5s", "enabled": true}},
+  "plugin": {"files": {"allowed_paths": [], "env": ["LANG"], "limits": {"memory": "32MiB"}}},
+  "cache": {"dir": "${HOME}/cache"}
+}"#;
+
+#[test]
+fn three_formats_say_the_same() {
+    let config = good(Format::Toml, TOML);
+    assert_eq!(config, good(Format::Yaml, YAML));
+    assert_eq!(config, good(Format::Json, JSON));
+    let paths: Vec<_> = config
+        .allowed_paths
+        .iter()
+        .map(|entry| (entry.path.as_str(), entry.access))
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            ("src", Access::ReadOnly),
+            ("data", Access::ReadWrite),
+            ("/srv/x", Access::ReadWrite)
+        ]
+    );
+    assert_eq!(config.allowed_paths[2].guest.as_deref(), Some("/data"));
+}
+
+#[test]
+fn an_empty_file_configures_nothing() {
+    for (format, text) in [
+        (Format::Toml, ""),
+        (Format::Yaml, "\n"),
+        (Format::Json, "{}"),
+    ] {
+        assert_eq!(good(format, text), Config::default());
+    }
+}
+
+#[test]
+fn use_tools_takes_a_list_too() {
+    let config = good(Format::Toml, "use_tools = [\"grep\", \"glob\"]");
+    assert!(matches!(config.use_tools, Some(UseTools::Only(names)) if names.len() == 2));
+}
+
+#[test]
+fn an_unknown_key_is_an_error_with_its_line_and_the_nearest_name() {
+    check_error(
+        Format::Toml,
+        "\nallowed_path = []\n",
+        &expect!["toolhost.toml:2: unknown key `allowed_path`; did you mean `allowed_paths`?"],
+    );
+    check_error(
+        Format::Yaml,
+        "\nallowed_path: []\n",
+        &expect!["toolhost.yaml:2: unknown key `allowed_path`; did you mean `allowed_paths`?"],
+    );
+    check_error(
+        Format::Json,
+        "{\n\"allowed_path\": []\n}",
+        &expect!["toolhost.json:2: unknown key `allowed_path`; did you mean `allowed_paths`?"],
+    );
+    check_error(
+        Format::Toml,
+        "[tools.grep]\ntimout = \"5s\"\n",
+        &expect!["toolhost.toml:2: unknown key `timout`; did you mean `timeout`?"],
+    );
+    check_error(
+        Format::Yaml,
+        "plugin:\n  files:\n    memory: 5\n",
+        &expect!["toolhost.yaml:3: unknown key `memory`; known here: allowed_paths, env, limits"],
+    );
+    check_error(
+        Format::Toml,
+        "allowed_paths = [\n  { pth = \"x\" },\n]\n",
+        &expect!["toolhost.toml:2: unknown key `pth`; did you mean `path`?"],
+    );
+    check_error(
+        Format::Json,
+        "{\"on_duplicate\": \"replce\"}",
+        &expect!["toolhost.json:1: unknown value `replce`; did you mean `replace`?"],
+    );
+}
+
+#[test]
+fn a_wrong_value_is_an_error_with_its_line() {
+    check_error(
+        Format::Toml,
+        "timeout = 30\n",
+        &expect!["toolhost.toml:1: invalid type: integer `30`, expected a string"],
+    );
+    check_error(
+        Format::Toml,
+        "env = []\ntimeout = \"30\"\n",
+        &expect!["toolhost.toml:2: `30` is not a duration such as `500ms` or `30s`"],
+    );
+    check_error(
+        Format::Yaml,
+        "env: []\ntimeout: thirty\n",
+        &expect!["toolhost.yaml:2: `thirty` is not a duration such as `500ms` or `30s`"],
+    );
+    check_error(
+        Format::Json,
+        "{\n\"concurrency\": 0}",
+        &expect!["toolhost.json:2: invalid value: integer `0`, expected a nonzero usize"],
+    );
+    check_error(
+        Format::Toml,
+        "[policy]\ndeny = [\"Files/\"]\n",
+        &expect![
+            "toolhost.toml:2: `Files/` names no tools; write `name`, `plugin/name`, `plugin/*` or `*`"
+        ],
+    );
+    check_error(
+        Format::Yaml,
+        "policy:\n  deny:\n    - a b\n",
+        &expect![
+            "toolhost.yaml:3: `a b` names no tools; write `name`, `plugin/name`, `plugin/*` or `*`"
+        ],
+    );
+    check_error(
+        Format::Toml,
+        "env = [\"AWS_*\"]\n",
+        &expect![
+            "toolhost.toml:1: `AWS_*` is not the name of one variable; wildcards and values are not taken"
+        ],
+    );
+    check_error(
+        Format::Toml,
+        "allowed_paths = [{ path = \"x\", access = \"rwx\" }]\n",
+        &expect!["toolhost.toml:1: `rwx` is not an access; write `ro` or `rw`"],
+    );
+    check_error(
+        Format::Toml,
+        "allowed_paths = [{ path = \"x\", guest = \"../y\" }]\n",
+        &expect!["toolhost.toml:1: `../y` is not a guest path such as `/data`"],
+    );
+    check_error(
+        Format::Toml,
+        "allowed_paths = [5]\n",
+        &expect![[
+            r#"toolhost.toml:1: invalid type: integer `5`, expected a path such as "src" or "data:rw", or a table { path, access, guest }"#
+        ]],
+    );
+    check_error(
+        Format::Toml,
+        "[tools.Grep]\nenabled = true\n",
+        &expect![
+            "toolhost.toml:1: tool name `Grep` is not valid: a lower-case letter, then up to 63 lower-case letters, digits or underscores"
+        ],
+    );
+}
+
+#[test]
+fn a_key_written_twice_is_an_error() {
+    check_error(
+        Format::Toml,
+        "timeout = \"1s\"\ntimeout = \"2s\"\n",
+        &expect!["toolhost.toml:2: duplicate key"],
+    );
+    check_error(
+        Format::Yaml,
+        "timeout: 1s\ntimeout: 2s\n",
+        &expect!["toolhost.yaml:2: `timeout` is written twice; keep one"],
+    );
+    check_error(
+        Format::Json,
+        "{\"timeout\": \"1s\",\n\"timeout\": \"2s\"}",
+        &expect!["toolhost.json:2: duplicate field `timeout`"],
+    );
+    check_error(
+        Format::Json,
+        "{\"tools\": {\"a\": {},\n\"a\": {}}}",
+        &expect!["toolhost.json:2: `a` is written twice; keep one"],
+    );
+    check_error(
+        Format::Json,
+        "{\"use_tools\": {\"a\": false,\n\"a\": true}}",
+        &expect!["toolhost.json:2: `a` is written twice; keep one"],
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error() {
+    check_error(
+        Format::Toml,
+        "timeout = \n",
+        &expect!["toolhost.toml:1: string values must be quoted, expected literal string"],
+    );
+    check_error(
+        Format::Yaml,
+        "timeout: [\n",
+        &expect!["toolhost.yaml:1: expected string scalar"],
+    );
+    check_error(
+        Format::Json,
+        "{\"timeout\"",
+        &expect!["toolhost.json:1: EOF while parsing an object"],
+    );
+}

@@ -1,0 +1,273 @@
+//! Values that are written on the command line and in the configuration file alike, parsed once for both.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use toolhost_contract::units::parse_duration;
+use toolhost_contract::{Access, PluginName, ToolName, text};
+
+/// A folder to grant, as it was written: `src`, `data:rw`, or a table with more to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathEntry {
+    pub path: String,
+    pub access: Access,
+    /// The name that guests know it by; None: by its place in the list.
+    pub guest: Option<String>,
+    /// The writer knows that this is a home directory or the like.
+    pub dangerous: bool,
+}
+
+impl FromStr for PathEntry {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // Only a last `:ro` or `:rw` is an access; any other colon belongs to the path.
+        let (path, access) = match text.rsplit_once(':') {
+            Some((path, access @ ("ro" | "rw"))) => (path, access.parse()?),
+            _ => (text, Access::ReadOnly),
+        };
+        if path.is_empty() {
+            return Err("an empty path; write a folder such as `.` or `src:rw`".to_owned());
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            access,
+            guest: None,
+            dangerous: false,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PathTable {
+    path: String,
+    access: Option<Text<Access>>,
+    guest: Option<GuestName>,
+    #[serde(default)]
+    dangerous: bool,
+}
+
+impl<'de> Deserialize<'de> for PathEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Written by hand, because serde's untagged enums forget what was wrong, and where.
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = PathEntry;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a path such as \"src\" or \"data:rw\", or a table { path, access, guest }",
+                )
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<PathEntry, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<PathEntry, M::Error> {
+                let table = PathTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(PathEntry {
+                    path: table.path,
+                    access: table.access.map_or(Access::ReadOnly, |text| text.0),
+                    guest: table.guest.map(|guest| guest.0),
+                    dangerous: table.dangerous,
+                })
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+struct GuestName(String);
+
+impl<'de> Deserialize<'de> for GuestName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\0', '\\']);
+        match name.strip_prefix('/') {
+            Some(rest) if rest.split('/').all(plain) => Ok(Self(name)),
+            _ => {
+                let shown = text::inline(&name, 80);
+                Err(D::Error::custom(format!(
+                    "`{shown}` is not a guest path such as `/data`"
+                )))
+            }
+        }
+    }
+}
+
+/// Anything that can be read from text.
+struct Text<T>(T);
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map(Text)
+            .map_err(D::Error::custom)
+    }
+}
+
+/// A rule's left side: `name`, `plugin/name`, `plugin/*` or `*`. Anything else would match nothing, which in a deny
+/// rule is the opposite of what its writer wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern(String);
+
+impl Pattern {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(pattern: &str) -> Result<Self, String> {
+        let fits = match pattern.split_once('/') {
+            None => pattern == "*" || ToolName::parse(pattern).is_ok(),
+            Some((plugin, tool)) => {
+                PluginName::parse(plugin).is_ok() && (tool == "*" || ToolName::parse(tool).is_ok())
+            }
+        };
+        if fits {
+            Ok(Self(pattern.to_owned()))
+        } else {
+            let shown = text::inline(pattern, 80);
+            Err(format!(
+                "`{shown}` names no tools; write `name`, `plugin/name`, `plugin/*` or `*`"
+            ))
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Text::deserialize(deserializer).map(|text| text.0)
+    }
+}
+
+/// The name of one environment variable.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Variable(String);
+
+impl Variable {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Variable {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let fits = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if fits {
+            Ok(Self(name.to_owned()))
+        } else {
+            let shown = text::inline(name, 80);
+            Err(format!(
+                "`{shown}` is not the name of one variable; wildcards and values are not taken"
+            ))
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Variable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Text::deserialize(deserializer).map(|text| text.0)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDuplicate {
+    /// Leave the second plugin out, and say so
+    Error,
+    /// The second plugin's tool takes the name
+    Replace,
+    /// The second plugin's tool gets the name `plugin__tool`
+    Qualify,
+}
+
+/// Which tools are there at all: a list of those that are, or a table of yes and no.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UseTools {
+    Only(Vec<ToolName>),
+    Switches(BTreeMap<ToolName, bool>),
+}
+
+impl<'de> Deserialize<'de> for UseTools {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = UseTools;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of tool names, or a table of tool = true or false")
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<UseTools, S::Error> {
+                let mut names = Vec::new();
+                while let Some(name) = seq.next_element()? {
+                    names.push(name);
+                }
+                Ok(UseTools::Only(names))
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<UseTools, M::Error> {
+                unique(MapAccessDeserializer::new(map)).map(UseTools::Switches)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    parse_duration(&String::deserialize(deserializer)?)
+        .map(Some)
+        .map_err(D::Error::custom)
+}
+
+/// A map in which a key written twice is an error. JSON parsers would let the last one win, and a second
+/// `"enabled": true` far down must not undo the first.
+pub fn unique<'de, D, K, V>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    K: Deserialize<'de> + Ord + fmt::Display,
+    V: Deserialize<'de>,
+{
+    struct Unique<K, V>(PhantomData<(K, V)>);
+    impl<'de, K, V> Visitor<'de> for Unique<K, V>
+    where
+        K: Deserialize<'de> + Ord + fmt::Display,
+        V: Deserialize<'de>,
+    {
+        type Value = BTreeMap<K, V>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+            let mut entries = BTreeMap::new();
+            while let Some(key) = map.next_key::<K>()? {
+                if entries.contains_key(&key) {
+                    return Err(M::Error::custom(format!(
+                        "`{key}` is written twice; keep one"
+                    )));
+                }
+                entries.insert(key, map.next_value()?);
+            }
+            Ok(entries)
+        }
+    }
+    deserializer.deserialize_map(Unique(PhantomData))
+}

@@ -1,0 +1,97 @@
+//! Exit codes: the part of our output that scripts rely on. `host --help` lists them.
+
+use std::process::ExitCode;
+
+use toolhost_contract::ErrorClass;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Ok,
+    /// The tool ran, or was asked to, and the answer is no.
+    ToolFailed,
+    Usage,
+    Config,
+    NoPlugin,
+    Denied,
+    Limit,
+    Internal,
+}
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Ok => 0,
+            Exit::ToolFailed => 1,
+            Exit::Usage => 2,
+            Exit::Config => 3,
+            Exit::NoPlugin => 4,
+            Exit::Denied => 5,
+            Exit::Limit => 6,
+            Exit::Internal => 7,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit.code())
+    }
+}
+
+impl From<ErrorClass> for Exit {
+    fn from(class: ErrorClass) -> Self {
+        match class {
+            ErrorClass::NotRegistered | ErrorClass::InvalidInput => Exit::Usage,
+            ErrorClass::Denied => Exit::Denied,
+            ErrorClass::TimedOut
+            | ErrorClass::LimitExceeded
+            | ErrorClass::OutputLimit
+            | ErrorClass::StackOverflow => Exit::Limit,
+            ErrorClass::NotFound
+            | ErrorClass::Cancelled
+            | ErrorClass::Trapped
+            | ErrorClass::Unavailable
+            | ErrorClass::Failed => Exit::ToolFailed,
+            ErrorClass::Internal => Exit::Internal,
+        }
+    }
+}
+
+/// An error that knows how the program ends.
+#[derive(Debug)]
+pub struct Failure {
+    pub exit: Exit,
+    pub error: anyhow::Error,
+}
+
+impl Failure {
+    pub fn new(exit: Exit, message: impl std::fmt::Display) -> Self {
+        Self {
+            exit,
+            error: anyhow::anyhow!("{message}"),
+        }
+    }
+}
+
+/// Only `?` on an error that nobody classed ends here: then it is ours.
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self {
+            exit: Exit::Internal,
+            error,
+        }
+    }
+}
+
+pub trait OrExit<T> {
+    fn or_exit(self, exit: Exit) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<anyhow::Error>> OrExit<T> for Result<T, E> {
+    fn or_exit(self, exit: Exit) -> Result<T, Failure> {
+        self.map_err(|error| Failure {
+            exit,
+            error: error.into(),
+        })
+    }
+}

@@ -1,0 +1,349 @@
+//! What a plugin gets: what its manifest asks for ∩ what the operator allows, and nothing else.
+
+use std::path::PathBuf;
+
+use toolhost_contract::{Access, Capability, Limits, Manifest};
+use toolhost_vfs::{PathGrant, Protected, Scope, ScopeError, Shield};
+
+use crate::settings::{AllowedPath, Settings};
+
+/// The intersection as plain values, before a folder is opened or a variable read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    pub paths: Vec<AllowedPath>,
+    /// None: no files at all, whatever `paths` are.
+    pub files: Option<Access>,
+    /// Names of variables.
+    pub env: Vec<String>,
+    pub limits: Limits,
+}
+
+pub fn plan(manifest: &Manifest, settings: &Settings) -> Plan {
+    let own = settings.per_plugin.get(&manifest.name);
+    let files = match (
+        manifest.needs(Capability::FsRead),
+        manifest.needs(Capability::FsWrite),
+    ) {
+        (_, true) => Some(Access::ReadWrite),
+        (true, false) => Some(Access::ReadOnly),
+        (false, false) => None,
+    };
+    let paths = match files {
+        Some(_) => own
+            .and_then(|own| own.paths.as_ref())
+            .unwrap_or(&settings.paths)
+            .clone(),
+        None => Vec::new(),
+    };
+    let allowed = own
+        .and_then(|own| own.env.as_ref())
+        .unwrap_or(&settings.env);
+    let mut env: Vec<String> = manifest
+        .variables()
+        .filter(|name| allowed.iter().any(|allowed| allowed.as_str() == *name))
+        .map(ToOwned::to_owned)
+        .collect();
+    env.sort();
+    env.dedup();
+    let mut limits = Limits::default();
+    manifest.limits.apply(&mut limits);
+    if let Some(own) = own {
+        own.limits.apply(&mut limits);
+    }
+    limits.timeout = settings.plugin_timeout(&manifest.name, manifest.limits.timeout);
+    Plan {
+        paths,
+        files,
+        env,
+        limits,
+    }
+}
+
+/// Opens folders, each list of them once, however many plugins share it.
+pub struct Granter {
+    protected: Vec<Protected>,
+    opened: Vec<(Vec<AllowedPath>, Scope)>,
+}
+
+impl Granter {
+    /// Opens every list that the settings name, also those that no plugin asks for: a wrong path is said at the start.
+    pub fn new(settings: &Settings) -> anyhow::Result<Self> {
+        let mut granter = Self {
+            protected: protected(settings),
+            opened: Vec::new(),
+        };
+        granter.scope(&settings.paths)?;
+        for own in settings.per_plugin.values() {
+            granter.scope(own.paths.as_deref().unwrap_or_default())?;
+        }
+        Ok(granter)
+    }
+
+    pub fn grant(&mut self, plan: &Plan) -> anyhow::Result<Scope> {
+        match plan.files {
+            None => Ok(Scope::empty()),
+            Some(Access::ReadOnly) => Ok(self.scope(&plan.paths)?.read_only()),
+            Some(Access::ReadWrite) => self.scope(&plan.paths),
+        }
+    }
+
+    fn scope(&mut self, paths: &[AllowedPath]) -> anyhow::Result<Scope> {
+        if let Some((_, scope)) = self.opened.iter().find(|(known, _)| known == paths) {
+            return Ok(scope.clone());
+        }
+        let grants: Vec<PathGrant> = paths
+            .iter()
+            .map(|path| PathGrant {
+                host: path.host.clone(),
+                guest: path.guest.clone(),
+                access: match path.access {
+                    Access::ReadOnly => toolhost_vfs::Access::ReadOnly,
+                    Access::ReadWrite => toolhost_vfs::Access::ReadWrite,
+                },
+                dangerous: path.dangerous,
+            })
+            .collect();
+        let scope = Scope::open(&grants, &self.protected).map_err(in_our_words)?;
+        self.opened.push((paths.to_vec(), scope.clone()));
+        Ok(scope)
+    }
+}
+
+/// The file system does not know how a grant is written here.
+fn in_our_words(error: ScopeError) -> anyhow::Error {
+    let hint = match &error {
+        ScopeError::NeedsDangerous { path, .. } => {
+            format!(
+                " (in a configuration file: {{ path = \"{}\", dangerous = true }})",
+                path.display()
+            )
+        }
+        ScopeError::Missing(path) if path.to_string_lossy().contains(':') => {
+            " (an access is written `:ro` or `:rw`)".to_owned()
+        }
+        _ => String::new(),
+    };
+    anyhow::anyhow!("{error}{hint}")
+}
+
+/// What no grant opens up. A tool that could write these would decide what it may do next time.
+fn protected(settings: &Settings) -> Vec<Protected> {
+    let places = &settings.places;
+    let keep = |path: &PathBuf, shield| Protected {
+        path: path.clone(),
+        shield,
+    };
+    let hidden = [&places.cache, &places.state]
+        .into_iter()
+        .flatten()
+        .map(|path| keep(path, Shield::Hidden));
+    let readable = [&places.config, &settings.config_file]
+        .into_iter()
+        .flatten();
+    let readable = readable
+        .chain(&settings.plugins)
+        .map(|path| keep(path, Shield::ReadOnly));
+    hidden.chain(readable).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use expect_test::{Expect, expect};
+    use toolhost_contract::units::show_size;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::config::Config;
+    use crate::places::Places;
+    use crate::settings::World;
+
+    fn settings(words: &[&str], config: Config) -> Settings {
+        let Command::Run(args) = Cli::try_parse_from(["host", "run"].iter().chain(words))
+            .unwrap()
+            .command
+        else {
+            panic!("not `run`")
+        };
+        let world = World {
+            directory: std::path::Path::new("/cwd"),
+            variable: &|_| None,
+        };
+        Settings::resolve(&args, config, None, Places::find(|_| None), &world).unwrap()
+    }
+
+    fn check(needs: &str, words: &[&str], toml: &str, expect: &Expect) {
+        let manifest = format!("name = \"p\"\nversion = \"1.0.0\"\ndescription = \"\"\n{needs}");
+        let manifest = Manifest::parse("plugin.toml", &manifest).unwrap();
+        let config =
+            crate::config::parse("t.toml".as_ref(), crate::config::Format::Toml, toml).unwrap();
+        let plan = plan(&manifest, &settings(words, config));
+        let paths: Vec<String> = plan
+            .paths
+            .iter()
+            .map(|path| {
+                format!(
+                    "{} as {} {}",
+                    path.host.display(),
+                    path.guest,
+                    path.access.as_str()
+                )
+            })
+            .collect();
+        expect.assert_eq(&format!(
+            "files {}: [{}], env {:?}, memory {}",
+            plan.files.map_or("none", Access::as_str),
+            paths.join(", "),
+            plan.env,
+            show_size(plan.limits.memory),
+        ));
+    }
+
+    const READ: &str = "[[needs]]\ncapability = \"fs.read\"\nwhy = \"x\"\n";
+    const WRITE: &str = "[[needs]]\ncapability = \"fs.write\"\nwhy = \"x\"\n";
+    const ENV: &str = "[[needs]]\ncapability = \"env\"\nnames = [\"TZ\", \"LANG\"]\nwhy = \"x\"\n";
+
+    #[test]
+    fn a_plugin_gets_what_it_asks_for_and_the_operator_allows() {
+        let words = [
+            "--allow-path",
+            "src",
+            "--allow-path",
+            "out:rw",
+            "--allow-env",
+            "TZ",
+            "--allow-env",
+            "SECRET",
+        ];
+        check(
+            "",
+            &words,
+            "",
+            &expect!["files none: [], env [], memory 64.0 MiB"],
+        );
+        check(
+            READ,
+            &words,
+            "",
+            &expect![
+                "files ro: [/cwd/src as /workspace ro, /cwd/out as /extra/1 rw], env [], memory 64.0 MiB"
+            ],
+        );
+        check(
+            WRITE,
+            &words,
+            "",
+            &expect![
+                "files rw: [/cwd/src as /workspace ro, /cwd/out as /extra/1 rw], env [], memory 64.0 MiB"
+            ],
+        );
+        check(
+            ENV,
+            &words,
+            "",
+            &expect![[r#"files none: [], env ["TZ"], memory 64.0 MiB"#]],
+        );
+        check(
+            &format!("{READ}{ENV}"),
+            &[],
+            "",
+            &expect!["files ro: [], env [], memory 64.0 MiB"],
+        );
+    }
+
+    #[test]
+    fn what_the_file_says_about_one_plugin_holds_for_it() {
+        let words = ["--allow-path", "src", "--allow-env", "TZ"];
+        check(
+            READ,
+            &words,
+            "[plugin.p]\nallowed_paths = [\"only\"]",
+            &expect!["files ro: [/cwd/only as /workspace ro], env [], memory 64.0 MiB"],
+        );
+        check(
+            READ,
+            &words,
+            "[plugin.p]\nallowed_paths = []",
+            &expect!["files ro: [], env [], memory 64.0 MiB"],
+        );
+        check(
+            ENV,
+            &words,
+            "[plugin.p]\nenv = [\"LANG\"]",
+            &expect![[r#"files none: [], env ["LANG"], memory 64.0 MiB"#]],
+        );
+        check(
+            READ,
+            &words,
+            "[plugin.other]\nallowed_paths = []",
+            &expect!["files ro: [/cwd/src as /workspace ro], env [], memory 64.0 MiB"],
+        );
+        let limits = "[limits]\nmemory = \"128MiB\"\n";
+        check(
+            limits,
+            &words,
+            "",
+            &expect!["files none: [], env [], memory 128.0 MiB"],
+        );
+        check(
+            limits,
+            &words,
+            "[plugin.p]\nlimits = { memory = \"16MiB\" }",
+            &expect!["files none: [], env [], memory 16.0 MiB"],
+        );
+    }
+
+    #[test]
+    fn folders_are_opened_once_and_our_own_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_str().unwrap();
+        let mut settings = settings(&["--allow-path", path], Config::default());
+        settings.places.cache = Some(dir.path().join("cache"));
+        let mut granter = Granter::new(&settings).unwrap();
+        let plan = Plan {
+            paths: settings.paths.clone(),
+            files: Some(Access::ReadOnly),
+            env: vec![],
+            limits: Limits::default(),
+        };
+        let scope = granter.grant(&plan).unwrap();
+        assert_eq!(scope.roots()[0].guest(), "/workspace");
+        assert_eq!(granter.opened.len(), 1, "one list, opened once");
+        assert!(
+            granter
+                .grant(&Plan {
+                    files: None,
+                    ..plan
+                })
+                .unwrap()
+                .roots()
+                .is_empty()
+        );
+
+        settings.places.cache = Some(dir.path().to_owned());
+        let error = Granter::new(&settings)
+            .err()
+            .expect("the cache is not granted")
+            .to_string();
+        assert!(error.contains("keeps for itself"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = format!("{}/data:wr", dir.path().display());
+        let error = Granter::new(&settings(&["--allow-path", &path], Config::default()))
+            .err()
+            .expect("no such folder");
+        assert!(
+            error.to_string().contains("data:wr` does not exist"),
+            "{error}"
+        );
+        assert!(
+            error
+                .to_string()
+                .ends_with("(an access is written `:ro` or `:rw`)"),
+            "{error}"
+        );
+    }
+}

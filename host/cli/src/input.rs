@@ -1,0 +1,359 @@
+//! Words of a command line → the input of a tool. The tool's schema says what a word means.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+
+use serde_json::{Map, Value};
+use toolhost_contract::text;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InputError {
+    #[error("`{0}` is not `key=value`; write `key=value`, `key:=JSON` or a whole JSON object")]
+    NotAPair(String),
+    #[error("`{0}` is given twice; a list is written `{0}:=[\"a\",\"b\"]`")]
+    Twice(String),
+    #[error("`{key}={value}` should be {expected}: {reason}")]
+    WrongType {
+        key: String,
+        value: String,
+        expected: String,
+        reason: String,
+    },
+    #[error("the input is not JSON: {0}")]
+    NotJson(String),
+    #[error("the input is {0}; a tool takes a JSON object")]
+    NotAnObject(&'static str),
+    #[error("the input is longer than {limit} bytes")]
+    TooLong { limit: u64 },
+    #[error("cannot read the input: {0}")]
+    Io(String),
+}
+
+/// `schema` is the tool's input schema; None when the tool is not known, and then every value is text: the kernel
+/// will have better words for that.
+pub fn parse(
+    words: &[String],
+    schema: Option<&Value>,
+    stdin: impl Read,
+    limit: u64,
+) -> Result<Value, InputError> {
+    match words {
+        [] => Ok(Value::Object(Map::new())),
+        [word] if word == "-" => {
+            let mut json = String::new();
+            stdin
+                .take(limit + 1)
+                .read_to_string(&mut json)
+                .map_err(|error| InputError::Io(error.to_string()))?;
+            if json.len() as u64 > limit {
+                Err(InputError::TooLong { limit })
+            } else {
+                object(&json)
+            }
+        }
+        [word] if word.trim_start().starts_with(['{', '[']) => object(word),
+        words => pairs(words, schema),
+    }
+}
+
+fn object(json: &str) -> Result<Value, InputError> {
+    let value: Value =
+        serde_json::from_str(json).map_err(|error| InputError::NotJson(error.to_string()))?;
+    match kind_of(&value) {
+        "an object" => Ok(value),
+        other => Err(InputError::NotAnObject(other)),
+    }
+}
+
+fn pairs(words: &[String], schema: Option<&Value>) -> Result<Value, InputError> {
+    let mut input = Map::new();
+    for word in words {
+        let (key, value) = pair(word, schema)?;
+        if input.insert(key.clone(), value).is_some() {
+            return Err(InputError::Twice(key));
+        }
+    }
+    Ok(Value::Object(input))
+}
+
+fn pair(word: &str, schema: Option<&Value>) -> Result<(String, Value), InputError> {
+    let (key, value) = word
+        .split_once('=')
+        .filter(|(key, _)| !key.is_empty() && *key != ":")
+        .ok_or_else(|| InputError::NotAPair(text::inline(word, 80)))?;
+    let (key, json) = match key.strip_suffix(':') {
+        Some(key) => (key, true),
+        None => (key, false),
+    };
+    let wrong = |expected: String, reason: String| InputError::WrongType {
+        key: text::inline(key, 80),
+        value: text::inline(value, 80),
+        expected,
+        reason,
+    };
+    if json {
+        let value = serde_json::from_str(value)
+            .map_err(|error| wrong("JSON".to_owned(), error.to_string()))?;
+        return Ok((key.to_owned(), value));
+    }
+    let types = match schema {
+        Some(schema) => types_of(schema, key),
+        None => BTreeSet::from(["string"]),
+    };
+    if types.contains("string") {
+        return Ok((key.to_owned(), Value::String(value.to_owned())));
+    }
+    if types.is_empty() {
+        // The schema takes anything: what looks like JSON is JSON.
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        return Ok((key.to_owned(), value));
+    }
+    let expected = || types.iter().copied().collect::<Vec<_>>().join(" or ");
+    let parsed: Value =
+        serde_json::from_str(value).map_err(|_| wrong(expected(), "not JSON".to_owned()))?;
+    if types.iter().any(|wanted| fits(&parsed, wanted)) {
+        Ok((key.to_owned(), parsed))
+    } else {
+        Err(wrong(expected(), format!("this is {}", kind_of(&parsed))))
+    }
+}
+
+/// What the schema allows for one property; empty: anything. A parameter that is not in the schema is text: the kernel
+/// knows every spelling a tool takes, and has the words for one that it does not.
+fn types_of<'a>(schema: &'a Value, key: &str) -> BTreeSet<&'a str> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let named = |(_, property): &(&String, &Value)| {
+        property
+            .get("x-aliases")
+            .and_then(Value::as_array)
+            .is_some_and(|names| names.iter().any(|name| name == key))
+    };
+    let property = properties.and_then(|all| {
+        all.get(key)
+            .or_else(|| all.iter().find(named).map(|(_, property)| property))
+    });
+    let mut types = BTreeSet::new();
+    match property {
+        Some(property) => collect(schema, property, &mut types, 0),
+        None => {
+            types.insert("string");
+        }
+    }
+    types
+}
+
+fn collect<'a>(root: &'a Value, schema: &'a Value, types: &mut BTreeSet<&'a str>, depth: usize) {
+    // A guest wrote the schema; it may refer to itself.
+    if depth > 8 {
+        return;
+    }
+    match schema.get("type") {
+        Some(Value::String(name)) => {
+            types.insert(name);
+        }
+        Some(Value::Array(names)) => types.extend(names.iter().filter_map(Value::as_str)),
+        _ => {}
+    }
+    let values = schema
+        .get("enum")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    if !types.is_empty() {
+        return;
+    }
+    types.extend(
+        values
+            .chain(schema.get("const"))
+            .map(|value| type_of(value)),
+    );
+    for word in ["anyOf", "oneOf", "allOf"] {
+        for part in schema
+            .get(word)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            let mut inner = BTreeSet::new();
+            collect(root, part, &mut inner, depth + 1);
+            types.extend(inner);
+        }
+    }
+    if let Some(target) = schema.get("$ref").and_then(Value::as_str)
+        && let Some(target) = target
+            .strip_prefix('#')
+            .and_then(|pointer| root.pointer(pointer))
+    {
+        collect(root, target, types, depth + 1);
+    }
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn fits(value: &Value, wanted: &str) -> bool {
+    type_of(value) == wanted
+        || (wanted == "integer" && value.as_f64().is_some_and(|number| number.fract() == 0.0))
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse_words(words: &[&str], stdin: &str) -> String {
+        let schema = json!({
+            "type": "object",
+            "additionalProperties": false,
+            "$defs": {"mode": {"enum": ["fast", "slow"]}, "loop": {"$ref": "#/$defs/loop"}},
+            "properties": {
+                "path": {"type": "string"},
+                "depth": {"type": "integer", "x-aliases": ["max_depth"]},
+                "ratio": {"type": "number"},
+                "all": {"type": "boolean"},
+                "names": {"type": "array", "items": {"type": "string"}},
+                "limit": {"type": ["integer", "null"]},
+                "either": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+                "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+                "mode": {"$ref": "#/$defs/mode"},
+                "loop": {"$ref": "#/$defs/loop"},
+                "any": {},
+                "level": {"enum": [1, 2]},
+            },
+        });
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        match parse(&words, Some(&schema), stdin.as_bytes(), 64) {
+            Ok(value) => value.to_string(),
+            Err(error) => format!("error: {error}"),
+        }
+    }
+
+    fn check(words: &[&str], expect: &Expect) {
+        expect.assert_eq(&parse_words(words, r#"{"from": "stdin"}"#));
+    }
+
+    #[test]
+    fn the_schema_says_what_a_word_means() {
+        check(&[], &expect!["{}"]);
+        check(
+            &["path=5", "depth=5", "ratio=0.5", "all=true"],
+            &expect![[r#"{"path":"5","depth":5,"ratio":0.5,"all":true}"#]],
+        );
+        check(
+            &["path=a=b", "names=[\"x\",\"y\"]"],
+            &expect![[r#"{"path":"a=b","names":["x","y"]}"#]],
+        );
+        check(&["path="], &expect![[r#"{"path":""}"#]]);
+        check(
+            &["limit=null", "maybe=3", "either=7", "mode=fast", "level=2"],
+            &expect![[r#"{"limit":null,"maybe":3,"either":"7","mode":"fast","level":2}"#]],
+        );
+        check(&["any=5", "loop=x"], &expect![[r#"{"any":5,"loop":"x"}"#]]);
+        check(&["depth=2.0"], &expect![[r#"{"depth":2.0}"#]]);
+        check(
+            &["max_depth=3", "other=3"],
+            &expect![[r#"{"max_depth":3,"other":"3"}"#]],
+        );
+    }
+
+    #[test]
+    fn json_is_taken_as_it_is() {
+        check(
+            &["path:=\"x\"", "either:=7", "names:=[]"],
+            &expect![[r#"{"path":"x","either":7,"names":[]}"#]],
+        );
+        check(
+            &["{\"anything\": [1, null]}"],
+            &expect![[r#"{"anything":[1,null]}"#]],
+        );
+        check(&["-"], &expect![[r#"{"from":"stdin"}"#]]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_value() {
+        check(
+            &["path"],
+            &expect![
+                "error: `path` is not `key=value`; write `key=value`, `key:=JSON` or a whole JSON object"
+            ],
+        );
+        check(
+            &["=x"],
+            &expect![
+                "error: `=x` is not `key=value`; write `key=value`, `key:=JSON` or a whole JSON object"
+            ],
+        );
+        check(
+            &["depth=abc"],
+            &expect!["error: `depth=abc` should be integer: not JSON"],
+        );
+        check(
+            &["depth=1.5"],
+            &expect!["error: `depth=1.5` should be integer: this is a number"],
+        );
+        check(
+            &["all=yes"],
+            &expect!["error: `all=yes` should be boolean: not JSON"],
+        );
+        check(
+            &["names={}"],
+            &expect!["error: `names={}` should be array: this is an object"],
+        );
+        check(
+            &["depth:=abc"],
+            &expect!["error: `depth=abc` should be JSON: expected value at line 1 column 1"],
+        );
+        check(
+            &["path=x", "path=y"],
+            &expect![[r#"error: `path` is given twice; a list is written `path:=["a","b"]`"#]],
+        );
+        check(
+            &["[1]"],
+            &expect!["error: the input is a list; a tool takes a JSON object"],
+        );
+        check(
+            &["{oops"],
+            &expect!["error: the input is not JSON: key must be a string at line 1 column 2"],
+        );
+        check(
+            &["path=x", "-"],
+            &expect![
+                "error: `-` is not `key=value`; write `key=value`, `key:=JSON` or a whole JSON object"
+            ],
+        );
+    }
+
+    #[test]
+    fn a_long_input_is_not_read_to_its_end() {
+        let endless = format!("{{\"x\": \"{}", "a".repeat(1000));
+        expect!["error: the input is longer than 64 bytes"]
+            .assert_eq(&parse_words(&["-"], &endless));
+    }
+
+    #[test]
+    fn without_a_schema_everything_is_text() {
+        let input = parse(&["n=5".to_owned()], None, std::io::empty(), 64).unwrap();
+        assert_eq!(input, json!({"n": "5"}));
+    }
+}

@@ -1,0 +1,256 @@
+//! The outer shapes of `--json`. They are a promise to scripts, so they are written out here and do not follow the
+//! inner types by accident.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use toolhost_contract::{
+    CallError, Concurrency, Descriptor, Display, Failure, Limits, Manifest, Outcome, Part,
+};
+use toolhost_kernel::{Entry, Report};
+
+pub fn report(report: &Report) -> Value {
+    let mut shown = Map::new();
+    shown.insert(
+        "ok".into(),
+        json!(matches!(&report.result, Ok(outcome) if !outcome.is_error())),
+    );
+    shown.insert("id".into(), json!(report.id.0));
+    shown.insert("tool".into(), json!(report.tool));
+    match &report.result {
+        Ok(result) => shown.insert("outcome".into(), outcome(result)),
+        Err(reason) => shown.insert("error".into(), error(reason)),
+    };
+    shown.insert(
+        "duration_ms".into(),
+        json!((report.duration.as_secs_f64() * 1e6).round() / 1e3),
+    );
+    shown.insert("allowed_by".into(), json!(report.allowed_by));
+    if !report.repairs.is_empty() {
+        shown.insert("repairs".into(), json!(report.repairs));
+    }
+    Value::Object(shown)
+}
+
+fn outcome(outcome: &Outcome) -> Value {
+    without_nulls(json!({
+        "summary": outcome.summary,
+        "content": outcome.llm.iter().map(part).collect::<Vec<_>>(),
+        "structured": outcome.structured,
+        "display": outcome.display.as_ref().map(display),
+        "error": outcome.error.as_ref().map(failure),
+        "truncated": outcome.truncated.as_ref().map(|cut| without_nulls(json!({
+            "original_bytes": cut.original_bytes, "shown_bytes": cut.shown_bytes, "saved_to": cut.saved_to,
+        }))),
+        "tail": outcome.tail.as_ref().map(|tail| json!({"tool": tail.tool, "input": tail.input})),
+        "meta": outcome.meta,
+    }))
+}
+
+fn part(part: &Part) -> Value {
+    let data = |data: &[u8]| STANDARD.encode(data);
+    without_nulls(match part {
+        Part::Text(text) => json!({"type": "text", "text": text}),
+        Part::Json(value) => json!({"type": "json", "value": value}),
+        Part::Image {
+            data: bytes,
+            media_type,
+        } => {
+            json!({"type": "image", "media_type": media_type, "data": data(bytes)})
+        }
+        Part::Audio {
+            data: bytes,
+            media_type,
+        } => {
+            json!({"type": "audio", "media_type": media_type, "data": data(bytes)})
+        }
+        Part::File {
+            data: bytes,
+            media_type,
+            uri,
+            name,
+        } => {
+            json!({"type": "file", "media_type": media_type, "uri": uri, "name": name, "data": data(bytes)})
+        }
+        Part::ResourceLink {
+            uri,
+            name,
+            media_type,
+        } => {
+            json!({"type": "resource_link", "uri": uri, "name": name, "media_type": media_type})
+        }
+        Part::Other { kind, text } => json!({"type": kind, "text": text}),
+    })
+}
+
+fn display(display: &Display) -> Value {
+    without_nulls(json!({
+        "kind": display.kind,
+        "text": display.text,
+        "diff": display.diff.as_ref().map(|diff| without_nulls(json!({
+            "file_name": diff.file_name, "diff": diff.diff, "original": diff.original, "new": diff.new,
+        }))),
+        "data": display.data,
+    }))
+}
+
+fn failure(failure: &Failure) -> Value {
+    without_nulls(json!({
+        "code": failure.code,
+        "message": failure.message,
+        "recommendations": failure.recommendations,
+        "retryable": failure.retryable,
+        "cause": failure.cause,
+    }))
+}
+
+pub fn error(error: &CallError) -> Value {
+    without_nulls(json!({
+        "class": error.class.as_str(),
+        "code": error.code,
+        "message": error.message,
+        "recommendations": error.recommendations,
+        "retryable": error.retryable,
+        "cause": error.cause,
+        "stderr": error.stderr,
+    }))
+}
+
+pub fn entry(entry: &Entry) -> Value {
+    let mut shown = tool(&entry.tool);
+    // After qualification the name that callers use differs from the tool's own.
+    shown["name"] = json!(entry.name);
+    shown["plugin"] = json!(entry.plugin.name);
+    shown["plugin_version"] = json!(entry.plugin.version);
+    shown["enabled"] = json!(entry.enabled);
+    shown
+}
+
+pub fn tool(tool: &Descriptor) -> Value {
+    let hints = &tool.annotations;
+    without_nulls(json!({
+        "name": tool.name,
+        "display_name": tool.display_name,
+        "description": tool.description,
+        "aliases": tool.aliases,
+        "icon": tool.icon,
+        "category": tool.category,
+        "kind": tool.kind,
+        "version": tool.version,
+        "tags": tool.tags,
+        "effect": tool.effect().as_str(),
+        "annotations": without_nulls(json!({
+            "read_only": hints.read_only,
+            "pure": hints.pure,
+            "destructive": hints.destructive,
+            "idempotent": hints.idempotent,
+            "open_world": hints.open_world,
+            "interactive": hints.interactive,
+        })),
+        "concurrency": match tool.concurrency {
+            Concurrency::Parallel => "parallel",
+            Concurrency::Serial => "serial",
+            Concurrency::Exclusive => "exclusive",
+        },
+        "timeout_ms": tool.timeout.map(|timeout| timeout.as_secs_f64() * 1e3),
+        "max_output_bytes": tool.max_output_bytes,
+        "strict": tool.strict,
+        "input_schema": tool.input_schema,
+        "output_schema": tool.output_schema,
+        "requires": tool.requires,
+        "depends_on": tool.depends_on,
+        "examples": tool.examples.iter().map(|example| json!({
+            "description": example.description, "input": example.input,
+        })).collect::<Vec<_>>(),
+    }))
+}
+
+pub fn needs(manifest: &Manifest) -> Value {
+    let needs = manifest.needs.iter().map(|need| {
+        let mut shown = json!({"capability": need.capability.as_str(), "why": need.why});
+        if !need.names.is_empty() {
+            shown["names"] = json!(need.names);
+        }
+        shown
+    });
+    Value::Array(needs.collect())
+}
+
+pub fn limits(limits: &Limits) -> Value {
+    without_nulls(json!({
+        "memory": limits.memory,
+        "output": limits.output,
+        "stdout": limits.stdout,
+        "timeout_ms": limits.timeout.map(|timeout| timeout.as_secs_f64() * 1e3),
+    }))
+}
+
+/// What is absent is left out rather than null, so that a reader needs one test and not two.
+pub fn without_nulls(mut value: Value) -> Value {
+    if let Some(object) = value.as_object_mut() {
+        object.retain(|_, value| !value.is_null());
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use toolhost_contract::{CallId, ErrorClass};
+
+    use super::*;
+
+    fn check(result: Result<Outcome, CallError>, expected: &Value) {
+        let shown = report(&Report {
+            id: CallId("call-1".to_owned()),
+            tool: None,
+            result,
+            allowed_by: None,
+            duration: Duration::from_micros(1_500),
+            repairs: Vec::new(),
+        });
+        assert_eq!(&shown, expected);
+    }
+
+    #[test]
+    fn a_report_has_an_outcome_or_an_error() {
+        let image = Part::Image {
+            data: vec![1, 2, 3],
+            media_type: "image/png".to_owned(),
+        };
+        check(
+            Ok(Outcome {
+                llm: vec![Part::Text("hi\u{1b}".to_owned()), image],
+                ..Outcome::default()
+            }),
+            &json!({
+                "ok": true, "id": "call-1", "tool": null, "duration_ms": 1.5, "allowed_by": null,
+                "outcome": {"content": [
+                    {"type": "text", "text": "hi\u{1b}"},
+                    {"type": "image", "media_type": "image/png", "data": "AQID"},
+                ]},
+            }),
+        );
+        check(
+            Ok(Outcome {
+                error: Some(Failure::new("x", "no")),
+                ..Outcome::default()
+            }),
+            &json!({
+                "ok": false, "id": "call-1", "tool": null, "duration_ms": 1.5, "allowed_by": null,
+                "outcome": {"content": [], "error": {"code": "x", "message": "no", "recommendations": [], "retryable": false}},
+            }),
+        );
+        check(
+            Err(CallError::new(ErrorClass::Denied, "no")),
+            &json!({
+                "ok": false, "id": "call-1", "tool": null, "duration_ms": 1.5, "allowed_by": null,
+                "error": {
+                    "class": "permission_denied", "code": "permission_denied", "message": "no",
+                    "recommendations": [], "retryable": false,
+                },
+            }),
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! The program `host`: the only place where contract, kernel, runtime and MCP meet.
+//!
+//! Read in this order: `args.rs` (what was typed), `settings.rs` (what it means), `load.rs` (from folders to a
+//! kernel), then the command you care about.
+
+mod args;
+mod commands;
+mod config;
+mod describe;
+mod exit;
+mod grants;
+mod input;
+mod json;
+mod load;
+mod places;
+mod prompt;
+mod serve;
+mod settings;
+mod terminal;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use toolhost_contract::text;
+
+use crate::args::{Cli, Command, ConfigCommand};
+use crate::exit::{Exit, Failure};
+
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    if matches!(command, Command::CompileWorker) {
+        // Before anything else: the worker wants no threads and no runtime of ours.
+        return toolhost_runtime::compile_worker();
+    }
+    match run(command) {
+        Ok(exit) => exit.into(),
+        Err(Failure { exit, error }) => {
+            terminal::note(&format!(
+                "error: {}",
+                text::block(&format!("{error:#}"), 8_000)
+            ));
+            exit.into()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Exit, Failure> {
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .context("start the runtime")
+    };
+    match command {
+        Command::Run(args) => commands::run::run(&runtime()?, &args),
+        Command::Call(args) => runtime()?.block_on(commands::call::call(args)),
+        Command::Tools(args) => runtime()?.block_on(commands::tools::tools(args)),
+        Command::Plugins(args) => runtime()?.block_on(commands::plugins::plugins(args)),
+        Command::Inspect(args) => runtime()?.block_on(commands::inspect::inspect(args)),
+        Command::Pack(args) => commands::pack::pack(&args),
+        Command::Completions { shell } => commands::completions::completions(shell),
+        Command::Config {
+            command: ConfigCommand::Check { file },
+        } => commands::config::check(file),
+        Command::CompileWorker => Ok(Exit::Ok),
+    }
+}

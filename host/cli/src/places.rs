@@ -1,0 +1,87 @@
+//! Where our own files are, by the XDG rules.
+
+use std::path::PathBuf;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// Compiled code. Its content is run as it is, so only the user may write there.
+    pub cache: Option<PathBuf>,
+    /// The prompt's history.
+    pub state: Option<PathBuf>,
+    pub config: Option<PathBuf>,
+}
+
+impl Places {
+    /// `variable` looks up one environment variable. `TOOLHOST_CACHE_DIR` is for those who want the cache elsewhere.
+    pub fn find(variable: impl Fn(&str) -> Option<String>) -> Self {
+        // The XDG rules tell us to ignore relative paths; they would lead into whatever folder we were started in.
+        let absolute = |name: &str| {
+            variable(name)
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute())
+        };
+        let ours = |name: &str, below_home: &str| {
+            absolute(name)
+                .or_else(|| Some(absolute("HOME")?.join(below_home)))
+                .map(|base| base.join("toolhost"))
+        };
+        Self {
+            cache: absolute("TOOLHOST_CACHE_DIR").or_else(|| ours("XDG_CACHE_HOME", ".cache")),
+            state: ours("XDG_STATE_HOME", ".local/state"),
+            config: ours("XDG_CONFIG_HOME", ".config"),
+        }
+    }
+
+    /// The only configuration file that is read without being named. Never one from the current directory: whoever
+    /// starts us inside a cloned repository must not be configured by it.
+    pub fn config_file(&self) -> Option<PathBuf> {
+        self.config
+            .as_ref()
+            .map(|folder| folder.join("toolhost.toml"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(variables: &[(&str, &str)]) -> [Option<PathBuf>; 3] {
+        let places = Places::find(|name| {
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| (*value).to_owned())
+        });
+        [places.cache, places.state, places.config]
+    }
+
+    #[test]
+    fn folders_come_from_the_environment_and_are_absolute() {
+        let some = |path: &str| Some(PathBuf::from(path));
+        assert_eq!(find(&[]), [None, None, None]);
+        assert_eq!(
+            find(&[("HOME", "/h")]),
+            [
+                some("/h/.cache/toolhost"),
+                some("/h/.local/state/toolhost"),
+                some("/h/.config/toolhost")
+            ]
+        );
+        assert_eq!(
+            find(&[
+                ("HOME", "/h"),
+                ("XDG_CACHE_HOME", "/c"),
+                ("XDG_STATE_HOME", "relative")
+            ]),
+            [
+                some("/c/toolhost"),
+                some("/h/.local/state/toolhost"),
+                some("/h/.config/toolhost")
+            ]
+        );
+        assert_eq!(
+            find(&[("HOME", "/h"), ("TOOLHOST_CACHE_DIR", "/x")])[0],
+            some("/x")
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! What a line of the prompt asks for.
+
+use super::words;
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    Call { tool: String, words: Vec<String> },
+    Help { tool: Option<String> },
+    Tools,
+    Plugins,
+    Inspect { tool: String },
+    Quit,
+}
+
+/// The words that are commands and not tools.
+pub const COMMANDS: [&str; 6] = ["call", "help", "inspect", "plugins", "quit", "tools"];
+
+pub fn parse(line: &str) -> Result<Line, String> {
+    let line = line.trim();
+    let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let rest = rest.trim();
+    let argument = || (!rest.is_empty()).then(|| rest.to_owned());
+    match first {
+        "quit" | "exit" => Ok(Line::Quit),
+        "tools" => Ok(Line::Tools),
+        "plugins" => Ok(Line::Plugins),
+        "help" | "?" => Ok(Line::Help { tool: argument() }),
+        "inspect" => argument()
+            .map(|tool| Line::Inspect { tool })
+            .ok_or_else(|| "inspect what? name a tool".to_owned()),
+        // For a tool whose name is one of ours.
+        "call" => match rest.split_once(char::is_whitespace).unwrap_or((rest, "")) {
+            ("", _) => Err("call what? name a tool".to_owned()),
+            (tool, rest) => call(tool, rest.trim()),
+        },
+        tool => call(tool, rest),
+    }
+}
+
+fn call(tool: &str, rest: &str) -> Result<Line, String> {
+    // JSON has quotes of its own, which are not the shell's.
+    let words = if rest.starts_with('{') {
+        vec![rest.to_owned()]
+    } else {
+        words::split(rest)?
+    };
+    Ok(Line::Call {
+        tool: tool.to_owned(),
+        words,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_command_or_a_call() {
+        let call = |tool: &str, words: &[&str]| Line::Call {
+            tool: tool.to_owned(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+        };
+        for (line, expected) in [
+            (
+                "grep pattern='a b' path=x",
+                call("grep", &["pattern=a b", "path=x"]),
+            ),
+            (
+                "  grep {\"pattern\": \"it's\"} ",
+                call("grep", &["{\"pattern\": \"it's\"}"]),
+            ),
+            ("grep", call("grep", &[])),
+            ("call help key=1", call("help", &["key=1"])),
+            ("help", Line::Help { tool: None }),
+            (
+                "help  grep ",
+                Line::Help {
+                    tool: Some("grep".to_owned()),
+                },
+            ),
+            (
+                "inspect grep",
+                Line::Inspect {
+                    tool: "grep".to_owned(),
+                },
+            ),
+            ("tools", Line::Tools),
+            ("plugins", Line::Plugins),
+            ("exit", Line::Quit),
+        ] {
+            assert_eq!(parse(line), Ok(expected), "{line}");
+        }
+        for line in ["inspect", "call", "grep pattern='"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The interactive prompt of `host run`: read a line, do it, until Ctrl-D.
+
+mod complete;
+mod history;
+mod line;
+mod words;
+
+use std::sync::Arc;
+
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{CompletionType, Config, Editor};
+use tokio::runtime::Runtime;
+use toolhost_contract::{CallId, Caller, Sink, text};
+use toolhost_kernel::{CallRequest, Report};
+
+use self::complete::Assistant;
+use self::line::Line;
+use crate::commands::plugins::plugin_table;
+use crate::commands::tools::tool_table;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::load::Host;
+use crate::terminal::events::Events;
+use crate::terminal::style::{Paint, Style};
+use crate::terminal::{note, print, render};
+use crate::{describe, input, json};
+
+const HELP: &str = "\
+TOOL key=value …    call a tool; key:=JSON for a value as JSON, quotes as in a shell
+TOOL {…}            call a tool with the whole input as JSON
+help [TOOL]         this, or what a tool does and takes
+tools               the tools
+plugins             the plugins and what they were granted
+inspect TOOL        everything about a tool, as JSON
+quit                leave; so does Ctrl-D. Ctrl-C ends a running call";
+
+pub fn run(runtime: &Runtime, host: &Host) -> Result<Exit, Failure> {
+    let config = Config::builder()
+        .completion_type(CompletionType::List)
+        .history_ignore_space(true)
+        .build();
+    let mut editor: Editor<Assistant, FileHistory> =
+        Editor::with_config(config).or_exit(Exit::Internal)?;
+    editor.set_helper(Some(Assistant::new(Arc::clone(&host.kernel))));
+    let history = host
+        .settings
+        .places
+        .state
+        .as_deref()
+        .and_then(history::file);
+    if let Some(file) = &history {
+        // A history that cannot be read is a short history.
+        let _ = editor.load_history(file);
+    }
+    greet(host);
+    let mut session = Session {
+        runtime,
+        host,
+        calls: 0,
+        style: Style::of(&std::io::stdout()),
+    };
+    loop {
+        match editor.readline("host> ") {
+            Ok(line) if line.trim().is_empty() => {}
+            Ok(line) => {
+                let _ = editor.add_history_entry(line.as_str());
+                if let Some(file) = &history {
+                    let _ = editor.append_history(file);
+                }
+                match line::parse(&line) {
+                    Ok(Line::Quit) => return Ok(Exit::Ok),
+                    Ok(line) => session.obey(line)?,
+                    Err(error) => note(&format!("error: {error}")),
+                }
+            }
+            Err(ReadlineError::Interrupted) => {}
+            Err(ReadlineError::Eof) => return Ok(Exit::Ok),
+            Err(error) => return Err(error).or_exit(Exit::Internal),
+        }
+    }
+}
+
+/// Two lines: what is there, and how to go on.
+fn greet(host: &Host) {
+    let count = |number: usize, what: &str| {
+        format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+    };
+    let tools = count(host.kernel.registry().list().count(), "tool");
+    let plugins = count(host.plugins.len(), "plugin");
+    let folders: Vec<String> = host
+        .settings
+        .paths
+        .iter()
+        .map(|path| {
+            format!(
+                "{} = {} ({})",
+                path.guest,
+                path.host.display(),
+                path.access.as_str()
+            )
+        })
+        .collect();
+    let folders = if folders.is_empty() {
+        "no folder granted".to_owned()
+    } else {
+        folders.join(", ")
+    };
+    note(&format!("{tools} from {plugins}; {folders}"));
+    note("help shows what you can write, Tab completes, Ctrl-D leaves");
+}
+
+struct Session<'a> {
+    runtime: &'a Runtime,
+    host: &'a Host,
+    calls: usize,
+    style: Style,
+}
+
+impl Session<'_> {
+    fn obey(&mut self, line: Line) -> Result<(), Failure> {
+        let registry = self.host.kernel.registry();
+        let unknown = |name: &str| {
+            let near = registry.nearest(name);
+            let near = if near.is_empty() {
+                String::new()
+            } else {
+                format!("; did you mean {}?", near.join(", "))
+            };
+            note(&format!(
+                "error: no tool `{}`{near}",
+                text::inline(name, 80)
+            ));
+        };
+        match line {
+            Line::Quit => Ok(()),
+            Line::Help { tool: None } => print(HELP).or_exit(Exit::Internal),
+            Line::Help { tool: Some(name) } => match registry.get(&name) {
+                Some(entry) => print(&describe::tool(
+                    entry.name.as_str(),
+                    &entry.tool,
+                    self.style,
+                ))
+                .or_exit(Exit::Internal),
+                None => {
+                    unknown(&name);
+                    Ok(())
+                }
+            },
+            Line::Tools => print(&tool_table(&registry)).or_exit(Exit::Internal),
+            Line::Plugins => print(&plugin_table(self.host)).or_exit(Exit::Internal),
+            Line::Inspect { tool } => match registry.get(&tool) {
+                Some(entry) => {
+                    let shown = serde_json::to_string_pretty(&json::entry(entry))
+                        .or_exit(Exit::Internal)?;
+                    print(&text::block(&shown, usize::MAX)).or_exit(Exit::Internal)
+                }
+                None => {
+                    unknown(&tool);
+                    Ok(())
+                }
+            },
+            Line::Call { tool, words } => {
+                let schema = registry.get(&tool).map(|entry| &entry.tool.input_schema);
+                let limit = self.host.kernel.settings().max_input_bytes;
+                match input::parse(&words, schema, std::io::empty(), limit) {
+                    Ok(input) => self.call(tool, input),
+                    Err(error) => {
+                        note(&format!("error: {error}"));
+                        Ok(())
+                    }
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, tool: String, input: serde_json::Value) -> Result<(), Failure> {
+        self.calls += 1;
+        let id = CallId(format!("call-{}", self.calls));
+        let request = CallRequest {
+            id,
+            tool,
+            input,
+            caller: Caller::default(),
+        };
+        let events = Events::start(self.host.settings.verbose);
+        let report = self.runtime.block_on(async {
+            // Dropping the call's future is what ends the call, wherever it is.
+            tokio::select! {
+                report = self.host.kernel.call(request, Arc::clone(&events) as Arc<dyn Sink>) => Some(report),
+                _ = tokio::signal::ctrl_c() => None,
+            }
+        });
+        events.finish();
+        match report {
+            Some(report) => self.show(&report),
+            None => {
+                note("\ncancelled");
+                Ok(())
+            }
+        }
+    }
+
+    fn show(&self, report: &Report) -> Result<(), Failure> {
+        let stderr = Style::of(&std::io::stderr());
+        report
+            .repairs
+            .iter()
+            .for_each(|repair| note(&format!("note: {repair}")));
+        match &report.result {
+            Ok(outcome) => {
+                if !outcome.is_error() || !outcome.llm.is_empty() || outcome.display.is_some() {
+                    print(&render::for_people(outcome, self.style)).or_exit(Exit::Internal)?;
+                }
+                let took = toolhost_contract::units::show_duration(report.duration);
+                let remarks = render::remarks(outcome).into_iter().chain([took]);
+                remarks.for_each(|remark| note(&stderr.paint(Paint::Dim, &remark)));
+                if let Some(failure) = render::failure(outcome) {
+                    note(&stderr.paint(Paint::Red, &failure));
+                }
+            }
+            Err(error) => note(&stderr.paint(Paint::Red, &render::error(error))),
+        }
+        Ok(())
+    }
+}

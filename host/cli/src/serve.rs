@@ -1,0 +1,61 @@
+//! Joins us to the MCP server: who we say we are, and what a model should know before its first call.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use toolhost_mcp::{ServerInfo, serve_stdio};
+
+use crate::load::{Folder, Host};
+
+/// Serves until the client goes away. Nothing else may write to standard output meanwhile.
+pub async fn serve_mcp(host: &Host) -> anyhow::Result<()> {
+    let info = ServerInfo {
+        name: "toolhost".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instructions: Some(instructions(
+            host.plugins.iter().flat_map(|served| &served.folders),
+        )),
+    };
+    Ok(serve_stdio(Arc::clone(&host.kernel), info).await?)
+}
+
+/// The guest names only: where a folder is on this machine is no business of a model.
+fn instructions<'a>(folders: impl Iterator<Item = &'a Folder>) -> String {
+    let names: BTreeSet<&str> = folders.map(|folder| folder.guest.as_str()).collect();
+    if names.is_empty() {
+        "Every tool runs in a sandbox. No folder is granted: tools see no files.".to_owned()
+    } else {
+        let names: Vec<&str> = names.into_iter().collect();
+        format!(
+            "Every tool runs in a sandbox. Tools see files below these folders and nowhere else: {}.",
+            names.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_learns_the_names_of_folders_and_not_their_places() {
+        let folder = |guest: &str| Folder {
+            guest: guest.to_owned(),
+            host: "/home/me/secret-project".into(),
+            access: "ro",
+        };
+        let text = instructions(
+            [
+                folder("/workspace"),
+                folder("/extra/1"),
+                folder("/workspace"),
+            ]
+            .iter(),
+        );
+        assert!(
+            text.ends_with("nowhere else: /extra/1, /workspace."),
+            "{text}"
+        );
+        assert!(instructions([].iter()).contains("No folder"));
+    }
+}

@@ -1,0 +1,432 @@
+//! What the command line and the configuration file mean together: absolute paths, numbers, rules. Every key that is
+//! accepted ends up here, and whoever runs something reads only this.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use toolhost_contract::{Access, LimitsTable, PluginName, Rules, ToolName};
+
+use crate::args::HostArgs;
+use crate::config::{self, Config, OnDuplicate, PathEntry, Pattern, UseTools, Variable, expand};
+use crate::exit::{Exit, Failure, OrExit};
+use crate::places::Places;
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Folders of plugins, or plugin files.
+    pub plugins: Vec<PathBuf>,
+    /// For every plugin that has no list of its own.
+    pub paths: Vec<AllowedPath>,
+    pub env: BTreeSet<Variable>,
+    /// What the file says about single plugins.
+    pub per_plugin: BTreeMap<PluginName, PluginSettings>,
+    pub rules: Rules,
+    pub tool_timeouts: BTreeMap<ToolName, Duration>,
+    pub disabled_tools: BTreeSet<ToolName>,
+    /// When there is a list, tools that are not on it are disabled.
+    pub only_tools: Option<Vec<ToolName>>,
+    pub timeout: Option<Duration>,
+    /// Typed on the command line: nothing runs longer.
+    pub max_timeout: Option<Duration>,
+    pub concurrency: usize,
+    pub on_duplicate: OnDuplicate,
+    pub places: Places,
+    /// The configuration file that was read.
+    pub config_file: Option<PathBuf>,
+    pub verbose: bool,
+}
+
+/// A folder to grant. `guest` is the name that guests know it by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedPath {
+    pub host: PathBuf,
+    pub guest: String,
+    pub access: Access,
+    pub dangerous: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PluginSettings {
+    pub paths: Option<Vec<AllowedPath>>,
+    pub env: Option<BTreeSet<Variable>>,
+    pub limits: LimitsTable,
+}
+
+/// What of the world the meaning depends on, handed in so that tests have another world.
+pub struct World<'a> {
+    pub directory: &'a Path,
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Settings {
+    /// Reads the configuration file, if there is one, and puts the command line over it.
+    pub fn load(args: &HostArgs) -> Result<Self, Failure> {
+        let directory = std::env::current_dir().or_exit(Exit::Internal)?;
+        let variable = |name: &str| std::env::var(name).ok();
+        let world = World {
+            directory: &directory,
+            variable: &variable,
+        };
+        let places = Places::find(variable);
+        let file = match &args.config {
+            Some(file) => Some(directory.join(file)),
+            // A file that cannot be looked at is an error further down: its deny rules must not vanish silently.
+            None => places
+                .config_file()
+                .filter(|file| file.try_exists().unwrap_or(true)),
+        };
+        let config = file
+            .as_deref()
+            .map(config::read)
+            .transpose()
+            .or_exit(Exit::Config)?
+            .unwrap_or_default();
+        Self::resolve(args, config, file, places, &world)
+            .map_err(|message| Failure::new(Exit::Config, message))
+    }
+
+    pub fn resolve(
+        args: &HostArgs,
+        config: Config,
+        config_file: Option<PathBuf>,
+        mut places: Places,
+        world: &World<'_>,
+    ) -> Result<Self, String> {
+        // Paths of a file are relative to the file, paths of the command line to where it was typed.
+        let base = config_file
+            .as_deref()
+            .and_then(Path::parent)
+            .unwrap_or(world.directory);
+        let of_file = |path: &str| -> Result<PathBuf, String> {
+            let expanded = expand(path, world.variable).map_err(|error| {
+                config_file
+                    .as_ref()
+                    .map(|file| format!("{}: {error}", file.display()))
+                    .unwrap_or(error)
+            })?;
+            Ok(absolute(base, Path::new(&expanded)))
+        };
+        let entries_of_file =
+            |entries: Vec<PathEntry>| -> Result<Vec<(PathBuf, PathEntry)>, String> {
+                entries
+                    .into_iter()
+                    .map(|entry| Ok((of_file(&entry.path)?, entry)))
+                    .collect()
+            };
+
+        let mut plugins: Vec<PathBuf> = args
+            .plugins
+            .iter()
+            .map(|path| absolute(world.directory, path))
+            .collect();
+        for path in &config.plugins {
+            plugins.push(of_file(path)?);
+        }
+        let typed = args.allow_path.iter().cloned();
+        let typed = typed
+            .map(|entry| (absolute(world.directory, Path::new(&entry.path)), entry))
+            .collect();
+        let paths = number(merge(typed, entries_of_file(config.allowed_paths)?));
+
+        let mut per_plugin = BTreeMap::new();
+        for (name, table) in config.plugin {
+            let paths = table
+                .allowed_paths
+                .map(entries_of_file)
+                .transpose()?
+                .map(number);
+            let env = table.env.map(BTreeSet::from_iter);
+            per_plugin.insert(
+                name,
+                PluginSettings {
+                    paths,
+                    env,
+                    limits: table.limits,
+                },
+            );
+        }
+
+        let mut disabled_tools = BTreeSet::new();
+        let mut tool_timeouts = BTreeMap::new();
+        for (name, table) in config.tools {
+            if let Some(timeout) = table.timeout {
+                tool_timeouts.insert(name.clone(), timeout);
+            }
+            if table.enabled == Some(false) {
+                disabled_tools.insert(name);
+            }
+        }
+        let mut only_tools = None;
+        match config.use_tools {
+            None => {}
+            Some(UseTools::Only(names)) => only_tools = Some(names),
+            Some(UseTools::Switches(switches)) => {
+                disabled_tools.extend(
+                    switches
+                        .into_iter()
+                        .filter(|(_, on)| !on)
+                        .map(|(name, _)| name),
+                );
+            }
+        }
+        // The variable is for tests and for machines where the cache must be elsewhere: it beats the file.
+        if let Some(dir) = config.cache.dir
+            && (world.variable)("TOOLHOST_CACHE_DIR").is_none()
+        {
+            places.cache = Some(of_file(&dir)?);
+        }
+        Ok(Self {
+            plugins,
+            paths,
+            env: args.allow_env.iter().cloned().chain(config.env).collect(),
+            per_plugin,
+            rules: Rules {
+                allow: patterns(&args.allow_tool, &config.policy.allow),
+                ask: patterns(&[], &config.policy.ask),
+                deny: patterns(&args.deny_tool, &config.policy.deny),
+            },
+            tool_timeouts,
+            disabled_tools,
+            only_tools,
+            timeout: config.timeout,
+            max_timeout: args.timeout,
+            concurrency: config.concurrency.map_or(8, std::num::NonZeroUsize::get),
+            on_duplicate: args
+                .on_duplicate
+                .or(config.on_duplicate)
+                .unwrap_or(OnDuplicate::Error),
+            places,
+            config_file,
+            verbose: args.verbose,
+        })
+    }
+
+    pub fn kernel(&self) -> toolhost_kernel::Settings {
+        let capped = |timeout: Duration| self.max_timeout.map_or(timeout, |max| timeout.min(max));
+        toolhost_kernel::Settings {
+            rules: self.rules.clone(),
+            concurrency: self.concurrency,
+            on_duplicate: match self.on_duplicate {
+                OnDuplicate::Error => toolhost_kernel::OnDuplicate::Error,
+                OnDuplicate::Replace => toolhost_kernel::OnDuplicate::Replace,
+                OnDuplicate::Qualify => toolhost_kernel::OnDuplicate::Qualify,
+            },
+            timeout: self.timeout.map(capped).or(self.max_timeout),
+            tool_timeouts: self
+                .tool_timeouts
+                .iter()
+                .map(|(name, time)| (name.to_string(), capped(*time)))
+                .collect(),
+            disabled_tools: self
+                .disabled_tools
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            ..toolhost_kernel::Settings::default()
+        }
+    }
+
+    /// How long calls of a plugin may take. What the operator says about this plugin holds; what the plugin's author
+    /// wishes holds only below the operator's general word.
+    pub fn plugin_timeout(&self, plugin: &PluginName, wish: Option<Duration>) -> Option<Duration> {
+        let by_operator = self
+            .per_plugin
+            .get(plugin)
+            .and_then(|plugin| plugin.limits.timeout);
+        let by_author = wish.map(|wish| self.timeout.map_or(wish, |general| wish.min(general)));
+        by_operator
+            .or(by_author)
+            .map(|time| self.max_timeout.map_or(time, |max| time.min(max)))
+    }
+}
+
+fn absolute(base: &Path, path: &Path) -> PathBuf {
+    // `components` drops `.`, so that `--allow-path .` reads well in messages; `..` stays, for it means what the
+    // file system says.
+    base.join(path).components().collect()
+}
+
+fn patterns(typed: &[Pattern], of_file: &[Pattern]) -> Vec<String> {
+    typed
+        .iter()
+        .chain(of_file)
+        .map(|pattern| pattern.as_str().to_owned())
+        .collect()
+}
+
+/// What was typed comes first, so that the first folder typed is /workspace, and wins over the file's word on the same
+/// folder.
+fn merge(
+    typed: Vec<(PathBuf, PathEntry)>,
+    of_file: Vec<(PathBuf, PathEntry)>,
+) -> Vec<(PathBuf, PathEntry)> {
+    let known: BTreeSet<PathBuf> = typed.iter().map(|(path, _)| path.clone()).collect();
+    typed
+        .into_iter()
+        .chain(
+            of_file
+                .into_iter()
+                .filter(|(path, _)| !known.contains(path)),
+        )
+        .collect()
+}
+
+fn number(entries: Vec<(PathBuf, PathEntry)>) -> Vec<AllowedPath> {
+    let mut names =
+        std::iter::once("/workspace".to_owned()).chain((1..).map(|n| format!("/extra/{n}")));
+    entries
+        .into_iter()
+        .map(|(host, entry)| AllowedPath {
+            host,
+            guest: entry
+                .guest
+                .or_else(|| names.next())
+                .expect("there is always another number"),
+            access: entry.access,
+            dangerous: entry.dangerous,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use toolhost_contract::Access::{ReadOnly, ReadWrite};
+
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::config::Format;
+
+    fn settings(words: &[&str], toml: &str) -> Result<Settings, String> {
+        let words = ["host", "run"].iter().chain(words);
+        let Command::Run(args) = Cli::try_parse_from(words).unwrap().command else {
+            panic!("not `run`")
+        };
+        let config = config::parse(Path::new("/etc/t.toml"), Format::Toml, toml)
+            .map_err(|error| error.to_string())?;
+        let variable = |name: &str| (name == "HOME").then(|| "/home/me".to_owned());
+        let world = World {
+            directory: Path::new("/cwd"),
+            variable: &variable,
+        };
+        Settings::resolve(
+            &args,
+            config,
+            Some(PathBuf::from("/etc/t.toml")),
+            Places::find(variable),
+            &world,
+        )
+    }
+
+    fn paths(paths: &[AllowedPath]) -> Vec<(&str, &str, Access)> {
+        paths
+            .iter()
+            .map(|path| {
+                (
+                    path.host.to_str().unwrap(),
+                    path.guest.as_str(),
+                    path.access,
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_was_typed_comes_before_the_file_and_wins() {
+        let settings = settings(
+            &["--plugins", "p", "--allow-path", ".", "--allow-path", "/etc/data", "--on-duplicate", "replace"],
+            "plugins = [\"more\"]\nallowed_paths = [\"src\", \"data:rw\", {path=\"~/x\", guest=\"/x\"}]\non_duplicate = \"qualify\"",
+        )
+        .unwrap();
+        assert_eq!(
+            settings.plugins,
+            [Path::new("/cwd/p"), Path::new("/etc/more")]
+        );
+        assert_eq!(
+            paths(&settings.paths),
+            [
+                ("/cwd", "/workspace", ReadOnly),
+                ("/etc/data", "/extra/1", ReadOnly),
+                ("/etc/src", "/extra/2", ReadOnly),
+                ("/home/me/x", "/x", ReadOnly),
+            ]
+        );
+        assert_eq!(settings.on_duplicate, OnDuplicate::Replace);
+    }
+
+    #[test]
+    fn rules_of_both_add_up() {
+        let settings = settings(
+            &["--allow-tool", "a", "--deny-tool", "p/*"],
+            "[policy]\nallow = [\"b\"]\nask = [\"c\"]\ndeny = [\"d\"]",
+        )
+        .unwrap();
+        assert_eq!(settings.rules.allow, ["a", "b"]);
+        assert_eq!(settings.rules.ask, ["c"]);
+        assert_eq!(settings.rules.deny, ["p/*", "d"]);
+    }
+
+    #[test]
+    fn a_plugin_with_its_own_list_gets_that_list() {
+        let settings = settings(
+            &["--allow-path", "."],
+            "[plugin.files]\nallowed_paths = [\"only:rw\"]\nenv = []",
+        )
+        .unwrap();
+        let files = &settings.per_plugin[&PluginName::parse("files").unwrap()];
+        assert_eq!(
+            paths(files.paths.as_deref().unwrap()),
+            [("/etc/only", "/workspace", ReadWrite)]
+        );
+        assert_eq!(files.env, Some(BTreeSet::new()));
+    }
+
+    #[test]
+    fn tools_are_switched_and_timed() {
+        let settings = settings(
+            &["--timeout", "10s"],
+            "timeout = \"20s\"\nuse_tools = {a = false, b = true}\n[tools.c]\nenabled = false\ntimeout = \"5s\"\n[tools.d]\ntimeout = \"60s\"\n\
+             [plugin.p]\nlimits = {timeout = \"8s\"}",
+        )
+        .unwrap();
+        let kernel = settings.kernel();
+        assert_eq!(
+            kernel.disabled_tools,
+            BTreeSet::from(["a".to_owned(), "c".to_owned()])
+        );
+        let seconds = Duration::from_secs;
+        assert_eq!(kernel.timeout, Some(seconds(10)));
+        assert_eq!(
+            kernel.tool_timeouts,
+            BTreeMap::from([("c".to_owned(), seconds(5)), ("d".to_owned(), seconds(10))])
+        );
+        let of =
+            |plugin: &str, wish| settings.plugin_timeout(&PluginName::parse(plugin).unwrap(), wish);
+        assert_eq!(of("p", Some(seconds(90))), Some(seconds(8)));
+        assert_eq!(of("q", Some(seconds(90))), Some(seconds(10)));
+        assert_eq!(of("q", Some(seconds(3))), Some(seconds(3)));
+        assert_eq!(of("q", None), None);
+    }
+
+    #[test]
+    fn the_cache_is_where_the_file_says() {
+        assert_eq!(
+            settings(&[], "[cache]\ndir = \"c\"").unwrap().places.cache,
+            Some(PathBuf::from("/etc/c"))
+        );
+        assert_eq!(
+            settings(&[], "").unwrap().places.cache,
+            Some(PathBuf::from("/home/me/.cache/toolhost"))
+        );
+    }
+
+    #[test]
+    fn a_path_that_needs_a_missing_variable_is_an_error_of_the_file() {
+        let error = settings(&[], "plugins = [\"${NOWHERE}/x\"]").unwrap_err();
+        assert_eq!(
+            error,
+            "/etc/t.toml: `${NOWHERE}/x` needs $NOWHERE, which is not set; set it or write `${NOWHERE:-default}`"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! Shows on standard error what a running tool reports.
+
+use std::io::Write;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use toolhost_contract::{Event, Level, Sink, text};
+
+use super::style::{Paint, Style};
+
+/// Events go through a channel to a thread, so that a terminal which does not take them (Ctrl-S, a slow pipe) never
+/// holds up the guest or its clock.
+pub struct Events {
+    sender: Sender<Option<Event>>,
+    printer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Events {
+    /// Debug and trace messages are shown on demand only.
+    pub fn start(verbose: bool) -> Arc<Self> {
+        let (sender, receiver) = channel::<Option<Event>>();
+        let least = if verbose { Level::Trace } else { Level::Info };
+        let printer = std::thread::spawn(move || {
+            let stderr = std::io::stderr();
+            let style = Style::of(&stderr);
+            while let Ok(Some(event)) = receiver.recv() {
+                if let Some(line) = line(&event, least, style) {
+                    let _ = stderr.lock().write_all(line.as_bytes());
+                }
+            }
+        });
+        Arc::new(Self {
+            sender,
+            printer: Mutex::new(Some(printer)),
+        })
+    }
+
+    /// Waits until everything so far is shown, so that a result never comes before the messages that led to it.
+    pub fn finish(&self) {
+        let _ = self.sender.send(None);
+        if let Some(printer) = self
+            .printer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
+            let _ = printer.join();
+        }
+    }
+}
+
+impl Sink for Events {
+    fn event(&self, event: Event) {
+        let _ = self.sender.send(Some(event));
+    }
+}
+
+fn line(event: &Event, least: Level, style: Style) -> Option<String> {
+    let line = match event {
+        Event::Log { level, .. } if *level < least => return None,
+        Event::Log { level, message } => {
+            let paint = match level {
+                Level::Error => Paint::Red,
+                Level::Warn => Paint::Yellow,
+                Level::Info | Level::Debug | Level::Trace => Paint::Dim,
+            };
+            format!(
+                "{} {}",
+                style.paint(paint, level.as_str()),
+                text::inline(message, 2_000)
+            )
+        }
+        Event::Progress {
+            message,
+            progress,
+            total,
+        } => {
+            let count = match (progress, total) {
+                (Some(progress), Some(total)) => format!(" {progress}/{total}"),
+                (Some(progress), None) => format!(" {progress}"),
+                (None, _) => String::new(),
+            };
+            let message = message
+                .as_deref()
+                .map(|message| format!(" {}", text::inline(message, 2_000)));
+            format!(
+                "{}{count}{}",
+                style.paint(Paint::Dim, "progress"),
+                message.unwrap_or_default()
+            )
+        }
+        Event::Output { bytes, .. } => {
+            return Some(text::block(&String::from_utf8_lossy(bytes), usize::MAX));
+        }
+        Event::Custom { event, data } => {
+            let label = style.paint(Paint::Dim, "event");
+            format!(
+                "{label} {} {}",
+                text::inline(event, 80),
+                text::inline(&data.to_string(), 2_000)
+            )
+        }
+        Event::Dropped { count } => {
+            format!(
+                "{} {count} messages dropped: the tool sent them too fast",
+                style.paint(Paint::Yellow, "note")
+            )
+        }
+    };
+    Some(line + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_one_escaped_line_each() {
+        let log = |level, message: &str| Event::Log {
+            level,
+            message: message.to_owned(),
+        };
+        let progress = |message: Option<&str>, progress, total| Event::Progress {
+            message: message.map(ToOwned::to_owned),
+            progress,
+            total,
+        };
+        for (event, shown) in [
+            (log(Level::Debug, "x"), None),
+            (
+                log(Level::Warn, "a\u{1b}[2J\nb"),
+                Some("warn a\\u{1b}[2J\\nb\n"),
+            ),
+            (
+                progress(Some("reading"), Some(2.0), Some(5.0)),
+                Some("progress 2/5 reading\n"),
+            ),
+            (progress(None, Some(0.5), None), Some("progress 0.5\n")),
+            (
+                Event::Output {
+                    stream: "stdout".to_owned(),
+                    bytes: b"part\rof".to_vec(),
+                },
+                Some("part\\u{d}of"),
+            ),
+            (
+                Event::Dropped { count: 3 },
+                Some("note 3 messages dropped: the tool sent them too fast\n"),
+            ),
+        ] {
+            assert_eq!(line(&event, Level::Info, Style::PLAIN).as_deref(), shown);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What people see of a result.
+
+use toolhost_contract::{
+    CallError, Display, FileDiff, Outcome, Truncation, text, units::show_size,
+};
+
+use super::style::{Paint, Style};
+
+/// What the tool made for people's eyes, or else what the model reads.
+pub fn for_people(outcome: &Outcome, style: Style) -> String {
+    match &outcome.display {
+        Some(Display {
+            diff: Some(diff), ..
+        }) => file_diff(diff, style),
+        Some(Display {
+            kind,
+            text: Some(text),
+            ..
+        }) if kind == "diff" => diff_lines(text, style),
+        Some(Display {
+            text: Some(shown), ..
+        }) => text::block(shown, usize::MAX),
+        Some(_) | None => for_scripts(outcome),
+    }
+}
+
+/// What the model reads, with hostile characters shown: the terminal at the end of a pipe is a terminal too.
+pub fn for_scripts(outcome: &Outcome) -> String {
+    text::block(&outcome.model_text(), usize::MAX)
+}
+
+/// Lines about a result that are not the result.
+pub fn remarks(outcome: &Outcome) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(Truncation {
+        original_bytes,
+        shown_bytes,
+        saved_to,
+    }) = &outcome.truncated
+    {
+        let saved = saved_to
+            .as_deref()
+            .map(|path| format!("; all of it is in {}", text::inline(path, 300)));
+        remarks.push(format!(
+            "truncated: {} of {} shown{}",
+            size(*shown_bytes),
+            size(*original_bytes),
+            saved.unwrap_or_default()
+        ));
+    }
+    if let Some(tail) = &outcome.tail {
+        let input = text::inline(&tail.input.to_string(), 1_000);
+        remarks.push(format!(
+            "the tool suggests to call `{}` next with {input}",
+            text::inline(&tail.tool, 80)
+        ));
+    }
+    remarks
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "shown with one decimal"
+)]
+fn size(bytes: f64) -> String {
+    show_size(bytes.max(0.0) as u64)
+}
+
+/// The logical failure that a tool reported.
+pub fn failure(outcome: &Outcome) -> Option<String> {
+    let failure = outcome.error.as_ref()?;
+    let code = failure
+        .code
+        .as_deref()
+        .map(|code| format!(" [{}]", text::inline(code, 80)));
+    Some(format!(
+        "error{}: {}",
+        code.unwrap_or_default(),
+        text::block(&failure.for_model(), usize::MAX)
+    ))
+}
+
+pub fn error(error: &CallError) -> String {
+    let cause = error
+        .cause
+        .as_deref()
+        .map(|cause| format!("\ncause: {}", text::block(cause, 2_000)));
+    let code = text::inline(&error.code, 80);
+    format!(
+        "error [{code}]: {}{}",
+        text::block(&error.for_model(), usize::MAX),
+        cause.unwrap_or_default()
+    )
+}
+
+fn file_diff(diff: &FileDiff, style: Style) -> String {
+    let name = text::inline(&diff.file_name, 300);
+    let new = if diff.original.is_none() {
+        " (new)"
+    } else {
+        ""
+    };
+    format!(
+        "{}\n{}",
+        style.paint(Paint::Bold, &format!("{name}{new}")),
+        diff_lines(&diff.diff, style)
+    )
+}
+
+fn diff_lines(diff: &str, style: Style) -> String {
+    let mut shown = String::with_capacity(diff.len());
+    for line in diff.lines() {
+        let line = text::inline(line, usize::MAX).replace("\\t", "\t");
+        let paint = match line.as_bytes().first() {
+            Some(b'+') => Some(Paint::Green),
+            Some(b'-') => Some(Paint::Red),
+            Some(b'@') => Some(Paint::Cyan),
+            _ => None,
+        };
+        shown.push_str(&paint.map_or(line.clone(), |paint| style.paint(paint, &line)));
+        shown.push('\n');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolhost_contract::{Failure, TailCall};
+
+    use super::*;
+
+    #[test]
+    fn people_see_what_was_made_for_them() {
+        let mut outcome = Outcome::text("for the model\u{1b}[2J");
+        assert_eq!(
+            for_people(&outcome, Style::PLAIN),
+            "for the model\\u{1b}[2J"
+        );
+        let display = |kind: &str, text: Option<&str>, diff| {
+            Some(Display {
+                kind: kind.to_owned(),
+                text: text.map(ToOwned::to_owned),
+                diff,
+                data: None,
+            })
+        };
+        outcome.display = display("markdown", Some("# For people"), None);
+        assert_eq!(for_people(&outcome, Style::PLAIN), "# For people");
+        let diff = FileDiff {
+            file_name: "a\n.txt".into(),
+            diff: "@@ -0,0 +1 @@\n+x\u{202e}".into(),
+            original: None,
+            new: "x".into(),
+        };
+        outcome.display = display("diff", None, Some(diff));
+        assert_eq!(
+            for_people(&outcome, Style::PLAIN),
+            "a\\n.txt (new)\n@@ -0,0 +1 @@\n+x\\u{202e}\n"
+        );
+        assert_eq!(for_scripts(&outcome), "for the model\\u{1b}[2J");
+    }
+
+    #[test]
+    fn failures_and_remarks_are_not_the_result() {
+        let outcome = Outcome {
+            error: Some(Failure::new("file_not_found", "no `a`")),
+            truncated: Some(Truncation {
+                original_bytes: 4096.0,
+                shown_bytes: 1024.0,
+                saved_to: None,
+            }),
+            tail: Some(TailCall {
+                tool: "next".to_owned(),
+                input: json!({"a": 1}),
+            }),
+            ..Outcome::default()
+        };
+        assert_eq!(failure(&outcome).unwrap(), "error [file_not_found]: no `a`");
+        assert_eq!(
+            remarks(&outcome),
+            [
+                "truncated: 1.0 KiB of 4.0 KiB shown",
+                "the tool suggests to call `next` next with {\"a\":1}"
+            ]
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! Colours, where somebody can see them; and tables.
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+use comfy_table::{ContentArrangement, Table, presets};
+
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    colours: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Paint {
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+    Cyan,
+}
+
+impl Style {
+    #[cfg(test)]
+    pub const PLAIN: Self = Self { colours: false };
+
+    pub fn of(stream: &impl IsTerminal) -> Self {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Self {
+            colours: stream.is_terminal() && !set("NO_COLOR") && !dumb,
+        }
+    }
+
+    /// `text` must be escaped already.
+    pub fn paint(self, paint: Paint, text: &str) -> String {
+        let code = match paint {
+            Paint::Bold => 1,
+            Paint::Dim => 2,
+            Paint::Red => 31,
+            Paint::Green => 32,
+            Paint::Yellow => 33,
+            Paint::Cyan => 36,
+        };
+        if self.colours && !text.is_empty() {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// Columns without lines around them, as wide as the terminal. Cells must be escaped already.
+pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stdout().as_fd())
+        && size.ws_col >= 40
+    {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(size.ws_col);
+    }
+    table.set_header(header.iter().copied()).add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
+}
