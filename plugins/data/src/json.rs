@@ -1,0 +1,215 @@
+//! `json_parse` and `json_stringify`.
+
+use std::borrow::Cow;
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::serde::Serialize as _;
+use toolhost_sdk::serde_json;
+use toolhost_sdk::serde_json::ser::{PrettyFormatter, Serializer};
+
+use crate::lenient::plain;
+
+/// Parsing more would need more memory than a call has.
+const MOST_BYTES: usize = 10 << 20;
+
+/// A JSON text as a value.
+#[data]
+pub struct Parsed {
+    /// The value that the text stands for.
+    data: Value,
+}
+
+/// A value as JSON text.
+#[data]
+pub struct Text {
+    /// The JSON text.
+    text: String,
+}
+
+/// Check that a text is JSON and turn it into a value. An error tells line, column and what is there.
+#[tool(
+    pure,
+    category = "data",
+    kind = "other",
+    icon = "braces",
+    tags = ["json"],
+    output = Parsed,
+    example(description = "An object", input = r#"{"text": "{\"a\": [1, 2]}"}"#),
+)]
+pub fn json_parse(
+    /// The JSON text.
+    text: String,
+    /// Take JSON alone. Otherwise comments, commas before a closing bracket and a surrounding code fence are fine.
+    #[arg(default = true)]
+    strict: bool,
+) -> Result<Parsed> {
+    if text.len() > MOST_BYTES {
+        let message = format!(
+            "the text has {} bytes; at most {MOST_BYTES} can be parsed",
+            text.len()
+        );
+        return Err(Error::invalid_input(message).code("input_too_large"));
+    }
+    let plain = if strict {
+        Cow::Borrowed(text.trim_start_matches('\u{feff}'))
+    } else {
+        Cow::Owned(plain(&text))
+    };
+    match serde_json::from_str(&plain) {
+        Ok(data) => Ok(Parsed { data }),
+        Err(error) => Err(explain(&error, &plain, strict)),
+    }
+}
+
+/// Write a value as JSON text, on one line or indented.
+#[tool(
+    pure,
+    category = "data",
+    kind = "other",
+    icon = "braces",
+    tags = ["json"],
+    output = Text,
+    example(description = "For people to read", input = r#"{"data": {"a": [1, 2]}, "pretty": true}"#),
+)]
+pub fn json_stringify(
+    /// Any JSON value.
+    data: Value,
+    /// Put every member on a line of its own.
+    #[arg(default = false)]
+    pretty: bool,
+    /// Spaces for each level; more than 0 means `pretty`. 2 when left out.
+    #[arg(max = 8)]
+    indent: Option<u8>,
+) -> Result<Outcome> {
+    let text = if indent.map_or(pretty, |indent| indent > 0) {
+        let indent = " ".repeat(usize::from(indent.unwrap_or(2)));
+        let mut bytes = Vec::new();
+        let formatter = PrettyFormatter::with_indent(indent.as_bytes());
+        data.serialize(&mut Serializer::with_formatter(&mut bytes, formatter))?;
+        String::from_utf8(bytes)?
+    } else {
+        data.to_string()
+    };
+    Ok(Outcome::text(&*text).structured(&Text { text }))
+}
+
+/// Says what is wrong and shows the place: the line, cut around the column, with a mark below it.
+fn explain(error: &serde_json::Error, text: &str, strict: bool) -> Error {
+    const AROUND: usize = 40;
+    let (line, column) = (error.line(), error.column());
+    // Serde counts bytes, from 1, and 0 for what comes before the first byte of a line.
+    let content = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+    let at = content.floor_char_boundary(column.saturating_sub(1));
+    let start = content.floor_char_boundary(at.saturating_sub(AROUND));
+    let end = content.ceil_char_boundary((at + AROUND).min(content.len()));
+    let mark = " ".repeat(content[start..at].chars().count());
+    let what = error.to_string();
+    let what = what.split(" at line ").next().unwrap_or_default();
+    let place = format!("line {line}, column {}", content[..at].chars().count() + 1);
+    let message = format!(
+        "the text is not JSON: {what} at {place}:\n{}\n{mark}^",
+        &content[start..end]
+    );
+    let error = Error::invalid_input(message).code("invalid_json");
+    if strict {
+        error.recommend("if it has comments or trailing commas, set `strict` to false")
+    } else {
+        error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use toolhost_sdk::testing;
+
+    use super::*;
+
+    fn check<T: Tool>(input: Value, expected: Expect) {
+        expected.assert_eq(&match testing::call::<T>(&Context::test(), input) {
+            Ok(outcome) => outcome.structured.unwrap_or_default().to_string(),
+            Err(error) => format!(
+                "{:?} {}: {error}",
+                error.kind,
+                error.code.as_deref().unwrap_or("-")
+            ),
+        });
+    }
+
+    #[test]
+    fn values() {
+        check::<json_parse>(
+            json!({"text": " {\"b\": 1, \"a\": [true, null, 1.5, \"\\u00e9\"]} "}),
+            expect![[r#"{"data":{"b":1,"a":[true,null,1.5,"é"]}}"#]],
+        );
+        check::<json_parse>(json!({"text": "\u{feff}3"}), expect![[r#"{"data":3}"#]]);
+    }
+
+    #[test]
+    fn an_error_shows_its_place() {
+        check::<json_parse>(
+            json!({"text": "{\n  \"ä\": 1,\n  \"b\": tru\n}"}),
+            expect![[r#"
+                InvalidInput invalid_json: the text is not JSON: expected ident at line 4, column 1:
+                }
+                ^"#]],
+        );
+        check::<json_parse>(json!({"text": "{\"a\": 1,}"}), expect![[r#"
+            InvalidInput invalid_json: the text is not JSON: trailing comma at line 1, column 9:
+            {"a": 1,}
+                    ^"#]]);
+        check::<json_parse>(json!({"text": ""}), expect![[r#"
+            InvalidInput invalid_json: the text is not JSON: EOF while parsing a value at line 1, column 1:
+
+            ^"#]]);
+        check::<json_parse>(json!({"text": "[1] 2"}), expect![[r#"
+            InvalidInput invalid_json: the text is not JSON: trailing characters at line 1, column 5:
+            [1] 2
+                ^"#]]);
+        check::<json_parse>(
+            json!({"text": format!("[{}x]", "1, ".repeat(50))}),
+            expect![[r#"
+                InvalidInput invalid_json: the text is not JSON: expected value at line 1, column 152:
+                 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, x]
+                                                        ^"#]],
+        );
+        check::<json_parse>(json!({"text": "[".repeat(200)}), expect![[r#"
+            InvalidInput invalid_json: the text is not JSON: recursion limit exceeded at line 1, column 128:
+            [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[
+                                                    ^"#]]);
+    }
+
+    #[test]
+    fn without_strict_it_takes_what_people_write() {
+        let text =
+            "```json\n{\n  // one\n  \"a\": 1, /* two */\n  \"b\": \"// no comment\",\n}\n```";
+        check::<json_parse>(json!({"text": text, "strict": false}), expect![[r#"{"data":{"a":1,"b":"// no comment"}}"#]]);
+        check::<json_parse>(json!({"text": "{a: 1}", "strict": false}), expect![[r#"
+            InvalidInput invalid_json: the text is not JSON: key must be a string at line 1, column 2:
+            {a: 1}
+             ^"#]]);
+    }
+
+    #[test]
+    fn a_text_has_a_limit() {
+        check::<json_parse>(json!({"text": " ".repeat(MOST_BYTES + 1)}), expect!["InvalidInput input_too_large: the text has 10485761 bytes; at most 10485760 can be parsed"]);
+    }
+
+    #[test]
+    fn texts() {
+        let data = json!({"b": [1, {}], "a": "é\n"});
+        check::<json_stringify>(json!({"data": data}), expect![[r#"{"text":"{\"b\":[1,{}],\"a\":\"é\\n\"}"}"#]]);
+        check::<json_stringify>(json!({"data": data, "pretty": true}), expect![[r#"{"text":"{\n  \"b\": [\n    1,\n    {}\n  ],\n  \"a\": \"é\\n\"\n}"}"#]]);
+        check::<json_stringify>(json!({"data": [1], "indent": 4}), expect![[r#"{"text":"[\n    1\n]"}"#]]);
+        check::<json_stringify>(json!({"data": [1], "indent": 0, "pretty": true}), expect![[r#"{"text":"[1]"}"#]]);
+        check::<json_stringify>(json!({"data": null}), expect![[r#"{"text":"null"}"#]]);
+        check::<json_stringify>(json!({"data": 1, "indent": 9}), expect!["InvalidInput invalid_input: `indent`: 9 is more than the maximum of 8"]);
+        check::<json_stringify>(json!({}), expect!["InvalidInput invalid_input: `data` is missing"]);
+    }
+
+    #[test]
+    fn examples_are_inputs() {
+        testing::check_examples::<json_parse>().unwrap();
+        testing::check_examples::<json_stringify>().unwrap();
+    }
+}

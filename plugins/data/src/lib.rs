@@ -1,0 +1,10 @@
+//! JSON and base64, for models that would rather not do them in their heads. Everything here is pure.
+
+mod base64;
+mod json;
+mod lenient;
+
+use base64::{base64_decode, base64_encode};
+use json::{json_parse, json_stringify};
+
+toolhost_sdk::export_tools![json_parse, json_stringify, base64_encode, base64_decode];

@@ -1,0 +1,82 @@
+//! What a call changes in a text, for people to see.
+
+use similar::{ChangeTag, TextDiff};
+use toolhost_sdk::prelude::*;
+
+/// Comparing takes time that grows with both texts; beyond this many bytes nobody reads the result either.
+const MOST_BYTES: usize = 1 << 20;
+const CONTEXT_LINES: usize = 3;
+
+/// An old text, if there was one, and a new one.
+pub struct Change {
+    name: String,
+    old: Option<String>,
+    new: String,
+    compared: Option<Compared>,
+}
+
+struct Compared {
+    added: usize,
+    removed: usize,
+    unified: String,
+}
+
+impl Change {
+    pub fn new(name: &str, old: Option<String>, new: String) -> Self {
+        let compared = compare(name, old.as_deref(), &new);
+        Self {
+            name: name.to_owned(),
+            old,
+            new,
+            compared,
+        }
+    }
+
+    /// Lines added and removed.
+    pub fn stat(&self) -> Option<(usize, usize)> {
+        self.compared
+            .as_ref()
+            .map(|compared| (compared.added, compared.removed))
+    }
+
+    pub fn into_diff(self) -> Option<FileDiff> {
+        let Self {
+            name,
+            old,
+            new,
+            compared,
+        } = self;
+        compared
+            .filter(|compared| !compared.unified.is_empty())
+            .map(|compared| FileDiff {
+                file_name: name,
+                diff: compared.unified,
+                original: old,
+                new,
+            })
+    }
+}
+
+fn compare(name: &str, old: Option<&str>, new: &str) -> Option<Compared> {
+    let before = old.unwrap_or_default();
+    if before.len() + new.len() > MOST_BYTES {
+        return None;
+    }
+    let diff = TextDiff::from_lines(before, new);
+    let count = |tag: ChangeTag| {
+        diff.iter_all_changes()
+            .filter(|change| change.tag() == tag)
+            .count()
+    };
+    let old_name = old.map_or_else(|| "/dev/null".to_owned(), |_| format!("a/{name}"));
+    let unified = diff
+        .unified_diff()
+        .context_radius(CONTEXT_LINES)
+        .header(&old_name, &format!("b/{name}"))
+        .to_string();
+    Some(Compared {
+        added: count(ChangeTag::Insert),
+        removed: count(ChangeTag::Delete),
+        unified,
+    })
+}

@@ -1,0 +1,147 @@
+//! What a file will hold: the content of a call, stored the way the file was stored before.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use toolhost_sdk::prelude::*;
+
+use crate::artefacts;
+use crate::change::Change;
+use crate::media;
+use crate::path::Target;
+use crate::text::{self, Charset, Encoding, Format, Text};
+use crate::write::Mode;
+
+/// What will be in the file.
+pub struct New {
+    pub bytes: Vec<u8>,
+    /// How much of it is this call's content.
+    pub written: usize,
+    pub encoding: &'static str,
+    pub line_ending: &'static str,
+    /// What to compare; nothing for bytes.
+    pub change: Option<Change>,
+}
+
+impl New {
+    /// From base64.
+    pub fn bytes(content: &str, old: Option<&[u8]>, mode: Mode) -> Result<Self> {
+        let content = BASE64.decode(content.trim()).map_err(|error| {
+            let error = error.to_string();
+            let message = format!("`content` is not base64: {}", error.trim_end_matches('.'));
+            Error::invalid_input(message).code("invalid_base64")
+        })?;
+        let written = content.len();
+        let bytes = match (mode, old) {
+            (Mode::Append, Some(old)) => [old, &content].concat(),
+            _ => content,
+        };
+        Ok(Self {
+            bytes,
+            written,
+            encoding: "base64",
+            line_ending: "none",
+            change: None,
+        })
+    }
+
+    /// From text, stored as the old file is where nothing else is said.
+    pub fn text(
+        content: &str,
+        old: Option<&[u8]>,
+        mode: Mode,
+        encoding: Encoding,
+        target: &Target,
+    ) -> Result<Self> {
+        let old_text = old
+            .map(|old| decode_old(old, encoding, mode, target))
+            .transpose()?
+            .flatten();
+        artefacts::check(
+            content,
+            old_text.as_ref().map_or("", |old| &old.text),
+            &target.path,
+        )?;
+        let format = format_for(encoding, old_text.as_ref());
+        // A mark in the content is the format's business.
+        let content = content.strip_prefix('\u{feff}').unwrap_or(content);
+        let content = match &old_text {
+            // Models write LF whatever the file has. A content with CR LF of its own is meant as it is.
+            Some(old)
+                if text::line_ending(&old.text) == "crlf" && text::line_ending(content) == "lf" =>
+            {
+                content.replace('\n', "\r\n")
+            }
+            _ => content.to_owned(),
+        };
+        let written = text::encode(
+            &content,
+            Format {
+                mark: false,
+                ..format
+            },
+        )?
+        .len();
+        let new_text = match (mode, &old_text) {
+            (Mode::Append, Some(old)) => format!("{}{content}", old.text),
+            _ => content,
+        };
+        let (bytes, line_ending) = (
+            text::encode(&new_text, format)?,
+            text::line_ending(&new_text),
+        );
+        // A binary file that becomes text has nothing to be compared with.
+        let change = (old.is_some() == old_text.is_some())
+            .then(|| Change::new(&target.shown, old_text.map(|old| old.text), new_text));
+        Ok(Self {
+            bytes,
+            written,
+            encoding: format.charset.as_str(),
+            line_ending,
+            change,
+        })
+    }
+}
+
+/// The old file as text. Nothing for a binary file or another encoding, which may be replaced but not added to.
+fn decode_old(old: &[u8], encoding: Encoding, mode: Mode, target: &Target) -> Result<Option<Text>> {
+    let shown = &target.shown;
+    if encoding == Encoding::Auto && media::is_binary(old) {
+        return match mode {
+            Mode::Append => Err(Error::invalid_input(format!(
+                "{shown} is not text; append bytes with encoding \"base64\""
+            ))
+            .code("binary_file")),
+            Mode::Overwrite | Mode::Create => Ok(None),
+        };
+    }
+    match text::decode(old.to_vec(), encoding, shown) {
+        Ok(text) if !text.guessed => Ok(Some(text)),
+        // A guess is good enough for a reader, not for a writer.
+        Ok(_) if encoding == Encoding::Auto => Err(Error::invalid_input(format!(
+            "{shown} is not UTF-8; say its `encoding`, for example \"latin1\""
+        ))
+        .code("encoding_unknown")
+        .recommend("to store it as UTF-8 from now on, say encoding \"utf-8\"")),
+        Err(error) if mode == Mode::Append => Err(error),
+        Ok(_) | Err(_) => Ok(None),
+    }
+}
+
+fn format_for(encoding: Encoding, old: Option<&Text>) -> Format {
+    let said = match encoding {
+        Encoding::Auto | Encoding::Base64 => None,
+        Encoding::Utf8 => Some(Charset::Utf8),
+        Encoding::Utf16le => Some(Charset::Utf16le),
+        Encoding::Utf16be => Some(Charset::Utf16be),
+        Encoding::Latin1 => Some(Charset::Latin1),
+    };
+    match (said, old) {
+        (None, old) => old.map_or(Format::UTF8, |old| old.format),
+        (Some(charset), Some(old)) if old.format.charset == charset => old.format,
+        // UTF-16 without a mark is taken for binary by everybody.
+        (Some(charset), _) => Format {
+            charset,
+            mark: matches!(charset, Charset::Utf16le | Charset::Utf16be),
+        },
+    }
+}

@@ -1,0 +1,152 @@
+//! Which files nobody wants to see: what `.gitignore` and its relatives say, read directory by directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// A larger one is not read: it would cost more than it saves.
+const MOST_BYTES: u64 = 1 << 20;
+const GIT: &[&str] = &[".gitignore", ".ignore"];
+const TOOL: &[&str] = &[".toolignore"];
+
+/// Who says that a file is ignored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Git,
+    Tool,
+}
+
+/// The rules of all directories from the top of the workspace down to where a walk stands.
+#[derive(Default)]
+pub struct Rules {
+    git: bool,
+    levels: Vec<Level>,
+}
+
+struct Level {
+    dir: PathBuf,
+    git: Gitignore,
+    tool: Gitignore,
+}
+
+impl Rules {
+    /// The rules that hold in `dir`, which is `root` or lies in it. Without `git`, only `.toolignore` counts.
+    pub fn above(root: &Path, dir: &Path, git: bool) -> Self {
+        let mut rules = Self {
+            git,
+            levels: Vec::new(),
+        };
+        let mut dirs: Vec<&Path> = dir
+            .ancestors()
+            .take_while(|dir| dir.starts_with(root))
+            .collect();
+        dirs.reverse();
+        for dir in dirs {
+            rules.enter(dir);
+        }
+        rules
+    }
+
+    /// Adds the rules of `dir`, after those of directories that do not hold it are gone.
+    pub fn enter(&mut self, dir: &Path) {
+        self.levels.retain(|level| dir.starts_with(&level.dir));
+        let none: &[&str] = &[];
+        let mut git = GitignoreBuilder::new(dir);
+        add(&mut git, dir, if self.git { GIT } else { none });
+        if self.git && self.levels.is_empty() {
+            add(&mut git, dir, &[".git/info/exclude"]);
+        }
+        let mut tool = GitignoreBuilder::new(dir);
+        add(&mut tool, dir, TOOL);
+        // A pattern that makes no sense is passed over, as git does.
+        let build =
+            |builder: GitignoreBuilder| builder.build().unwrap_or_else(|_| Gitignore::empty());
+        let (git, tool) = (build(git), build(tool));
+        if !git.is_empty() || !tool.is_empty() {
+            self.levels.push(Level {
+                dir: dir.to_owned(),
+                git,
+                tool,
+            });
+        }
+    }
+
+    /// Who hides `path`, if anybody does. The innermost rule wins.
+    pub fn hide(&self, path: &Path, is_dir: bool) -> Option<By> {
+        let by = |rules: fn(&Level) -> &Gitignore| {
+            self.levels
+                .iter()
+                .rev()
+                .find_map(|level| match rules(level).matched(path, is_dir) {
+                    Match::None => None,
+                    Match::Ignore(_) => Some(true),
+                    Match::Whitelist(_) => Some(false),
+                })
+        };
+        if by(|level| &level.tool) == Some(true) {
+            Some(By::Tool)
+        } else if by(|level| &level.git) == Some(true) {
+            Some(By::Git)
+        } else {
+            None
+        }
+    }
+}
+
+fn add(builder: &mut GitignoreBuilder, dir: &Path, names: &[&str]) {
+    for name in names {
+        let path = dir.join(name);
+        let is_small = fs::metadata(&path)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MOST_BYTES);
+        if let Some(text) = is_small.then(|| fs::read_to_string(&path).ok()).flatten() {
+            for line in text.lines() {
+                // One bad line must not take the others with it.
+                drop(builder.add_line(None, line));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Workspace;
+
+    fn check(git: bool, path: &str, is_dir: bool, expected: Option<By>) {
+        let workspace = Workspace::new(&[
+            (".gitignore", "*.log\n/target/\n!keep.log\n[bad\n"),
+            (".git/info/exclude", "private\n"),
+            (".toolignore", "secrets/\n"),
+            ("sub/.gitignore", "!wanted.log\n/only-here\n"),
+        ]);
+        let path = workspace.path(path);
+        let rules = Rules::above(&workspace.path(""), path.parent().unwrap(), git);
+        assert_eq!(rules.hide(&path, is_dir), expected, "{}", path.display());
+    }
+
+    #[test]
+    fn rules_of_git() {
+        check(true, "a.log", false, Some(By::Git));
+        check(true, "sub/a.log", false, Some(By::Git));
+        check(true, "target", true, Some(By::Git));
+        check(true, "sub/target", true, None);
+        check(true, "private", false, Some(By::Git));
+        check(true, "a.txt", false, None);
+    }
+
+    #[test]
+    fn the_innermost_rule_wins() {
+        check(true, "keep.log", false, None);
+        check(true, "sub/wanted.log", false, None);
+        check(true, "sub/only-here", false, Some(By::Git));
+    }
+
+    #[test]
+    fn rules_of_git_can_be_left_out_and_those_for_tools_not() {
+        check(false, "a.log", false, None);
+        check(false, "secrets", true, Some(By::Tool));
+        check(true, "secrets", true, Some(By::Tool));
+    }
+}

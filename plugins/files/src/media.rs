@@ -1,0 +1,172 @@
+//! What kind of thing a file is, told from its first bytes and, where those say nothing, from its name.
+
+use std::path::Path;
+
+/// Text or not is decided on this many bytes at the start.
+const HEAD: usize = 8 << 10;
+
+/// First bytes that leave no doubt. The order matters where one is the beginning of another.
+const MAGIC: &[(&[u8], &str)] = &[
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"PK\x03\x04", "application/zip"),
+    (b"PK\x05\x06", "application/zip"),
+    (b"\x1f\x8b", "application/gzip"),
+    (b"BZh", "application/x-bzip2"),
+    (b"\xfd7zXZ\0", "application/x-xz"),
+    (b"\x28\xb5\x2f\xfd", "application/zstd"),
+    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (b"\x7fELF", "application/x-executable"),
+    (b"\0asm", "application/wasm"),
+    (b"SQLite format 3\0", "application/vnd.sqlite3"),
+    (b"ID3", "audio/mpeg"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+    (b"wOF2", "font/woff2"),
+    (b"wOFF", "font/woff"),
+    (b"\xca\xfe\xba\xbe", "application/java-vm"),
+];
+
+const EXTENSIONS: &[(&str, &str)] = &[
+    ("css", "text/css"),
+    ("csv", "text/csv"),
+    ("htm", "text/html"),
+    ("html", "text/html"),
+    ("ipynb", "application/x-ipynb+json"),
+    ("js", "text/javascript"),
+    ("json", "application/json"),
+    ("md", "text/markdown"),
+    ("mjs", "text/javascript"),
+    ("py", "text/x-python"),
+    ("rs", "text/x-rust"),
+    ("sh", "text/x-shellscript"),
+    ("svg", "image/svg+xml"),
+    ("toml", "application/toml"),
+    ("ts", "text/x-typescript"),
+    ("tsx", "text/x-typescript"),
+    ("xml", "application/xml"),
+    ("yaml", "application/yaml"),
+    ("yml", "application/yaml"),
+];
+
+/// The media type of the file `path` that begins with `head`.
+pub fn media_type(path: &Path, head: &[u8]) -> &'static str {
+    if let Some(by_bytes) = by_bytes(head) {
+        return by_bytes;
+    }
+    if is_binary(head) {
+        return "application/octet-stream";
+    }
+    let extension = path
+        .extension()
+        .map(|extension| extension.to_string_lossy().to_lowercase());
+    EXTENSIONS
+        .iter()
+        .find(|(known, _)| Some(*known) == extension.as_deref())
+        .map_or("text/plain", |(_, media_type)| media_type)
+}
+
+/// A picture that models can look at.
+pub fn is_image(media_type: &str) -> bool {
+    matches!(
+        media_type,
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp"
+    )
+}
+
+/// Not text: it has a NUL, or more than 30 % of it are control characters. A byte order mark excuses the NULs.
+pub fn is_binary(head: &[u8]) -> bool {
+    if crate::text::Charset::by_mark(head).is_some() {
+        return false;
+    }
+    let head = &head[..head.len().min(HEAD)];
+    if by_bytes(head).is_some() || head.contains(&0) {
+        return true;
+    }
+    let odd = head
+        .iter()
+        .filter(|byte| matches!(byte, 0x01..=0x06 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f))
+        .count();
+    odd * 10 > head.len() * 3
+}
+
+fn by_bytes(head: &[u8]) -> Option<&'static str> {
+    // Three letters are too few to tell a text that begins with them from a file of that kind.
+    let is_text =
+        |magic: &[u8]| magic.is_ascii() && magic.len() <= 3 && str::from_utf8(head).is_ok();
+    match head {
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => Some("image/webp"),
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'A',
+            b'V',
+            b'E',
+            ..,
+        ] => Some("audio/wav"),
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] => Some("video/mp4"),
+        _ => MAGIC
+            .iter()
+            .find(|(magic, _)| head.starts_with(magic) && !is_text(magic))
+            .map(|(_, media_type)| *media_type),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, head: &[u8], expected: &str) {
+        assert_eq!(media_type(Path::new(name), head), expected, "{name}");
+    }
+
+    #[test]
+    fn bytes_win_over_names() {
+        check("a.txt", b"\x89PNG\r\n\x1a\n", "image/png");
+        check("a", b"RIFF\0\0\0\0WEBPVP8 ", "image/webp");
+        check("a.md", b"\0asm\x01\0\0\0", "application/wasm");
+        check("a.bin", b"plain words", "text/plain");
+    }
+
+    #[test]
+    fn text_is_named_by_its_extension() {
+        check("a.ts", b"export const x = 1;", "text/x-typescript");
+        check("a.SVG", b"<svg/>", "image/svg+xml");
+        check("a.txt", b"ID3 is a tag of music files", "text/plain");
+        check("a", b"", "text/plain");
+    }
+
+    #[test]
+    fn binary_is_told_by_nul_and_control_characters() {
+        check("a.txt", b"a\0b", "application/octet-stream");
+        check("a.txt", &[1, 2, 3, b'a'], "application/octet-stream");
+        check("a.txt", b"\xff\xfea\0", "text/plain");
+        check("a.log", b"\x1b[31mred\x1b[0m", "text/plain");
+        check("a.txt", "żółć".as_bytes(), "text/plain");
+    }
+}

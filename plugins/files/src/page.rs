@@ -1,0 +1,434 @@
+//! The part of a text that one call shows, and how it is put before a model.
+
+use std::fmt::Write as _;
+
+use toolhost_sdk::prelude::*;
+
+use crate::text::count;
+
+const LINES: usize = 2000;
+/// A page ends before this many bytes, unless its first line alone has more.
+const MOST_BYTES: usize = 256 << 10;
+/// A longer line is cut in what the model reads.
+const MOST_CHARS: usize = 2000;
+
+/// Which lines to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Range {
+    /// From this line on, counted from 1, so many lines.
+    From(usize, usize),
+    /// The last lines, so many.
+    Last(usize),
+}
+
+impl Default for Range {
+    fn default() -> Self {
+        Self::From(1, LINES)
+    }
+}
+
+/// The ways in which a model can say a range.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wish {
+    pub offset: Option<u32>,
+    pub limit: Option<u32>,
+    pub end_line: Option<u32>,
+    pub head: Option<u32>,
+    pub tail: Option<u32>,
+}
+
+impl Wish {
+    pub fn range(self) -> Result<Range> {
+        let refuse = |message: String| Err(Error::invalid_input(message).code("invalid_range"));
+        let Self {
+            offset,
+            limit,
+            end_line,
+            head,
+            tail,
+        } = self;
+        let one = match (head, tail) {
+            (Some(_), Some(_)) => {
+                return refuse("`head` and `tail` exclude each other; leave one out".to_owned());
+            }
+            (Some(lines), None) => Some(("head", Range::From(1, lines as usize))),
+            (None, Some(lines)) => Some(("tail", Range::Last(lines as usize))),
+            (None, None) => None,
+        };
+        if let Some((name, range)) = one {
+            let others = [("offset", offset), ("limit", limit), ("end_line", end_line)];
+            return match others.iter().find(|(_, value)| value.is_some()) {
+                Some((other, _)) => refuse(format!(
+                    "`{name}` and `{other}` exclude each other; leave one out"
+                )),
+                None => Ok(range),
+            };
+        }
+        let first = offset.unwrap_or(1);
+        let until = match end_line {
+            Some(last) if last < first => {
+                return refuse(format!(
+                    "`end_line` {last} comes before `offset` {first}; exchange them"
+                ));
+            }
+            Some(last) => Some((last - first) as usize + 1),
+            None => None,
+        };
+        let limit = limit.map(|limit| limit as usize);
+        let lines = until.into_iter().chain(limit).min().unwrap_or(LINES);
+        Ok(Range::From(first as usize, lines))
+    }
+}
+
+/// Some lines of a text, one after the other.
+#[derive(Debug)]
+pub struct Page<'a> {
+    /// The lines as they are in the file.
+    pub content: &'a str,
+    /// Number of the first line; 0 when the text is empty.
+    pub start: usize,
+    /// Number of the last line; 0 when the text is empty.
+    pub end: usize,
+    /// Lines of the whole text.
+    pub total: usize,
+    /// The page is one line, and not all of it.
+    pub is_cut: bool,
+}
+
+impl<'a> Page<'a> {
+    pub fn of(text: &'a str, range: Range, shown: &str) -> Result<Self> {
+        let total = text.split_inclusive('\n').count();
+        if total == 0 {
+            return Ok(Self {
+                content: "",
+                start: 0,
+                end: 0,
+                total,
+                is_cut: false,
+            });
+        }
+        let (start, lines) = match range {
+            Range::From(start, lines) => (start, lines),
+            Range::Last(lines) => (total - lines.min(total) + 1, lines),
+        };
+        if start > total {
+            let message = format!(
+                "line {start} is past the end of {shown}, which has {}",
+                count(total, "line")
+            );
+            return Err(Error::invalid_input(message)
+                .code("offset_past_end")
+                .recommend(format!("say an `offset` from 1 to {total}, or `tail`")));
+        }
+        let before: usize = text
+            .split_inclusive('\n')
+            .take(start - 1)
+            .map(str::len)
+            .sum();
+        let rest = &text[before..];
+        let (mut bytes, mut end) = (0, start - 1);
+        for line in rest.split_inclusive('\n').take(lines) {
+            if bytes + line.len() > MOST_BYTES {
+                break;
+            }
+            bytes += line.len();
+            end += 1;
+        }
+        let is_cut = bytes == 0;
+        if is_cut {
+            bytes = rest.floor_char_boundary(MOST_BYTES);
+            end = start;
+        }
+        Ok(Self {
+            content: &rest[..bytes],
+            start,
+            end,
+            total,
+            is_cut,
+        })
+    }
+
+    /// There is more after the page.
+    pub fn is_truncated(&self) -> bool {
+        self.end < self.total || self.is_cut
+    }
+
+    /// What the model reads.
+    pub fn render(&self, line_numbers: bool) -> String {
+        if self.total == 0 {
+            return "(file is empty)".to_owned();
+        }
+        let mut rendered = String::with_capacity(self.content.len() + self.content.len() / 4);
+        for (index, line) in self.content.lines().enumerate() {
+            if index > 0 {
+                rendered.push('\n');
+            }
+            if line_numbers {
+                // Writing to a String cannot fail.
+                let _ = write!(rendered, "{:>6}→", self.start + index);
+            }
+            push_line(&mut rendered, line);
+        }
+        rendered
+    }
+
+    /// What was shown, what was left, and the call that shows it.
+    pub fn how_to_go_on(&self, shown: &str) -> Option<String> {
+        let Self {
+            start, end, total, ..
+        } = *self;
+        if self.is_cut {
+            return Some(format!(
+                "showing the beginning of line {start} of {total}, which is too long to be shown whole"
+            ));
+        }
+        let left = total - end;
+        (left > 0).then(|| {
+            let next = end + 1;
+            format!(
+                "showing lines {start}-{end} of {total}; {} left; to go on: read_file with path {shown:?} and offset {next}",
+                count(left, "line"),
+            )
+        })
+    }
+
+    /// One line for people.
+    pub fn summary(&self, shown: &str) -> String {
+        let Self {
+            start, end, total, ..
+        } = *self;
+        if start <= 1 && end == total {
+            format!("{} of {shown}", count(total, "line"))
+        } else {
+            format!("lines {start}-{end} of {total} of {shown}")
+        }
+    }
+}
+
+fn push_line(rendered: &mut String, line: &str) {
+    match line.char_indices().nth(MOST_CHARS) {
+        Some((cut, _)) => {
+            let _ = write!(
+                rendered,
+                "{}… [+{} chars]",
+                &line[..cut],
+                line[cut..].chars().count()
+            );
+        }
+        None => rendered.push_str(line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(text: &str, wish: Wish, expected: Expect) {
+        let answer = wish
+            .range()
+            .and_then(|range| Page::of(text, range, "a.txt"))
+            .map(|page| {
+                let note = page.how_to_go_on("a.txt").unwrap_or_default();
+                format!("{}\n{}\n{note}", page.summary("a.txt"), page.render(true))
+            });
+        expected.assert_eq(&answer.unwrap_or_else(|error| format!("error: {error}")));
+    }
+
+    const FIVE: &str = "one\ntwo\r\nthree\n\nfive";
+
+    #[test]
+    fn a_whole_text() {
+        check(
+            FIVE,
+            Wish::default(),
+            expect![[r#"
+            5 lines of a.txt
+                 1→one
+                 2→two
+                 3→three
+                 4→
+                 5→five
+        "#]],
+        );
+        check(
+            "",
+            Wish::default(),
+            expect![[r#"
+            0 lines of a.txt
+            (file is empty)
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_part_says_how_to_go_on() {
+        check(
+            FIVE,
+            Wish {
+                limit: Some(2),
+                ..Wish::default()
+            },
+            expect![[r#"
+            lines 1-2 of 5 of a.txt
+                 1→one
+                 2→two
+            showing lines 1-2 of 5; 3 lines left; to go on: read_file with path "a.txt" and offset 3"#]],
+        );
+        check(
+            FIVE,
+            Wish {
+                offset: Some(2),
+                limit: Some(3),
+                ..Wish::default()
+            },
+            expect![[r#"
+            lines 2-4 of 5 of a.txt
+                 2→two
+                 3→three
+                 4→
+            showing lines 2-4 of 5; 1 line left; to go on: read_file with path "a.txt" and offset 5"#]],
+        );
+        check(
+            FIVE,
+            Wish {
+                offset: Some(2),
+                end_line: Some(3),
+                ..Wish::default()
+            },
+            expect![[r#"
+            lines 2-3 of 5 of a.txt
+                 2→two
+                 3→three
+            showing lines 2-3 of 5; 2 lines left; to go on: read_file with path "a.txt" and offset 4"#]],
+        );
+        check(
+            FIVE,
+            Wish {
+                offset: Some(5),
+                ..Wish::default()
+            },
+            expect![[r#"
+            lines 5-5 of 5 of a.txt
+                 5→five
+        "#]],
+        );
+    }
+
+    #[test]
+    fn both_ends() {
+        check(
+            FIVE,
+            Wish {
+                head: Some(1),
+                ..Wish::default()
+            },
+            expect![[r#"
+            lines 1-1 of 5 of a.txt
+                 1→one
+            showing lines 1-1 of 5; 4 lines left; to go on: read_file with path "a.txt" and offset 2"#]],
+        );
+        check(
+            FIVE,
+            Wish {
+                tail: Some(2),
+                ..Wish::default()
+            },
+            expect![[r#"
+            lines 4-5 of 5 of a.txt
+                 4→
+                 5→five
+        "#]],
+        );
+        check(
+            FIVE,
+            Wish {
+                tail: Some(99),
+                ..Wish::default()
+            },
+            expect![[r#"
+            5 lines of a.txt
+                 1→one
+                 2→two
+                 3→three
+                 4→
+                 5→five
+        "#]],
+        );
+    }
+
+    #[test]
+    fn ranges_that_make_no_sense() {
+        check(
+            FIVE,
+            Wish {
+                offset: Some(6),
+                ..Wish::default()
+            },
+            expect!["error: line 6 is past the end of a.txt, which has 5 lines"],
+        );
+        check(
+            FIVE,
+            Wish {
+                offset: Some(3),
+                end_line: Some(2),
+                ..Wish::default()
+            },
+            expect!["error: `end_line` 2 comes before `offset` 3; exchange them"],
+        );
+        check(
+            FIVE,
+            Wish {
+                head: Some(3),
+                tail: Some(2),
+                ..Wish::default()
+            },
+            expect!["error: `head` and `tail` exclude each other; leave one out"],
+        );
+        check(
+            FIVE,
+            Wish {
+                offset: Some(3),
+                tail: Some(2),
+                ..Wish::default()
+            },
+            expect!["error: `tail` and `offset` exclude each other; leave one out"],
+        );
+        check(
+            FIVE,
+            Wish {
+                limit: Some(3),
+                head: Some(2),
+                ..Wish::default()
+            },
+            expect!["error: `head` and `limit` exclude each other; leave one out"],
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_cut_for_the_model_only() {
+        let text = "é".repeat(MOST_CHARS + 7);
+        let page = Page::of(&text, Range::default(), "a.txt").unwrap();
+        assert!(page.render(false).ends_with("é… [+7 chars]"));
+        assert_eq!(
+            (page.content.len(), page.is_truncated()),
+            (text.len(), false)
+        );
+    }
+
+    #[test]
+    fn a_page_has_a_limit_in_bytes() {
+        let text = format!("{}\n", "x".repeat(MOST_BYTES / 3)).repeat(4);
+        let page = Page::of(&text, Range::default(), "a.txt").unwrap();
+        assert_eq!((page.end, page.total, page.is_truncated()), (2, 4, true));
+        let text = "é".repeat(MOST_BYTES);
+        let page = Page::of(&text, Range::default(), "a.txt").unwrap();
+        assert_eq!(
+            (page.content.len(), page.is_truncated()),
+            (MOST_BYTES, true)
+        );
+        expect!["showing the beginning of line 1 of 1, which is too long to be shown whole"]
+            .assert_eq(&page.how_to_go_on("a.txt").unwrap());
+    }
+}

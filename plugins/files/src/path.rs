@@ -1,0 +1,255 @@
+//! From what a model writes as a path to a place in the sandbox, and from a failed system call to a sentence that
+//! the model can act on.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use toolhost_sdk::prelude::*;
+
+/// A place inside one of the directories of the call.
+#[derive(Debug)]
+pub struct Target {
+    /// Absolute, without `.` and `..`.
+    pub path: PathBuf,
+    /// As the model wrote it, for messages.
+    pub shown: String,
+    /// The directory of the call that it lies in.
+    pub root: PathBuf,
+    pub writable: bool,
+}
+
+/// Finds the place that `given` means. Relative paths start in the first directory of the call.
+///
+/// The check is lexical and only there to answer well: what holds a plugin in its place is the sandbox.
+pub fn resolve(cx: &Context, given: &str) -> Result<Target> {
+    let text = unquoted(given);
+    if text.is_empty() {
+        let message = "the path is empty; name a file or directory, for example `src/main.rs`";
+        return Err(Error::invalid_input(message).code("invalid_path"));
+    }
+    if text.contains('\0') {
+        let message = format!("the path {text:?} contains a NUL character; remove it");
+        return Err(Error::invalid_input(message).code("invalid_path"));
+    }
+    let literal = locate(cx, text);
+    if let Ok(target) = &literal
+        && exists(&target.path)
+    {
+        return literal;
+    }
+    // `@src/main.rs` is how people mention a file in a prompt, and `my\ notes.txt` how a shell wants it written.
+    // Both are also valid names, so the literal reading comes first.
+    let unescaped = text.replace("\\ ", " ");
+    let mention = text.strip_prefix('@').filter(|rest| !rest.is_empty());
+    for reading in mention
+        .into_iter()
+        .chain((unescaped != text).then_some(unescaped.as_str()))
+    {
+        if let Ok(target) = locate(cx, reading)
+            && exists(&target.path)
+        {
+            return Ok(target);
+        }
+    }
+    match mention {
+        Some(rest) if !is_in_a_directory_that_exists(&literal) => locate(cx, rest),
+        _ => literal,
+    }
+}
+
+impl Target {
+    /// Explains why the system did not do what was asked for this path.
+    pub fn error(&self, error: &io::Error) -> Error {
+        let shown = &self.shown;
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => self.not_found(),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => self
+                .denied("is protected, or leads out of the allowed paths through a symbolic link"),
+            io::ErrorKind::IsADirectory => self.is_directory(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Error::failed(format!("no space left on the device for {shown}"))
+                    .code("no_space_left")
+            }
+            _ => Error::failed(format!("cannot access {shown}: {error}")).code("io_error"),
+        }
+    }
+
+    pub fn not_found(&self) -> Error {
+        let near = self.neighbours();
+        let message = if near.is_empty() {
+            format!("File not found: {}", self.shown)
+        } else {
+            format!(
+                "File not found: {}. Did you mean: {}?",
+                self.shown,
+                near.join(", ")
+            )
+        };
+        Error::not_found(message)
+            .code("file_not_found")
+            .recommend("list the directory to see what is there")
+    }
+
+    pub fn is_directory(&self) -> Error {
+        Error::invalid_input(format!("{} is a directory, not a file", self.shown))
+            .code("target_is_directory")
+            .recommend(format!(
+                "list it: list_directory with path {:?}",
+                self.shown
+            ))
+    }
+
+    /// `why` continues a sentence that begins with the path.
+    pub fn denied(&self, why: &str) -> Error {
+        Error::denied(format!(
+            "Permission denied: Access denied: {} {why}",
+            self.shown
+        ))
+        .code("permission_denied")
+    }
+
+    /// Paths that exist and look like this one, nearest first. It looks at the first part that does not exist, so
+    /// that `scr/main.rs` finds `src/main.rs`.
+    fn neighbours(&self) -> Vec<String> {
+        const MOST_ENTRIES: usize = 2000;
+        let Some(dir) = self.path.ancestors().skip(1).find(|dir| dir.is_dir()) else {
+            return Vec::new();
+        };
+        if !dir.starts_with(&self.root) {
+            return Vec::new();
+        }
+        let Ok(rest) = self.path.strip_prefix(dir) else {
+            return Vec::new();
+        };
+        let mut parts = rest.components();
+        let Some(missing) = parts
+            .next()
+            .map(|part| part.as_os_str().to_string_lossy().into_owned())
+        else {
+            return Vec::new();
+        };
+        let Ok(entries) = fs::read_dir(dir) else {
+            return Vec::new();
+        };
+        let mut near: Vec<(usize, String)> = entries
+            .take(MOST_ENTRIES)
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter_map(|name| {
+                let distance = distance(&missing, &name)?;
+                let path = dir.join(&name).join(parts.as_path());
+                // Joining nothing leaves a `/` at the end, which a file does not bear.
+                let path: PathBuf = path.components().collect();
+                path.exists().then(|| (distance, self.brief(&path)))
+            })
+            .collect();
+        near.sort();
+        near.into_iter().take(3).map(|(_, path)| path).collect()
+    }
+
+    /// Absolute if the model wrote it so, else as short as it can be.
+    fn brief(&self, path: &Path) -> String {
+        let relative = path
+            .strip_prefix(&self.root)
+            .ok()
+            .filter(|_| !self.shown.starts_with('/'));
+        relative.unwrap_or(path).display().to_string()
+    }
+}
+
+/// How far `name` is from `wanted`; nothing when it is too far to be meant.
+fn distance(wanted: &str, name: &str) -> Option<usize> {
+    let (low_wanted, low_name) = (wanted.to_lowercase(), name.to_lowercase());
+    if low_wanted == low_name {
+        return Some(0);
+    }
+    let stem = |name: &str| {
+        Path::new(name)
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+    };
+    if stem(&low_wanted) == stem(&low_name) {
+        return Some(1);
+    }
+    let distance = strsim::osa_distance(&low_wanted, &low_name);
+    (distance <= (low_wanted.chars().count() / 3).max(1)).then_some(distance + 1)
+}
+
+/// Without what surrounds a path in a sentence: spaces at the ends, a line break, a pair of quotes.
+fn unquoted(given: &str) -> &str {
+    let text = given.trim();
+    ['"', '\'', '`']
+        .into_iter()
+        .find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))
+        .unwrap_or(text)
+        .trim()
+}
+
+fn locate(cx: &Context, text: &str) -> Result<Target> {
+    let Some(first) = cx.roots().first() else {
+        return Err(outside(cx, text));
+    };
+    // A guest has no home: `~` can only be somewhere else.
+    if text == "~" || text.starts_with("~/") {
+        return Err(outside(cx, text));
+    }
+    let path = normal(&Path::new(&first.path).join(text));
+    let root = cx
+        .roots()
+        .iter()
+        .filter(|root| path.starts_with(&root.path))
+        .max_by_key(|root| root.path.len())
+        .ok_or_else(|| outside(cx, text))?;
+    Ok(Target {
+        path,
+        shown: text.to_owned(),
+        root: PathBuf::from(&root.path),
+        writable: root.is_writable(),
+    })
+}
+
+fn outside(cx: &Context, text: &str) -> Error {
+    let roots: Vec<&str> = cx.roots().iter().map(|root| root.path.as_str()).collect();
+    let roots = if roots.is_empty() {
+        "none are granted; run host with --allow-path DIR".to_owned()
+    } else {
+        roots.join(", ")
+    };
+    Error::denied(format!(
+        "Permission denied: Access denied: {text} is outside the allowed paths ({roots})"
+    ))
+    .code("path_not_in_workspace")
+}
+
+/// Takes `.` and `..` out by their letters. Above `/` there is only `/`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// Also true for a link that leads nowhere: it is there.
+fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// `@types/new.d.ts` is meant literally when there is an `@types`.
+fn is_in_a_directory_that_exists(target: &Result<Target>) -> bool {
+    target.as_ref().is_ok_and(|target| {
+        target
+            .path
+            .parent()
+            .is_some_and(|parent| parent != target.root && parent.is_dir())
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! Bytes to and from the disk, for `write_file`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use toolhost_sdk::prelude::*;
+
+use crate::path::Target;
+
+/// The bytes of the file, if there is one.
+pub fn load(target: &Target) -> Result<Option<Vec<u8>>> {
+    match fs::metadata(&target.path) {
+        Ok(metadata) if metadata.is_dir() => Err(target.is_directory()),
+        Ok(metadata) if !metadata.is_file() => Err(Error::invalid_input(format!(
+            "{} is not a regular file",
+            target.shown
+        ))
+        .code("not_a_file")),
+        Ok(_) => fs::read(&target.path)
+            .map(Some)
+            .map_err(|error| target.error(&error)),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            if fs::symlink_metadata(&target.path).is_ok() {
+                let message = format!(
+                    "{} is a symbolic link that leads nowhere; remove it or write its target",
+                    target.shown
+                );
+                return Err(Error::invalid_input(message).code("dangling_link"));
+            }
+            Ok(None)
+        }
+        Err(error) => Err(target.error(&error)),
+    }
+}
+
+/// Puts `new` in place of `old`.
+///
+/// An existing file is written in place. Renaming a new file over it would be atomic, but WASI can neither read nor
+/// set a mode: scripts would no longer be executable, and a file that only its owner may read would become readable
+/// to all. In place keeps mode, owner and links; and when writing fails, the old bytes are put back.
+pub fn store(target: &Target, old: Option<&[u8]>, new: &[u8], create_dirs: bool) -> Result<()> {
+    let explain = |error: io::Error| target.error(&error);
+    let Some(old) = old else {
+        make_parent(target, create_dirs)?;
+        // `create_new`, because a file that has come into being since we looked is not ours to replace.
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&target.path)
+            .map_err(explain)?;
+        return file
+            .write_all(new)
+            .and_then(|()| file.sync_all())
+            .map_err(|error| {
+                drop(fs::remove_file(&target.path));
+                target.error(&error)
+            });
+    };
+    let mut file = OpenOptions::new()
+        .write(true)
+        .open(&target.path)
+        .map_err(explain)?;
+    fill(&mut file, new).map_err(|error| match rewrite(&target.path, old) {
+        Ok(()) => target.error(&error),
+        Err(_) => target
+            .error(&error)
+            .cause("the old content could not be put back"),
+    })
+}
+
+fn rewrite(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    fill(&mut OpenOptions::new().write(true).open(path)?, bytes)
+}
+
+/// The length is set last, so that nobody ever finds the file empty.
+fn fill(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)?;
+    file.set_len(bytes.len() as u64)?;
+    file.sync_all()
+}
+
+fn make_parent(target: &Target, create_dirs: bool) -> Result<()> {
+    let Some(parent) = target.path.parent().filter(|parent| !parent.is_dir()) else {
+        return Ok(());
+    };
+    if !create_dirs {
+        let message = format!(
+            "the directory of {} does not exist; set `create_dirs` to make it",
+            target.shown
+        );
+        return Err(Error::not_found(message).code("directory_not_found"));
+    }
+    fs::create_dir_all(parent).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            Error::invalid_input(format!(
+                "cannot create {}: a part of its path is a file",
+                target.shown
+            ))
+            .code("not_a_directory")
+        }
+        _ => target.error(&error),
+    })
+}

@@ -1,0 +1,116 @@
+//! A temporary workspace for the tests of this plugin, and outcomes as text that is the same on every run.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::testing;
+
+pub struct Workspace {
+    dir: tempfile::TempDir,
+}
+
+impl Workspace {
+    pub fn new(files: &[(&str, &str)]) -> Self {
+        let workspace = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        for (path, content) in files {
+            workspace.write(path, content.as_bytes());
+        }
+        workspace
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    pub fn write(&self, path: &str, bytes: &[u8]) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// Makes `path` look changed so many seconds after 1970.
+    pub fn touch(&self, path: &str, seconds: u64) {
+        let file = fs::File::options()
+            .write(true)
+            .open(self.path(path))
+            .unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds))
+            .unwrap();
+    }
+
+    pub fn cx(&self) -> Context {
+        Context::test().with_root(self.dir.path().to_str().unwrap(), "rw")
+    }
+
+    /// Text without the name of the temporary directory.
+    pub fn neutral(&self, text: &str) -> String {
+        text.replace(self.dir.path().to_str().unwrap(), "<root>")
+    }
+
+    /// Calls a tool: what the model reads, then the summary, then the data; or the error.
+    pub fn call<T: Tool>(&self, input: Value) -> String {
+        let answer = match testing::call::<T>(&self.cx(), input) {
+            Ok(outcome) => show(outcome),
+            Err(error) => format!(
+                "{:?} {}: {error}",
+                error.kind(),
+                error.code.as_deref().unwrap_or("-")
+            ),
+        };
+        self.neutral(&answer)
+    }
+}
+
+fn show(outcome: Outcome) -> String {
+    let mut lines: Vec<String> = outcome.llm.iter().map(part).collect();
+    lines.extend(outcome.summary.map(|summary| format!("summary: {summary}")));
+    lines.extend(
+        outcome
+            .display
+            .and_then(|display| Some(format!("display:\n{}", display.diff?.diff))),
+    );
+    if let Some(mut data) = outcome.structured {
+        still(&mut data);
+        lines.push(data.to_string());
+    }
+    lines.join("\n")
+}
+
+fn part(part: &Part) -> String {
+    match (&part.text, &part.data) {
+        (Some(text), _) => text.clone(),
+        (None, Some(data)) => {
+            let name = part.name.as_deref().unwrap_or_default();
+            format!(
+                "[{} {} {name} {} bytes]",
+                part.kind,
+                part.media_type.as_deref().unwrap_or_default(),
+                data.len()
+            )
+        }
+        (None, None) => String::new(),
+    }
+}
+
+/// Times change from run to run, and a hash tells a reader nothing: only their presence is shown.
+fn still(data: &mut Value) {
+    match data {
+        Value::Object(members) => {
+            for (name, value) in members {
+                match name.as_str() {
+                    "mtime_ms" | "modified" | "created" | "accessed" if !value.is_boolean() => {
+                        *value = "<time>".into()
+                    }
+                    "sha256" => *value = "<hash>".into(),
+                    _ => still(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(still),
+        _ => {}
+    }
+}

@@ -1,0 +1,368 @@
+//! Bytes to text and back again, so that a file keeps the encoding, the byte order mark and the line endings it had.
+
+use serde::{Deserialize, Serialize};
+use toolhost_sdk::prelude::*;
+
+/// What a model may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Encoding {
+    #[serde(rename = "auto")]
+    Auto,
+    #[serde(rename = "utf-8")]
+    Utf8,
+    #[serde(rename = "utf-16le")]
+    Utf16le,
+    #[serde(rename = "utf-16be")]
+    Utf16be,
+    #[serde(rename = "latin1")]
+    Latin1,
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+// By hand, because `#[data]` writes names in snake case and these have their own spelling.
+impl Schema for Encoding {
+    fn schema() -> Value {
+        json!({"type": "string", "enum": ["auto", "utf-8", "utf-16le", "utf-16be", "latin1", "base64"]})
+    }
+}
+
+/// How the characters of a file are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charset {
+    Utf8,
+    Utf16le,
+    Utf16be,
+    Utf32le,
+    Utf32be,
+    Latin1,
+}
+
+impl Charset {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Utf8 => "utf-8",
+            Self::Utf16le => "utf-16le",
+            Self::Utf16be => "utf-16be",
+            Self::Utf32le => "utf-32le",
+            Self::Utf32be => "utf-32be",
+            Self::Latin1 => "latin1",
+        }
+    }
+
+    fn mark(self) -> &'static [u8] {
+        match self {
+            Self::Utf8 => b"\xef\xbb\xbf",
+            Self::Utf16le => b"\xff\xfe",
+            Self::Utf16be => b"\xfe\xff",
+            Self::Utf32le => b"\xff\xfe\0\0",
+            Self::Utf32be => b"\0\0\xfe\xff",
+            Self::Latin1 => b"",
+        }
+    }
+
+    /// The charset that a byte order mark at the start of `bytes` stands for.
+    pub fn by_mark(bytes: &[u8]) -> Option<Self> {
+        // The mark of UTF-16LE is the beginning of that of UTF-32LE, so the longer ones come first.
+        [
+            Self::Utf32le,
+            Self::Utf32be,
+            Self::Utf8,
+            Self::Utf16le,
+            Self::Utf16be,
+        ]
+        .into_iter()
+        .find(|charset| bytes.starts_with(charset.mark()))
+    }
+}
+
+/// The text of a file, and what it takes to store it again as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    pub text: String,
+    pub format: Format,
+    /// The charset was not said by anybody and is not UTF-8.
+    pub guessed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Format {
+    pub charset: Charset,
+    pub mark: bool,
+}
+
+impl Format {
+    pub const UTF8: Self = Self {
+        charset: Charset::Utf8,
+        mark: false,
+    };
+}
+
+/// Reads `bytes` as `encoding`; a byte order mark and valid UTF-8 speak for themselves under `auto`. `base64` is
+/// not a charset and is read like `auto`.
+pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Text> {
+    let by_mark = Charset::by_mark(&bytes);
+    let charset = match encoding {
+        Encoding::Auto | Encoding::Base64 => by_mark,
+        Encoding::Utf8 => Some(Charset::Utf8),
+        Encoding::Utf16le => Some(Charset::Utf16le),
+        Encoding::Utf16be => Some(Charset::Utf16be),
+        Encoding::Latin1 => Some(Charset::Latin1),
+    };
+    let Some(charset) = charset else {
+        return Ok(match String::from_utf8(bytes) {
+            Ok(text) => Text {
+                text,
+                format: Format::UTF8,
+                guessed: false,
+            },
+            Err(error) => {
+                let format = Format {
+                    charset: Charset::Latin1,
+                    mark: false,
+                };
+                Text {
+                    text: latin1(error.as_bytes()),
+                    format,
+                    guessed: true,
+                }
+            }
+        });
+    };
+    let mark = by_mark == Some(charset);
+    let body = &bytes[if mark { charset.mark().len() } else { 0 }..];
+    let text = match charset {
+        Charset::Utf8 if !mark => String::from_utf8(bytes).ok(),
+        Charset::Utf8 => str::from_utf8(body).ok().map(str::to_owned),
+        Charset::Utf16le => units(body, u16::from_le_bytes).and_then(utf16),
+        Charset::Utf16be => units(body, u16::from_be_bytes).and_then(utf16),
+        Charset::Utf32le => units(body, u32::from_le_bytes).and_then(utf32),
+        Charset::Utf32be => units(body, u32::from_be_bytes).and_then(utf32),
+        Charset::Latin1 => Some(latin1(body)),
+    };
+    let text = text.ok_or_else(|| {
+        let charset = charset.as_str();
+        Error::invalid_input(format!(
+            "{shown} is not valid {charset}; say another `encoding`, for example \"latin1\""
+        ))
+        .code("encoding_mismatch")
+    })?;
+    Ok(Text {
+        text,
+        format: Format { charset, mark },
+        guessed: false,
+    })
+}
+
+/// The bytes that `decode` makes `text` of.
+pub fn encode(text: &str, format: Format) -> Result<Vec<u8>> {
+    let Format { charset, mark } = format;
+    let mut bytes = if mark {
+        charset.mark().to_vec()
+    } else {
+        Vec::new()
+    };
+    match charset {
+        Charset::Utf8 => bytes.extend_from_slice(text.as_bytes()),
+        Charset::Utf16le => bytes.extend(text.encode_utf16().flat_map(u16::to_le_bytes)),
+        Charset::Utf16be => bytes.extend(text.encode_utf16().flat_map(u16::to_be_bytes)),
+        Charset::Utf32le => bytes.extend(text.chars().flat_map(|c| u32::from(c).to_le_bytes())),
+        Charset::Utf32be => bytes.extend(text.chars().flat_map(|c| u32::from(c).to_be_bytes())),
+        Charset::Latin1 => {
+            for c in text.chars() {
+                bytes.push(u8::try_from(c).map_err(|_| {
+                    let message = format!(
+                        "latin1 has no character {c:?}; leave it out or say encoding \"utf-8\""
+                    );
+                    Error::invalid_input(message).code("encoding_mismatch")
+                })?);
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+fn latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|&byte| char::from(byte)).collect()
+}
+
+/// None when the last unit is cut short.
+fn units<T, const N: usize>(bytes: &[u8], unit: fn([u8; N]) -> T) -> Option<Vec<T>> {
+    let (chunks, rest) = bytes.as_chunks::<N>();
+    rest.is_empty()
+        .then(|| chunks.iter().map(|chunk| unit(*chunk)).collect())
+}
+
+fn utf16(units: Vec<u16>) -> Option<String> {
+    char::decode_utf16(units).collect::<Result<_, _>>().ok()
+}
+
+fn utf32(units: Vec<u32>) -> Option<String> {
+    units.into_iter().map(char::from_u32).collect()
+}
+
+/// How lines end: `lf`, `crlf`, `mixed` or, where there is no line break, `none`.
+pub fn line_ending(text: &str) -> &'static str {
+    let all = text.bytes().filter(|byte| *byte == b'\n').count();
+    match text.matches("\r\n").count() {
+        _ if all == 0 => "none",
+        0 => "lf",
+        crlf if crlf == all => "crlf",
+        _ => "mixed",
+    }
+}
+
+/// `1.2 KB`, as people say it.
+#[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} KB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// `3 lines`, `1 line`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(bytes: &[u8], encoding: Encoding, expected: Expect) {
+        let answer = match decode(bytes.to_vec(), encoding, "a.txt") {
+            Ok(Text {
+                text,
+                format,
+                guessed,
+            }) => {
+                assert_eq!(encode(&text, format).unwrap(), bytes, "the way back");
+                let mark = if format.mark { " with mark" } else { "" };
+                let guessed = if guessed { ", guessed" } else { "" };
+                format!("{text:?} in {}{mark}{guessed}", format.charset.as_str())
+            }
+            Err(error) => error.to_string(),
+        };
+        expected.assert_eq(&answer);
+    }
+
+    #[test]
+    fn a_mark_says_what_it_is() {
+        check(
+            b"\xef\xbb\xbfh\xc3\xa9",
+            Encoding::Auto,
+            expect![[r#""hé" in utf-8 with mark"#]],
+        );
+        check(
+            b"\xff\xfeh\0\xe9\0",
+            Encoding::Auto,
+            expect![[r#""hé" in utf-16le with mark"#]],
+        );
+        check(
+            b"\xfe\xff\0h\0\xe9",
+            Encoding::Auto,
+            expect![[r#""hé" in utf-16be with mark"#]],
+        );
+        check(
+            b"\xff\xfe\0\0h\0\0\0",
+            Encoding::Auto,
+            expect![[r#""h" in utf-32le with mark"#]],
+        );
+        check(
+            b"\0\0\xfe\xff\0\0\0h",
+            Encoding::Auto,
+            expect![[r#""h" in utf-32be with mark"#]],
+        );
+    }
+
+    #[test]
+    fn without_a_mark_utf8_is_tried_and_anything_else_is_a_guess() {
+        check(
+            "hé".as_bytes(),
+            Encoding::Auto,
+            expect![[r#""hé" in utf-8"#]],
+        );
+        check(
+            b"h\xe9",
+            Encoding::Auto,
+            expect![[r#""hé" in latin1, guessed"#]],
+        );
+    }
+
+    #[test]
+    fn what_is_said_counts() {
+        check(
+            b"h\0\xe9\0",
+            Encoding::Utf16le,
+            expect![[r#""hé" in utf-16le"#]],
+        );
+        check(b"\0h", Encoding::Utf16be, expect![[r#""h" in utf-16be"#]]);
+        check(b"h\xe9", Encoding::Latin1, expect![[r#""hé" in latin1"#]]);
+    }
+
+    #[test]
+    fn what_is_said_can_be_wrong() {
+        check(
+            b"h\xe9",
+            Encoding::Utf8,
+            expect![[r#"a.txt is not valid utf-8; say another `encoding`, for example "latin1""#]],
+        );
+        check(
+            b"odd",
+            Encoding::Utf16le,
+            expect![[
+                r#"a.txt is not valid utf-16le; say another `encoding`, for example "latin1""#
+            ]],
+        );
+        check(
+            b"\x00\xd8",
+            Encoding::Utf16le,
+            expect![[
+                r#"a.txt is not valid utf-16le; say another `encoding`, for example "latin1""#
+            ]],
+        );
+    }
+
+    #[test]
+    fn latin1_does_not_have_every_character() {
+        let error = encode(
+            "5 €",
+            Format {
+                charset: Charset::Latin1,
+                mark: false,
+            },
+        )
+        .unwrap_err();
+        expect![[r#"latin1 has no character '€'; leave it out or say encoding "utf-8""#]]
+            .assert_eq(&error.to_string());
+    }
+
+    #[test]
+    fn line_endings() {
+        for (text, expected) in [
+            ("a", "none"),
+            ("a\n", "lf"),
+            ("a\r\nb\r\n", "crlf"),
+            ("a\r\nb\n", "mixed"),
+        ] {
+            assert_eq!(line_ending(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        for (bytes, expected) in [
+            (999, "999 B"),
+            (1_200, "1.2 KB"),
+            (2_500_000, "2.5 MB"),
+            (1 << 30, "1.1 GB"),
+        ] {
+            assert_eq!(size(bytes), expected);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! `write_file`: makes a file be what the model says, and keeps what the model did not mean to change.
+
+use toolhost_sdk::prelude::*;
+
+use crate::change::Change;
+use crate::compose::New;
+use crate::path::{Target, resolve};
+use crate::read::sha256;
+use crate::store::{load, store};
+use crate::text::{self, Encoding};
+
+/// What to do with a file that exists.
+#[data]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Replace its content, or create it.
+    Overwrite,
+    /// Refuse when it exists.
+    Create,
+    /// Add to its end, or create it.
+    Append,
+}
+
+/// What was written.
+#[data]
+pub struct Written {
+    /// Absolute path.
+    path: String,
+    /// Size of the file in bytes, as it is now.
+    size: u64,
+    /// Bytes of this call's content, as stored; 0 when nothing had to change.
+    #[arg(rename = "bytesWritten")]
+    bytes_written: u64,
+    /// The file is new.
+    created: bool,
+    /// The file is not what it was.
+    changed: bool,
+    /// How the file is stored: `utf-8`, `utf-16le` …, `base64` for bytes.
+    encoding: String,
+    /// `lf`, `crlf`, `mixed` or `none`.
+    line_ending: String,
+    /// Lines added and removed; absent where the files are too large to compare.
+    diff_stat: Option<DiffStat>,
+    /// SHA-256 of the file, in hexadecimal, as it is now.
+    sha256: String,
+}
+
+/// Lines added and removed.
+#[data]
+pub struct DiffStat {
+    /// Lines that are new.
+    added: usize,
+    /// Lines that are gone.
+    removed: usize,
+}
+
+/// Create a file, replace all of its content, or append to it.
+///
+/// Give the whole content: nothing is filled in for phrases such as "rest of the code". An existing file keeps its
+/// encoding, byte order mark and line endings. To be sure that the file is still the one you read, hand in the
+/// `sha256` that read_file told.
+#[tool(
+    writes,
+    category = "file",
+    kind = "edit",
+    icon = "pencil",
+    aliases = ["fs_write"],
+    tags = ["file", "text"],
+    output = Written,
+    example(description = "A new file", input = r#"{"path": "notes/todo.md", "content": "- water the plants\n"}"#),
+    example(description = "One more line", input = r#"{"path": "log.txt", "content": "done\n", "mode": "append"}"#),
+)]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parameters of a tool are its schema"
+)]
+pub fn write_file(
+    cx: &Context,
+    /// Path of the file, relative to the workspace or absolute, for example `src/main.rs`.
+    #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
+    path: String,
+    /// The content, complete and without line numbers.
+    content: String,
+    /// What to do when the file exists.
+    #[arg(default = "overwrite")]
+    mode: Mode,
+    /// How to store it. `auto` keeps what an existing file has and makes new files UTF-8; with `base64` the content
+    /// stands for bytes.
+    #[arg(default = "auto")]
+    encoding: Encoding,
+    /// Make directories that are missing on the way.
+    #[arg(default = true)]
+    create_dirs: bool,
+    /// Write only if this is the SHA-256 of the file as it is.
+    #[arg(min_len = 64, max_len = 64)]
+    expected_sha256: Option<String>,
+    /// Do it even if it takes all content away from a file.
+    #[arg(default = false)]
+    allow_empty: bool,
+) -> Result<Outcome> {
+    let target = resolve(cx, &path)?;
+    if !target.writable {
+        return Err(target.denied(&format!(
+            "is in {}, which is read-only",
+            target.root.display()
+        )));
+    }
+    let old = load(&target)?;
+    check_state(&target, old.as_deref(), mode, expected_sha256.as_deref())?;
+    if mode != Mode::Append
+        && !allow_empty
+        && content.trim().is_empty()
+        && old.as_ref().is_some_and(|old| !old.is_empty())
+    {
+        let message = format!(
+            "this would empty {}; set `allow_empty` if that is what you want",
+            target.shown
+        );
+        return Err(Error::invalid_input(message).code("would_empty_file"));
+    }
+
+    let new = match encoding {
+        Encoding::Base64 => New::bytes(&content, old.as_deref(), mode)?,
+        _ => New::text(&content, old.as_deref(), mode, encoding, &target)?,
+    };
+    cx.check()?;
+    let changed = old.as_ref() != Some(&new.bytes);
+    if changed {
+        store(&target, old.as_deref(), &new.bytes, create_dirs)?;
+    }
+    Ok(report(&target, mode, old.as_deref(), new, changed))
+}
+
+fn check_state(
+    target: &Target,
+    old: Option<&[u8]>,
+    mode: Mode,
+    expected_sha256: Option<&str>,
+) -> Result<()> {
+    let shown = &target.shown;
+    if mode == Mode::Create && old.is_some() {
+        return Err(Error::invalid_input(format!(
+            "{shown} exists already; say mode \"overwrite\" to replace it"
+        ))
+        .code("file_exists"));
+    }
+    match (expected_sha256, old) {
+        (None, _) => Ok(()),
+        (Some(_), None) => Err(target.not_found()),
+        (Some(expected), Some(old)) if sha256(old).eq_ignore_ascii_case(expected) => Ok(()),
+        (Some(expected), Some(_)) => {
+            // The right hash is not told: the way to it is to read what would be overwritten.
+            let message =
+                format!("{shown} has changed since it was read: its sha256 is not {expected}");
+            Err(Error::failed(message)
+                .code("edit_stale")
+                .recommend("read the file again, then write what is right now"))
+        }
+    }
+}
+
+fn report(target: &Target, mode: Mode, old: Option<&[u8]>, new: New, changed: bool) -> Outcome {
+    let (shown, size) = (&target.shown, new.bytes.len() as u64);
+    let stat = new.change.as_ref().and_then(Change::stat);
+    let lines = stat
+        .filter(|_| old.is_some())
+        .map(|(added, removed)| format!(", +{added} -{removed} lines"));
+    let lines = lines.unwrap_or_default();
+    let sizes = text::size(size);
+    let told = match old {
+        _ if !changed => {
+            format!("No change: {shown} has this content already. Go on to the next step.")
+        }
+        None => format!("Created {shown} ({sizes})"),
+        Some(_) if mode == Mode::Append => format!(
+            "Appended {} to {shown} (now {sizes})",
+            text::size(new.written as u64)
+        ),
+        Some(old) => format!(
+            "Overwrote {shown} ({} → {sizes}{lines})",
+            text::size(old.len() as u64)
+        ),
+    };
+    let written = Written {
+        path: target.path.display().to_string(),
+        size,
+        bytes_written: if changed { new.written as u64 } else { 0 },
+        created: old.is_none(),
+        changed,
+        encoding: new.encoding.to_owned(),
+        line_ending: new.line_ending.to_owned(),
+        diff_stat: stat.map(|(added, removed)| DiffStat { added, removed }),
+        sha256: sha256(&new.bytes),
+    };
+    let outcome = Outcome::text(&*told).summary(&*told).structured(&written);
+    match new.change.filter(|_| changed).and_then(Change::into_diff) {
+        Some(diff) => outcome.display(Display::diff(diff)),
+        None => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests;

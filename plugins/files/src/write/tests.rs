@@ -1,0 +1,427 @@
+//! What `write_file` does to files, and what it says.
+
+use std::fs;
+
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::testing::Workspace;
+
+fn check(workspace: &Workspace, input: Value, expected: Expect) {
+    expected.assert_eq(&workspace.call::<write_file>(input));
+}
+
+fn check_bytes(workspace: &Workspace, path: &str, expected: &[u8]) {
+    assert_eq!(
+        fs::read(workspace.path(path))
+            .unwrap()
+            .escape_ascii()
+            .to_string(),
+        expected.escape_ascii().to_string()
+    );
+}
+
+#[test]
+fn a_new_file_with_its_directories() {
+    let workspace = Workspace::new(&[]);
+    check(
+        &workspace,
+        json!({"path": "a/b/c.txt", "content": "one\ntwo\n"}),
+        expect![[r#"
+        Created a/b/c.txt (8 B)
+        summary: Created a/b/c.txt (8 B)
+        display:
+        --- /dev/null
+        +++ b/a/b/c.txt
+        @@ -0,0 +1,2 @@
+        +one
+        +two
+
+        {"path":"<root>/a/b/c.txt","size":8,"bytesWritten":8,"created":true,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":2,"removed":0},"sha256":"<hash>"}"#]],
+    );
+    check_bytes(&workspace, "a/b/c.txt", b"one\ntwo\n");
+    check(
+        &workspace,
+        json!({"path": "x/y.txt", "content": "a", "create_dirs": false}),
+        expect![
+            "NotFound directory_not_found: the directory of x/y.txt does not exist; set `create_dirs` to make it"
+        ],
+    );
+    check(
+        &workspace,
+        json!({"path": "a/b/c.txt/d", "content": "a"}),
+        expect![
+            "InvalidInput not_a_directory: cannot create a/b/c.txt/d: a part of its path is a file"
+        ],
+    );
+}
+
+#[test]
+fn an_existing_file() {
+    let workspace = Workspace::new(&[("a.txt", "one\ntwo\nthree\n")]);
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "one\n2\nthree\n"}),
+        expect![[r#"
+        Overwrote a.txt (14 B → 12 B, +1 -1 lines)
+        summary: Overwrote a.txt (14 B → 12 B, +1 -1 lines)
+        display:
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1,3 +1,3 @@
+         one
+        -two
+        +2
+         three
+
+        {"path":"<root>/a.txt","size":12,"bytesWritten":12,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":1},"sha256":"<hash>"}"#]],
+    );
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "one\n2\nthree\n"}),
+        expect![[r#"
+        No change: a.txt has this content already. Go on to the next step.
+        summary: No change: a.txt has this content already. Go on to the next step.
+        {"path":"<root>/a.txt","size":12,"bytesWritten":0,"created":false,"changed":false,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":0,"removed":0},"sha256":"<hash>"}"#]],
+    );
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "x", "mode": "create"}),
+        expect![[
+            r#"InvalidInput file_exists: a.txt exists already; say mode "overwrite" to replace it"#
+        ]],
+    );
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "1\n"}),
+        expect![[r#"
+        Overwrote a.txt (12 B → 2 B, +1 -3 lines)
+        summary: Overwrote a.txt (12 B → 2 B, +1 -3 lines)
+        display:
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1,3 +1 @@
+        -one
+        -2
+        -three
+        +1
+
+        {"path":"<root>/a.txt","size":2,"bytesWritten":2,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":3},"sha256":"<hash>"}"#]],
+    );
+    check_bytes(&workspace, "a.txt", b"1\n");
+}
+
+#[test]
+fn appending() {
+    let workspace = Workspace::new(&[("a.txt", "one\n")]);
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "two\n", "mode": "append"}),
+        expect![[r#"
+        Appended 4 B to a.txt (now 8 B)
+        summary: Appended 4 B to a.txt (now 8 B)
+        display:
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1 +1,2 @@
+         one
+        +two
+
+        {"path":"<root>/a.txt","size":8,"bytesWritten":4,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":0},"sha256":"<hash>"}"#]],
+    );
+    check(
+        &workspace,
+        json!({"path": "b.txt", "content": "one\n", "mode": "append"}),
+        expect![[r#"
+        Created b.txt (4 B)
+        summary: Created b.txt (4 B)
+        display:
+        --- /dev/null
+        +++ b/b.txt
+        @@ -0,0 +1 @@
+        +one
+
+        {"path":"<root>/b.txt","size":4,"bytesWritten":4,"created":true,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":0},"sha256":"<hash>"}"#]],
+    );
+    check_bytes(&workspace, "a.txt", b"one\ntwo\n");
+}
+
+#[test]
+fn mark_encoding_and_line_endings_stay() {
+    let workspace = Workspace::new(&[]);
+    let table: [(&str, &[u8], &[u8]); 5] = [
+        ("crlf.txt", b"a\r\nb\r\n", b"x\r\ny\r\n"),
+        ("mixed.txt", b"a\r\nb\n", b"x\ny\n"),
+        ("mark.txt", b"\xef\xbb\xbfa\n", b"\xef\xbb\xbfx\ny\n"),
+        (
+            "u16.txt",
+            b"\xff\xfea\0\r\0\n\0",
+            b"\xff\xfex\0\r\0\n\0y\0\r\0\n\0",
+        ),
+        ("empty.txt", b"", b"x\ny\n"),
+    ];
+    for (path, old, new) in table {
+        workspace.write(path, old);
+        workspace.call::<write_file>(json!({"path": path, "content": "x\ny\n"}));
+        check_bytes(&workspace, path, new);
+    }
+}
+
+#[test]
+fn a_file_in_an_unknown_encoding_is_not_guessed_at() {
+    let workspace = Workspace::new(&[]);
+    workspace.write("a.txt", b"caf\xe9");
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "th\u{e9}"}),
+        expect![[
+            r#"InvalidInput encoding_unknown: a.txt is not UTF-8; say its `encoding`, for example "latin1""#
+        ]],
+    );
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "th\u{e9}", "encoding": "latin1"}),
+        expect![[r#"
+        Overwrote a.txt (4 B → 3 B, +1 -1 lines)
+        summary: Overwrote a.txt (4 B → 3 B, +1 -1 lines)
+        display:
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1 +1 @@
+        -café
+        \ No newline at end of file
+        +thé
+        \ No newline at end of file
+
+        {"path":"<root>/a.txt","size":3,"bytesWritten":3,"created":false,"changed":true,"encoding":"latin1","line_ending":"none","diff_stat":{"added":1,"removed":1},"sha256":"<hash>"}"#]],
+    );
+    check_bytes(&workspace, "a.txt", b"th\xe9");
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "5 €", "encoding": "latin1"}),
+        expect![[
+            r#"InvalidInput encoding_mismatch: latin1 has no character '€'; leave it out or say encoding "utf-8""#
+        ]],
+    );
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "th\u{e9}", "encoding": "utf-8", "mode": "append"}),
+        expect![[
+            r#"InvalidInput encoding_mismatch: a.txt is not valid utf-8; say another `encoding`, for example "latin1""#
+        ]],
+    );
+    workspace
+        .call::<write_file>(json!({"path": "a.txt", "content": "th\u{e9}", "encoding": "utf-8"}));
+    check_bytes(&workspace, "a.txt", "th\u{e9}".as_bytes());
+    workspace.call::<write_file>(json!({"path": "b.txt", "content": "h", "encoding": "utf-16le"}));
+    check_bytes(&workspace, "b.txt", b"\xff\xfeh\0");
+}
+
+#[test]
+fn bytes() {
+    let workspace = Workspace::new(&[]);
+    check(
+        &workspace,
+        json!({"path": "a.bin", "content": "AAEC", "encoding": "base64"}),
+        expect![[r#"
+        Created a.bin (3 B)
+        summary: Created a.bin (3 B)
+        {"path":"<root>/a.bin","size":3,"bytesWritten":3,"created":true,"changed":true,"encoding":"base64","line_ending":"none","sha256":"<hash>"}"#]],
+    );
+    check(
+        &workspace,
+        json!({"path": "a.bin", "content": "/w==", "encoding": "base64", "mode": "append"}),
+        expect![[r#"
+        Appended 1 B to a.bin (now 4 B)
+        summary: Appended 1 B to a.bin (now 4 B)
+        {"path":"<root>/a.bin","size":4,"bytesWritten":1,"created":false,"changed":true,"encoding":"base64","line_ending":"none","sha256":"<hash>"}"#]],
+    );
+    check_bytes(&workspace, "a.bin", b"\0\x01\x02\xff");
+    check(
+        &workspace,
+        json!({"path": "a.bin", "content": "x", "mode": "append"}),
+        expect![[
+            r#"InvalidInput binary_file: a.bin is not text; append bytes with encoding "base64""#
+        ]],
+    );
+    check(
+        &workspace,
+        json!({"path": "a.bin", "content": "x"}),
+        expect![[r#"
+            Overwrote a.bin (4 B → 1 B)
+            summary: Overwrote a.bin (4 B → 1 B)
+            {"path":"<root>/a.bin","size":1,"bytesWritten":1,"created":false,"changed":true,"encoding":"utf-8","line_ending":"none","sha256":"<hash>"}"#]],
+    );
+    check(
+        &workspace,
+        json!({"path": "a.bin", "content": "no!", "encoding": "base64"}),
+        expect![
+            "InvalidInput invalid_base64: `content` is not base64: Invalid symbol 33, offset 2"
+        ],
+    );
+}
+
+#[test]
+fn emptying_a_file_has_to_be_meant() {
+    let workspace = Workspace::new(&[("a.txt", "one\n"), ("empty.txt", "")]);
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": " \n"}),
+        expect![
+            "InvalidInput would_empty_file: this would empty a.txt; set `allow_empty` if that is what you want"
+        ],
+    );
+    check_bytes(&workspace, "a.txt", b"one\n");
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "", "allow_empty": true}),
+        expect![[r#"
+        Overwrote a.txt (4 B → 0 B, +0 -1 lines)
+        summary: Overwrote a.txt (4 B → 0 B, +0 -1 lines)
+        display:
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1 +0,0 @@
+        -one
+
+        {"path":"<root>/a.txt","size":0,"bytesWritten":0,"created":false,"changed":true,"encoding":"utf-8","line_ending":"none","diff_stat":{"added":0,"removed":1},"sha256":"<hash>"}"#]],
+    );
+    check_bytes(&workspace, "a.txt", b"");
+    check(
+        &workspace,
+        json!({"path": "new.txt", "content": ""}),
+        expect![[r#"
+        Created new.txt (0 B)
+        summary: Created new.txt (0 B)
+        {"path":"<root>/new.txt","size":0,"bytesWritten":0,"created":true,"changed":true,"encoding":"utf-8","line_ending":"none","diff_stat":{"added":0,"removed":0},"sha256":"<hash>"}"#]],
+    );
+}
+
+#[test]
+fn a_stale_hash_is_refused() {
+    let workspace = Workspace::new(&[("a.txt", "one\n")]);
+    let stale = "0".repeat(64);
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "x", "expected_sha256": stale}),
+        expect![
+            "Failed edit_stale: a.txt has changed since it was read: its sha256 is not 0000000000000000000000000000000000000000000000000000000000000000"
+        ],
+    );
+    check(
+        &workspace,
+        json!({"path": "b.txt", "content": "x", "expected_sha256": stale}),
+        expect!["NotFound file_not_found: File not found: b.txt. Did you mean: a.txt?"],
+    );
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "x", "expected_sha256": "abc"}),
+        expect![
+            "InvalidInput invalid_input: `expected_sha256`: a length of 3 is less than the minimum of 64"
+        ],
+    );
+    let hash = sha256(b"one\n").to_uppercase();
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "x", "expected_sha256": hash}),
+        expect![[r#"
+        Overwrote a.txt (4 B → 1 B, +1 -1 lines)
+        summary: Overwrote a.txt (4 B → 1 B, +1 -1 lines)
+        display:
+        --- a/a.txt
+        +++ b/a.txt
+        @@ -1 +1 @@
+        -one
+        +x
+        \ No newline at end of file
+
+        {"path":"<root>/a.txt","size":1,"bytesWritten":1,"created":false,"changed":true,"encoding":"utf-8","line_ending":"none","diff_stat":{"added":1,"removed":1},"sha256":"<hash>"}"#]],
+    );
+}
+
+#[test]
+fn mistakes_of_models_are_refused() {
+    let workspace = Workspace::new(&[("a.rs", "fn a() {}\n")]);
+    check(
+        &workspace,
+        json!({"path": "a.rs", "content": "// ... existing code ...\n"}),
+        expect![[
+            r#"InvalidInput content_has_artefacts: line 1 of `content` is a placeholder for left-out text: "// ... existing code ..."; write the whole content"#
+        ]],
+    );
+    check_bytes(&workspace, "a.rs", b"fn a() {}\n");
+}
+
+#[test]
+fn what_cannot_be_written() {
+    let workspace = Workspace::new(&[("src/a.rs", "")]);
+    check(
+        &workspace,
+        json!({"path": "src", "content": "x"}),
+        expect!["InvalidInput target_is_directory: src is a directory, not a file"],
+    );
+    check(
+        &workspace,
+        json!({"path": "/etc/motd", "content": "x"}),
+        expect![
+            "Denied path_not_in_workspace: Permission denied: Access denied: /etc/motd is outside the allowed paths (<root>)"
+        ],
+    );
+    let cx = Context::test().with_root(workspace.path("").to_str().unwrap(), "ro");
+    let error =
+        toolhost_sdk::testing::call::<write_file>(&cx, json!({"path": "a", "content": "x"}))
+            .unwrap_err();
+    expect!["Permission denied: Access denied: a is in <root>/, which is read-only"]
+        .assert_eq(&workspace.neutral(&error.to_string()));
+}
+
+#[cfg(unix)]
+#[test]
+fn mode_and_links_stay() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    let workspace = Workspace::new(&[("run.sh", "#!/bin/sh\n")]);
+    fs::set_permissions(workspace.path("run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
+    symlink("run.sh", workspace.path("link")).unwrap();
+    symlink("nowhere", workspace.path("dangling")).unwrap();
+    workspace.call::<write_file>(json!({"path": "link", "content": "#!/bin/bash\n"}));
+    check_bytes(&workspace, "run.sh", b"#!/bin/bash\n");
+    assert_eq!(
+        fs::metadata(workspace.path("run.sh"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o750
+    );
+    assert!(
+        fs::symlink_metadata(workspace.path("link"))
+            .unwrap()
+            .is_symlink()
+    );
+    check(
+        &workspace,
+        json!({"path": "dangling", "content": "x"}),
+        expect![
+            "InvalidInput dangling_link: dangling is a symbolic link that leads nowhere; remove it or write its target"
+        ],
+    );
+}
+
+#[test]
+fn a_large_file_is_written_without_a_diff() {
+    let workspace = Workspace::new(&[("a.txt", &"old\n".repeat(200_000))]);
+    check(
+        &workspace,
+        json!({"path": "a.txt", "content": "new\n".repeat(200_000)}),
+        expect![[r#"
+        Overwrote a.txt (800.0 KB → 800.0 KB)
+        summary: Overwrote a.txt (800.0 KB → 800.0 KB)
+        {"path":"<root>/a.txt","size":800000,"bytesWritten":800000,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","sha256":"<hash>"}"#]],
+    );
+}
+
+#[test]
+fn examples_are_inputs() {
+    toolhost_sdk::testing::check_examples::<write_file>().unwrap();
+}

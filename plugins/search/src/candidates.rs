@@ -1,0 +1,237 @@
+//! Finds the places where a match could begin, for patterns that begin in one of several ways: `alpha|beta`, or any
+//! word without regard to case.
+//!
+//! For one fixed beginning the regex engine does this itself, and fast. For several it relies on vector instructions
+//! that it only has for x86 and ARM, and in the sandbox falls back to looking at every single byte. The loops here are
+//! written so that the compiler makes vector instructions of them for whatever machine there is.
+
+use regex_syntax::hir::Hir;
+use regex_syntax::hir::literal::{Extractor, Seq};
+
+/// With more beginnings than this the engine's own way is as fast.
+const MOST: usize = 8;
+const LONGEST: usize = 8;
+/// Bytes that are looked at together.
+const BLOCK: usize = 64;
+/// Difference between a small and a capital letter in ASCII.
+const CASE: u8 = 0x20;
+/// What texts are made of, most frequent first; a good test is on bytes that are not in here.
+const FREQUENT: &[u8] = b" etaonisrlcdupmfh_gb.,;:()\"v";
+
+/// The beginnings of a pattern's matches.
+pub struct Candidates {
+    needles: Vec<Needle>,
+    /// The largest offset of a byte that is tested.
+    reach: usize,
+}
+
+/// One beginning, and those of its bytes that are tested first. With two tests every tenth block of a source text looks
+/// promising; with three hardly any does.
+struct Needle {
+    bytes: Vec<Byte>,
+    tests: [(usize, Byte); 3],
+}
+
+/// A byte of a text, where `text | mask` has to be `value`.
+#[derive(Clone, Copy)]
+struct Byte {
+    mask: u8,
+    value: u8,
+}
+
+impl Byte {
+    fn fits(self, byte: u8) -> bool {
+        byte | self.mask == self.value
+    }
+}
+
+impl Candidates {
+    /// `None` where the regex engine alone does as well.
+    pub fn of(hir: &Hir) -> Option<Self> {
+        let beginnings = Extractor::new().extract(hir);
+        if beginnings.len().is_none_or(|count| count < 2) {
+            return None;
+        }
+        (2..=LONGEST)
+            .rev()
+            .find_map(|length| Self::of_length(&beginnings, length))
+    }
+
+    fn of_length(beginnings: &Seq, length: usize) -> Option<Self> {
+        let mut beginnings = beginnings.clone();
+        beginnings.keep_first_bytes(length);
+        let literals: Vec<&[u8]> = beginnings
+            .literals()?
+            .iter()
+            .map(|literal| literal.as_bytes())
+            .collect();
+        let mut folded: Vec<Vec<u8>> = literals
+            .iter()
+            .map(|literal| literal.to_ascii_lowercase())
+            .collect();
+        folded.sort();
+        folded.dedup();
+        // Where folding unites some, letter case does not matter; ignoring it only makes more candidates.
+        let ignore_case = folded.len() < literals.len();
+        let bytes = |literal: &[u8]| -> Vec<Byte> {
+            let byte = |&byte: &u8| {
+                let mask = if ignore_case && byte.is_ascii_alphabetic() {
+                    CASE
+                } else {
+                    0
+                };
+                Byte {
+                    mask,
+                    value: byte | mask,
+                }
+            };
+            literal.iter().map(byte).collect()
+        };
+        let needles: Vec<Vec<Byte>> = if ignore_case {
+            folded.iter().map(|literal| bytes(literal)).collect()
+        } else {
+            literals.iter().map(|literal| bytes(literal)).collect()
+        };
+        if needles.len() > MOST {
+            return None;
+        }
+        let needles: Vec<Needle> = needles
+            .into_iter()
+            .map(Needle::new)
+            .collect::<Option<_>>()?;
+        let reach = needles
+            .iter()
+            .flat_map(|needle| needle.tests)
+            .map(|(offset, _)| offset)
+            .max()?;
+        Some(Self { needles, reach })
+    }
+
+    /// The first place from `from` on.
+    pub fn find(&self, text: &[u8], from: usize) -> Option<usize> {
+        let mut at = from;
+        while let Some(bytes) = text.get(at..at + BLOCK + self.reach) {
+            let likely = self.needles.iter().filter(|needle| needle.may_be_in(bytes));
+            if let Some(found) = likely
+                .filter_map(|needle| needle.find(text, at, at + BLOCK))
+                .min()
+            {
+                return Some(found);
+            }
+            at += BLOCK;
+        }
+        self.needles
+            .iter()
+            .filter_map(|needle| needle.find(text, at, text.len()))
+            .min()
+    }
+}
+
+impl Needle {
+    fn new(bytes: Vec<Byte>) -> Option<Self> {
+        if bytes.len() < 2 {
+            return None;
+        }
+        let frequency = |byte: Byte| {
+            let place = FREQUENT.iter().position(|frequent| *frequent == byte.value);
+            place.map_or(0, |place| FREQUENT.len() - place)
+        };
+        let mut offsets: Vec<usize> = (0..bytes.len()).collect();
+        offsets.sort_by_key(|&offset| frequency(bytes[offset]));
+        // A beginning of two bytes has its second one tested twice.
+        let tests = [0, 1, 2]
+            .map(|nth| offsets[nth.min(offsets.len() - 1)])
+            .map(|offset| (offset, bytes[offset]));
+        Some(Self { bytes, tests })
+    }
+
+    /// Do all tests hold at one of the first places of `bytes`? No early exit: that is what makes it fast.
+    fn may_be_in(&self, bytes: &[u8]) -> bool {
+        let [(first, one), (second, two), (third, three)] = self.tests;
+        let ones = &bytes[first..first + BLOCK];
+        let twos = &bytes[second..second + BLOCK];
+        let threes = &bytes[third..third + BLOCK];
+        let hits = ones
+            .iter()
+            .zip(twos)
+            .zip(threes)
+            .fold(0, |hit, ((&first, &second), &third)| {
+                hit | u8::from(one.fits(first))
+                    & u8::from(two.fits(second))
+                    & u8::from(three.fits(third))
+            });
+        hits != 0
+    }
+
+    /// Looks closely at the places from `at` to `end`.
+    fn find(&self, text: &[u8], at: usize, end: usize) -> Option<usize> {
+        (at..end).find(|&at| self.is_at(&text[at..]))
+    }
+
+    fn is_at(&self, text: &[u8]) -> bool {
+        self.bytes.len() <= text.len()
+            && self
+                .bytes
+                .iter()
+                .zip(text)
+                .all(|(byte, found)| byte.fits(*found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use regex_syntax::ParserBuilder;
+
+    use super::*;
+
+    fn check(pattern: &str, text: &str, expected: Expect) {
+        let hir = ParserBuilder::new()
+            .utf8(false)
+            .build()
+            .parse(pattern)
+            .unwrap();
+        let answer = match Candidates::of(&hir) {
+            None => "left to the engine".to_owned(),
+            Some(candidates) => {
+                // Wherever the text lies within the blocks, the places are the same.
+                let places = |shift: usize| {
+                    let shifted = format!("{}{text}", "\n".repeat(shift));
+                    let next = |from: &mut usize| {
+                        let at = candidates.find(shifted.as_bytes(), *from)?;
+                        *from = at + 1;
+                        Some(at - shift)
+                    };
+                    let mut from = 0;
+                    std::iter::from_fn(|| next(&mut from)).collect::<Vec<usize>>()
+                };
+                for shift in 1..150 {
+                    assert_eq!(places(shift), places(0), "shifted by {shift}");
+                }
+                format!("{:?}", places(0))
+            }
+        };
+        expected.assert_eq(&answer);
+    }
+
+    #[test]
+    fn one_beginning_is_left_to_the_engine() {
+        check("alpha", "", expect!["left to the engine"]);
+        check(r"\w+alpha", "", expect!["left to the engine"]);
+        check("a|b", "", expect!["left to the engine"]);
+        check("alpha|", "", expect!["left to the engine"]);
+    }
+
+    #[test]
+    fn several_beginnings() {
+        check("alpha|beta", "alpha beta Alpha alp", expect!["[0, 6]"]);
+        check("fo+|ba[rz]", "foo ba baz fo", expect!["[0, 7, 11]"]);
+    }
+
+    #[test]
+    fn letter_case() {
+        check("(?i)todo", "TODO tOdO t0do toda", expect!["[0, 5]"]);
+        check("(?i)class", "claſs CLASS", expect!["[0, 7]"]);
+        check("(?i)interface_name", "InterFace_Name", expect!["[0]"]);
+    }
+}

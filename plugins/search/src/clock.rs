@@ -1,0 +1,80 @@
+//! When to stop: a search that runs out of time answers with what it has found so far.
+
+use std::time::{Duration, Instant};
+
+use toolhost_sdk::prelude::*;
+
+/// No search takes longer, however long the host would wait.
+const TIME_BOX: Duration = Duration::from_secs(30);
+/// A courtesy may always take so long.
+const COURTESY: Duration = Duration::from_millis(50);
+/// Asking the host for the time is a visit like any other, so only every so many files.
+const FILES_PER_LOOK: u32 = 16;
+const LOOKS_PER_CANCEL_CHECK: u32 = 8;
+
+/// Why a search ended before everything was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The caller has what it wanted.
+    Enough,
+    /// The time is up; what was found so far still counts.
+    Time,
+    /// Nobody waits for the answer any more.
+    Cancelled,
+}
+
+/// The time box of one search.
+pub struct Clock<'a> {
+    cx: &'a Context,
+    start: Instant,
+    end: Instant,
+    files: u32,
+}
+
+impl<'a> Clock<'a> {
+    /// Leaves a tenth of the remaining time, and at least a quarter of a second, for writing the answer.
+    pub fn start(cx: &'a Context) -> Self {
+        let left = cx.remaining().min(TIME_BOX);
+        let margin = (left / 10).max(Duration::from_millis(250));
+        let start = Instant::now();
+        Self {
+            cx,
+            start,
+            end: start + left.saturating_sub(margin),
+            files: 0,
+        }
+    }
+
+    /// The time box of work that is only a courtesy: half of what the search took so far.
+    #[must_use]
+    pub fn courtesy(&self) -> Self {
+        let now = Instant::now();
+        let time = (now.duration_since(self.start) / 2).max(COURTESY);
+        Self {
+            cx: self.cx,
+            start: now,
+            end: self.end.min(now + time),
+            files: 0,
+        }
+    }
+
+    /// To be asked once for each file.
+    pub fn tick(&mut self) -> Option<Stop> {
+        let files = self.files;
+        self.files = files.wrapping_add(1);
+        if !files.is_multiple_of(FILES_PER_LOOK) {
+            None
+        } else if files.is_multiple_of(FILES_PER_LOOK * LOOKS_PER_CANCEL_CHECK)
+            && self.cx.cancelled()
+        {
+            Some(Stop::Cancelled)
+        } else {
+            (Instant::now() >= self.end).then_some(Stop::Time)
+        }
+    }
+}
+
+/// The error for a search that nobody waits for.
+pub fn cancelled() -> Error {
+    Error::interrupted("the search was cancelled").code("cancelled")
+}

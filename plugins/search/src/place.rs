@@ -1,0 +1,277 @@
+//! Which directory or file a caller means, and whether it lies within the roots.
+
+use std::fs::{self, Metadata};
+
+use toolhost_sdk::prelude::*;
+
+/// Names less alike than this are no help.
+const ALIKE: f64 = 0.6;
+const SUGGESTIONS: usize = 3;
+
+/// A path within the roots: absolute, without `.`, `..` or a slash at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    path: String,
+    /// Length of the root that it lies in.
+    root: usize,
+    /// The first root, which shown paths are relative to.
+    home: String,
+}
+
+impl Place {
+    /// Finds `asked`, which may be absolute or relative to the first root. It need not exist.
+    pub fn find(cx: &Context, asked: &str) -> Result<Self> {
+        let asked = asked.trim_end_matches(['\n', '\r']);
+        let quoted = ['"', '\'']
+            .into_iter()
+            .find_map(|quote| asked.strip_prefix(quote)?.strip_suffix(quote));
+        let asked = quoted.unwrap_or(asked);
+        let roots = cx.roots();
+        let Some(first) = roots.first() else {
+            return Err(denied(
+                asked,
+                "none are granted; run host with --allow-path DIR",
+            ));
+        };
+        let home = tidy(&first.path);
+        let path = if asked.starts_with('/') {
+            tidy(asked)
+        } else {
+            tidy(&format!("{home}/{asked}"))
+        };
+        let inside = roots
+            .iter()
+            .map(|root| tidy(&root.path))
+            .filter(|root| below(root, &path).is_some());
+        match inside.map(|root| root.len()).max() {
+            Some(root) => Ok(Self { path, root, home }),
+            None => {
+                let paths: Vec<&str> = roots.iter().map(|root| root.path.as_str()).collect();
+                Err(denied(asked, &paths.join(", ")))
+            }
+        }
+    }
+
+    /// What the file system knows of it, or an error that says what may have been meant.
+    pub fn metadata(&self, asked: &str) -> Result<Metadata> {
+        fs::metadata(&self.path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+                let alike = self.alike();
+                let hint = if alike.is_empty() {
+                    String::new()
+                } else {
+                    format!(". Did you mean: {}?", alike.join(", "))
+                };
+                Error::not_found(format!("File not found: {asked}{hint}"))
+                    .code("search_path_not_found")
+            }
+            _ => error.into(),
+        })
+    }
+
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// As results show it: relative to the first root where it lies in there.
+    pub fn shown(&self) -> &str {
+        self.show(&self.path)
+    }
+
+    /// Any other absolute path, as results show it.
+    pub fn show<'a>(&self, path: &'a str) -> &'a str {
+        match below(&self.home, path) {
+            Some("") => ".",
+            Some(relative) => relative,
+            None => path,
+        }
+    }
+
+    /// The absolute path of what is shown as `shown`.
+    pub fn absolute(&self, shown: &str) -> String {
+        if shown.starts_with('/') {
+            shown.to_owned()
+        } else {
+            format!("{}/{shown}", self.home)
+        }
+    }
+
+    /// The directories from the root down to the one above this place, whose rules hold here too.
+    pub fn ancestors(&self) -> Vec<&str> {
+        let mut ends: Vec<usize> = self
+            .path
+            .match_indices('/')
+            .map(|(at, _)| at)
+            .filter(|at| *at > self.root)
+            .collect();
+        if self.path.len() > self.root {
+            ends.insert(0, self.root);
+        }
+        ends.into_iter().map(|end| &self.path[..end]).collect()
+    }
+
+    /// Paths that are there and that look like this one: its first wrong name is replaced by a neighbour.
+    fn alike(&self) -> Vec<String> {
+        let mut path = self.path.as_str();
+        while let Some((parent, wrong)) = path
+            .rsplit_once('/')
+            .filter(|(parent, _)| parent.len() >= self.root)
+        {
+            let Ok(entries) = fs::read_dir(if parent.is_empty() { "/" } else { parent }) else {
+                path = parent;
+                continue;
+            };
+            let mut names: Vec<(f64, String)> = entries
+                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+                .map(|name| (likeness(&name.to_lowercase(), &wrong.to_lowercase()), name))
+                .filter(|(likeness, _)| *likeness >= ALIKE)
+                .collect();
+            names.sort_by(|left, right| {
+                right
+                    .0
+                    .total_cmp(&left.0)
+                    .then_with(|| left.1.cmp(&right.1))
+            });
+            let rest = &self.path[path.len()..];
+            let whole = |name: &str| {
+                let neighbour = format!("{parent}/{name}");
+                let whole = format!("{neighbour}{rest}");
+                let there = if fs::metadata(&whole).is_ok() {
+                    whole
+                } else {
+                    neighbour
+                };
+                self.show(&there).to_owned()
+            };
+            return names
+                .iter()
+                .take(SUGGESTIONS)
+                .map(|(_, name)| whole(name))
+                .collect();
+        }
+        Vec::new()
+    }
+}
+
+/// From 0 to 1. Swapped letters weigh little, and so does a different end.
+fn likeness(left: &str, right: &str) -> f64 {
+    strsim::normalized_damerau_levenshtein(left, right).max(strsim::jaro_winkler(left, right) - 0.2)
+}
+
+/// What of `path` is below `root`.
+fn below<'a>(root: &str, path: &'a str) -> Option<&'a str> {
+    let rest = path.strip_prefix(root)?;
+    if rest.is_empty() || root.is_empty() {
+        Some(rest.trim_start_matches('/'))
+    } else {
+        rest.strip_prefix('/')
+    }
+}
+
+/// Without `.`, `..` and superfluous slashes. The file system's own root becomes the empty text.
+fn tidy(path: &str) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => {
+                names.pop();
+            }
+            name => names.push(name),
+        }
+    }
+    names.iter().flat_map(|name| ["/", name]).collect()
+}
+
+fn denied(asked: &str, roots: &str) -> Error {
+    let text =
+        format!("Permission denied: Access denied: {asked} is outside the allowed paths ({roots})");
+    Error::denied(text).code("path_not_in_workspace")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(roots: &[&str], asked: &str, expected: Expect) {
+        let cx = roots
+            .iter()
+            .fold(Context::test(), |cx, root| cx.with_root(root, "ro"));
+        let text = match Place::find(&cx, asked) {
+            Ok(place) => format!(
+                "{} shown as {}, below {:?}",
+                place.path(),
+                place.shown(),
+                place.ancestors()
+            ),
+            Err(error) => error.to_string(),
+        };
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn paths_are_relative_to_the_first_root() {
+        check(
+            &["/workspace", "/docs"],
+            "src/./a/../b.rs",
+            expect![[
+                r#"/workspace/src/b.rs shown as src/b.rs, below ["/workspace", "/workspace/src"]"#
+            ]],
+        );
+        check(
+            &["/workspace", "/docs"],
+            ".",
+            expect!["/workspace shown as ., below []"],
+        );
+        check(
+            &["/workspace"],
+            "\"a b.txt\"\n",
+            expect![[r#"/workspace/a b.txt shown as a b.txt, below ["/workspace"]"#]],
+        );
+    }
+
+    #[test]
+    fn other_roots_are_shown_in_full() {
+        check(
+            &["/workspace", "/docs"],
+            "/docs/api/x.md",
+            expect![[r#"/docs/api/x.md shown as /docs/api/x.md, below ["/docs", "/docs/api"]"#]],
+        );
+    }
+
+    #[test]
+    fn outside_is_denied() {
+        check(
+            &["/workspace", "/docs"],
+            "../etc/passwd",
+            expect![
+                "Permission denied: Access denied: ../etc/passwd is outside the allowed paths (/workspace, /docs)"
+            ],
+        );
+        check(
+            &["/workspace"],
+            "/workspace-secret",
+            expect![
+                "Permission denied: Access denied: /workspace-secret is outside the allowed paths (/workspace)"
+            ],
+        );
+        check(
+            &[],
+            "src",
+            expect![
+                "Permission denied: Access denied: src is outside the allowed paths (none are granted; run host with --allow-path DIR)"
+            ],
+        );
+    }
+
+    #[test]
+    fn the_whole_file_system_can_be_a_root() {
+        check(
+            &["/"],
+            "/etc/hosts",
+            expect![[r#"/etc/hosts shown as etc/hosts, below ["", "/etc"]"#]],
+        );
+    }
+}

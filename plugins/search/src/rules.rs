@@ -1,0 +1,181 @@
+//! Which files nobody wants to see: `.gitignore` and its relatives, in the order in which git reads them.
+
+use std::fs;
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+/// Of version control only the history is meant; it is never worth searching.
+const HISTORIES: &[&str] = &[".git", ".hg", ".svn"];
+/// Other people's code, skipped even where no rule says so.
+const DEPENDENCIES: &[&str] = &["node_modules", "bower_components"];
+/// Rules for tools only, weakest first. They outrank git's, so that `!dist/` in one of them brings `dist` back.
+const TOOL_FILES: &[&str] = &[".ignore", ".aiexclude", ".geminiignore", ".toolignore"];
+const GIT_FILE: &str = ".gitignore";
+
+/// Which sorts of rules a search honours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Honour {
+    /// `.gitignore` and `.git/info/exclude`.
+    pub git: bool,
+    /// `.ignore`, `.toolignore` and the like, and the skipping of dependencies.
+    pub tool: bool,
+}
+
+/// What the rules say of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Keep,
+    /// Ignored by git's rules.
+    Git,
+    /// Ignored by the rules for tools.
+    Tool,
+    /// History of a version control; not worth mentioning.
+    History,
+}
+
+/// The rules of a directory and of those above it.
+pub struct Rules {
+    honour: Honour,
+    layers: Vec<Layer>,
+}
+
+#[derive(Default)]
+struct Layer {
+    git: Option<Gitignore>,
+    tool: Option<Gitignore>,
+    /// A repository starts here: git rules from further up do not reach into it.
+    repository: bool,
+}
+
+/// The rule files of one directory, collected from its listing so that no missing file is ever opened.
+#[derive(Default)]
+pub struct RuleFiles {
+    git: bool,
+    repository: bool,
+    tools: [bool; TOOL_FILES.len()],
+}
+
+impl RuleFiles {
+    /// Takes note of an entry if it is one.
+    pub fn notice(&mut self, name: &str) {
+        if !name.starts_with('.') {
+            return;
+        }
+        match name {
+            GIT_FILE => self.git = true,
+            ".git" => self.repository = true,
+            _ => {
+                if let Some(at) = TOOL_FILES.iter().position(|file| *file == name) {
+                    self.tools[at] = true;
+                }
+            }
+        }
+    }
+
+    fn any(&self, honour: Honour) -> bool {
+        honour.git && (self.git || self.repository) || honour.tool && self.tools.contains(&true)
+    }
+}
+
+impl Rules {
+    pub fn new(honour: Honour) -> Self {
+        Self {
+            honour,
+            layers: Vec::new(),
+        }
+    }
+
+    /// Reads the rules of `directory`; says whether there are any, and then `leave` is due.
+    pub fn enter(&mut self, directory: &str, files: &RuleFiles) -> bool {
+        if !files.any(self.honour) {
+            return false;
+        }
+        let mut layer = Layer {
+            repository: files.repository,
+            ..Layer::default()
+        };
+        if self.honour.git {
+            let exclude = files.repository.then_some(".git/info/exclude");
+            layer.git = read(
+                directory,
+                exclude.into_iter().chain(files.git.then_some(GIT_FILE)),
+            );
+        }
+        if self.honour.tool {
+            let present = TOOL_FILES
+                .iter()
+                .zip(files.tools)
+                .filter(|(_, present)| *present);
+            layer.tool = read(directory, present.map(|(name, _)| *name));
+        }
+        self.layers.push(layer);
+        true
+    }
+
+    /// The same for a directory whose listing is not at hand.
+    pub fn enter_unlisted(&mut self, directory: &str) {
+        let repository = self.honour.git && fs::metadata(format!("{directory}/.git")).is_ok();
+        self.enter(
+            directory,
+            &RuleFiles {
+                git: true,
+                repository,
+                tools: [true; TOOL_FILES.len()],
+            },
+        );
+    }
+
+    pub fn leave(&mut self) {
+        self.layers.pop();
+    }
+
+    /// Judges an entry of the directory that was entered last. Directories above it have passed already.
+    pub fn judge(&self, path: &str, name: &str, is_directory: bool) -> Verdict {
+        if name.starts_with('.') && HISTORIES.contains(&name) {
+            return Verdict::History;
+        }
+        let innermost = || self.layers.iter().rev();
+        let said = |rules: &Gitignore| match rules.matched(path, is_directory) {
+            Match::None => None,
+            Match::Ignore(_) => Some(true),
+            Match::Whitelist(_) => Some(false),
+        };
+        if let Some(ignored) = innermost().find_map(|layer| said(layer.tool.as_ref()?)) {
+            return if ignored {
+                Verdict::Tool
+            } else {
+                Verdict::Keep
+            };
+        }
+        if self.honour.tool && is_directory && DEPENDENCIES.contains(&name) {
+            return Verdict::Tool;
+        }
+        for layer in innermost() {
+            match layer.git.as_ref().and_then(said) {
+                Some(true) => return Verdict::Git,
+                Some(false) => return Verdict::Keep,
+                None if layer.repository => return Verdict::Keep,
+                None => {}
+            }
+        }
+        Verdict::Keep
+    }
+}
+
+/// All rules of the named files, the later ones stronger. A line that makes no sense is passed over, as git does.
+fn read<'a>(directory: &str, names: impl Iterator<Item = &'a str>) -> Option<Gitignore> {
+    let mut builder = GitignoreBuilder::new(directory);
+    for name in names {
+        let Ok(text) = fs::read(format!("{directory}/{name}")) else {
+            continue;
+        };
+        for line in String::from_utf8_lossy(&text)
+            .trim_start_matches('\u{feff}')
+            .lines()
+        {
+            let _ = builder.add_line(None, line);
+        }
+    }
+    builder.build().ok().filter(|rules| !rules.is_empty())
+}

@@ -1,0 +1,51 @@
+//! Small trees for tests.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use tempfile::TempDir;
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::testing;
+
+/// A directory with these files. Each is an hour older than the one before it.
+pub fn tree(files: &[(&str, &str)]) -> TempDir {
+    let tree = tempfile::tempdir().unwrap();
+    let mut time = SystemTime::UNIX_EPOCH + Duration::from_hours(400_000);
+    for (name, content) in files {
+        let path = tree.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+        time -= Duration::from_hours(1);
+    }
+    tree
+}
+
+pub fn context(tree: &TempDir) -> Context {
+    Context::test().with_root(tree.path(), "ro")
+}
+
+/// What a call answers, as text; the name of the tree's directory becomes `/tree`.
+pub fn answer<T: Tool>(cx: &Context, tree: &Path, input: Value) -> String {
+    let text = match testing::call::<T>(cx, input) {
+        Ok(outcome) => outcome
+            .llm
+            .iter()
+            .filter_map(|part| part.text.clone())
+            .collect(),
+        Err(error) => format!("{:?} {error}", error.kind()),
+    };
+    text.replace(&*tree.to_string_lossy(), "/tree")
+}
+
+/// The data of an answer.
+pub fn data<T: Tool>(cx: &Context, input: Value) -> String {
+    let data = testing::call::<T>(cx, input).unwrap().structured.unwrap();
+    toolhost_sdk::serde_json::to_string_pretty(&data).unwrap()
+}

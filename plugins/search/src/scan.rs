@@ -1,0 +1,327 @@
+//! Finds the matching lines of one text, in bulk: the engine runs to the next match, and only there are lines looked
+//! for.
+
+use std::ops::Range;
+
+use memchr::{memchr, memchr_iter, memrchr};
+use regex_automata::Input;
+
+use crate::query::Query;
+
+/// Longer lines are cut, in characters.
+const LINE_CHARS: usize = 2000;
+/// What a cut line shows of the text before its match.
+const LEAD_CHARS: usize = 200;
+
+/// A matching line, or with `multiline` the lines that a match covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Without the line end.
+    pub line: Range<usize>,
+    /// Where in the text the match starts.
+    pub at: usize,
+}
+
+/// The matching lines of a text.
+pub struct Spots<'a> {
+    query: &'a Query,
+    text: &'a [u8],
+    from: usize,
+}
+
+impl<'a> Spots<'a> {
+    pub fn new(query: &'a Query, text: &'a [u8]) -> Self {
+        Self {
+            query,
+            text,
+            from: 0,
+        }
+    }
+}
+
+impl Iterator for Spots<'_> {
+    type Item = Spot;
+
+    fn next(&mut self) -> Option<Spot> {
+        while self.from < self.text.len() {
+            let spot = match &self.query.candidates {
+                Some(candidates) => {
+                    let at = candidates.find(self.text, self.from)?;
+                    let line = self.line_start(at)..line_end(self.text, at);
+                    let found = self.search(line.clone());
+                    self.from = line.end + 1;
+                    let Some(found) = found else { continue };
+                    Spot {
+                        line,
+                        at: found.start,
+                    }
+                }
+                None => {
+                    let found = self.search(self.from..self.text.len())?;
+                    let start = self.line_start(found.start);
+                    if start == self.text.len() {
+                        // An empty match behind the last line end is on no line.
+                        return None;
+                    }
+                    // A match that ends with a line end does not cover the next line.
+                    let covers_end = found.end > found.start && self.text[found.end - 1] == b'\n';
+                    let end = line_end(self.text, found.end - usize::from(covers_end));
+                    self.from = end + 1;
+                    Spot {
+                        line: start..end,
+                        at: found.start,
+                    }
+                }
+            };
+            if counts(self.query, &self.text[spot.line.clone()]) {
+                return Some(spot);
+            }
+        }
+        None
+    }
+}
+
+impl Spots<'_> {
+    /// The engine sees what is around the range, so that `^` and `\b` hold there as they should.
+    fn search(&self, range: Range<usize>) -> Option<Range<usize>> {
+        Some(
+            self.query
+                .regex
+                .search(&Input::new(self.text).range(range))?
+                .range(),
+        )
+    }
+
+    fn line_start(&self, at: usize) -> usize {
+        memrchr(b'\n', &self.text[self.from..at]).map_or(self.from, |end| self.from + end + 1)
+    }
+}
+
+/// The lines that do not match.
+pub struct Others<'a> {
+    query: &'a Query,
+    text: &'a [u8],
+    from: usize,
+    matching: std::iter::Peekable<Spots<'a>>,
+}
+
+impl<'a> Others<'a> {
+    pub fn new(query: &'a Query, text: &'a [u8]) -> Self {
+        Self {
+            query,
+            text,
+            from: 0,
+            matching: Spots::new(query, text).peekable(),
+        }
+    }
+}
+
+impl Iterator for Others<'_> {
+    type Item = Spot;
+
+    fn next(&mut self) -> Option<Spot> {
+        while self.from < self.text.len() {
+            let start = self.from;
+            if let Some(spot) = self.matching.next_if(|spot| spot.line.start == start) {
+                self.from = spot.line.end + 1;
+                continue;
+            }
+            let end = line_end(self.text, start);
+            self.from = end + 1;
+            if counts(self.query, &self.text[start..end]) {
+                return Some(Spot {
+                    line: start..end,
+                    at: start,
+                });
+            }
+        }
+        None
+    }
+}
+
+fn counts(query: &Query, line: &[u8]) -> bool {
+    query
+        .exclude
+        .as_ref()
+        .is_none_or(|exclude| !exclude.is_match(line))
+}
+
+fn line_end(text: &[u8], from: usize) -> usize {
+    memchr(b'\n', &text[from..]).map_or(text.len(), |at| from + at)
+}
+
+/// Counts lines as it goes forward through a text.
+pub struct Counter<'a> {
+    text: &'a [u8],
+    at: usize,
+    line: u64,
+}
+
+impl<'a> Counter<'a> {
+    pub fn new(text: &'a [u8]) -> Self {
+        Self {
+            text,
+            at: 0,
+            line: 1,
+        }
+    }
+
+    /// The number of the line that starts at `start`, which does not lie before the last one asked for.
+    pub fn line(&mut self, start: usize) -> u64 {
+        self.line += memchr_iter(b'\n', &self.text[self.at..start]).count() as u64;
+        self.at = start;
+        self.line
+    }
+}
+
+/// The `count` lines above the one that starts at `start`.
+pub fn lines_above(text: &[u8], start: usize, count: usize) -> Vec<Range<usize>> {
+    let mut lines = Vec::new();
+    let mut next = start;
+    while lines.len() < count && next > 0 {
+        let end = next - 1;
+        next = memrchr(b'\n', &text[..end]).map_or(0, |at| at + 1);
+        lines.push(next..end);
+    }
+    lines.reverse();
+    lines
+}
+
+/// The `count` lines below the one that ends at `end`.
+pub fn lines_below(text: &[u8], end: usize, count: usize) -> Vec<Range<usize>> {
+    let mut lines = Vec::new();
+    let mut start = end + 1;
+    while lines.len() < count && start < text.len() {
+        let end = line_end(text, start);
+        lines.push(start..end);
+        start = end + 1;
+    }
+    lines
+}
+
+/// A line as it is shown: without its end, and cut around `at` when it is very long.
+pub fn show(text: &[u8], line: &Range<usize>, at: usize) -> String {
+    let bytes = &text[line.clone()];
+    let shown = String::from_utf8_lossy(bytes.strip_suffix(b"\r").unwrap_or(bytes));
+    if shown.len() <= LINE_CHARS || shown.chars().count() <= LINE_CHARS {
+        return shown.into_owned();
+    }
+    let column = column(text, line, at);
+    let skipped = if column > LINE_CHARS - LEAD_CHARS {
+        column - LEAD_CHARS
+    } else {
+        0
+    };
+    let mut cut = if skipped > 0 {
+        format!("[… {skipped} characters] ")
+    } else {
+        String::new()
+    };
+    cut.extend(shown.chars().skip(skipped).take(LINE_CHARS));
+    let rest = shown.chars().count().saturating_sub(skipped + LINE_CHARS);
+    if rest > 0 {
+        cut.push_str(&format!(" [{rest} more characters]"));
+    }
+    cut
+}
+
+/// How many characters of the line are before `at`.
+pub fn column(text: &[u8], line: &Range<usize>, at: usize) -> usize {
+    String::from_utf8_lossy(&text[line.start..at.max(line.start)])
+        .chars()
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::query::Reading;
+
+    fn check(pattern: &str, exclude: Option<&str>, text: &str, matching: Expect, others: Expect) {
+        let query = Query::new(pattern, exclude, Reading::default()).unwrap();
+        let mut counter = Counter::new(text.as_bytes());
+        let mut tell = |spot: Spot| {
+            let line = counter.line(spot.line.start);
+            format!(
+                "{line}:{}:{}",
+                column(text.as_bytes(), &spot.line, spot.at),
+                show(text.as_bytes(), &spot.line, spot.at)
+            )
+        };
+        let found: Vec<String> = Spots::new(&query, text.as_bytes()).map(&mut tell).collect();
+        matching.assert_eq(&format!("{found:?}"));
+        counter = Counter::new(text.as_bytes());
+        let mut tell = |spot: Spot| {
+            let line = counter.line(spot.line.start);
+            format!("{line}:{}", show(text.as_bytes(), &spot.line, spot.at))
+        };
+        let found: Vec<String> = Others::new(&query, text.as_bytes())
+            .map(&mut tell)
+            .collect();
+        others.assert_eq(&format!("{found:?}"));
+    }
+
+    #[test]
+    fn a_line_counts_once() {
+        check(
+            "a",
+            None,
+            "xaa\nb\r\nä a\n",
+            expect![[r#"["1:1:xaa", "3:2:ä a"]"#]],
+            expect![[r#"["2:b"]"#]],
+        );
+    }
+
+    #[test]
+    fn the_last_line_may_lack_its_end() {
+        check(
+            "b",
+            None,
+            "a\nb",
+            expect![[r#"["2:0:b"]"#]],
+            expect![[r#"["1:a"]"#]],
+        );
+        check(
+            "^$",
+            None,
+            "a\n\nb\n",
+            expect![[r#"["2:0:"]"#]],
+            expect![[r#"["1:a", "3:b"]"#]],
+        );
+        check("$", None, "", expect!["[]"], expect!["[]"]);
+    }
+
+    #[test]
+    fn excluded_lines_do_not_count() {
+        check(
+            "a",
+            Some("b"),
+            "a\nab\nc\ncb\n",
+            expect![[r#"["1:0:a"]"#]],
+            expect![[r#"["3:c"]"#]],
+        );
+    }
+
+    #[test]
+    fn lines_around() {
+        let text = b"1\n2\n3\n4\n5";
+        assert_eq!(lines_above(text, 4, 9), [0..1, 2..3]);
+        assert_eq!(lines_above(text, 4, 1), vec![2..3]);
+        assert_eq!(lines_below(text, 5, 9), [6..7, 8..9]);
+        assert_eq!(lines_below(text, 5, 1), vec![6..7]);
+        assert!(lines_above(text, 0, 1).is_empty() && lines_below(text, 9, 1).is_empty());
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_match() {
+        let text = format!("{}needle{}", "x".repeat(5000), "y".repeat(3000));
+        let shown = show(text.as_bytes(), &(0..text.len()), 5000);
+        assert!(
+            shown.starts_with("[… 4800 characters] xxx") && shown.contains("needle"),
+            "{shown}"
+        );
+        assert!(shown.ends_with("y [1206 more characters]"), "{shown}");
+    }
+}

@@ -1,0 +1,185 @@
+//! `get_env`: the variables that the operator grants, and never a secret.
+
+use std::env;
+
+use toolhost_sdk::prelude::*;
+
+/// Anywhere in a name, these stand for a secret.
+const SECRET_PARTS: &[&str] = &[
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "CREDENTIAL",
+    "APIKEY",
+    "PRIVATE",
+];
+/// These do when they are a whole word of a name: `API_KEY` and not `KEYBOARD`.
+const SECRET_WORDS: &[&str] = &["KEY", "KEYS", "PASS", "AUTH", "COOKIE", "PAT", "DSN"];
+
+/// A variable.
+#[data]
+pub struct Variable {
+    /// Its name.
+    key: String,
+    /// Its value; null when there is none to show.
+    value: Value,
+    /// Why there is none.
+    note: Option<String>,
+}
+
+/// Read an environment variable. Only those that the operator lets tools see are there, and secrets never.
+#[tool(
+    reads,
+    requires = ["env"],
+    category = "system",
+    kind = "read",
+    icon = "terminal",
+    tags = ["environment", "variable"],
+    output = Variable,
+    example(description = "Which language?", input = r#"{"key": "LANG"}"#),
+)]
+pub fn get_env(
+    /// Name of the variable, for example `LANG`.
+    #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
+    key: String,
+) -> Result<Outcome> {
+    // Neither can be in a name, and `env::var` does not like to be asked.
+    if key.contains(['=', '\0']) {
+        let message = format!("{key:?} is not the name of a variable; a name has no `=`");
+        return Err(Error::invalid_input(message).code("invalid_name"));
+    }
+    let value = env::var(&key).ok();
+    let variable = show(key, value);
+    let text = match (&variable.value, &variable.note) {
+        (Value::String(value), _) => value.clone(),
+        (_, note) => format!(
+            "{}: {}",
+            variable.key,
+            note.as_deref().unwrap_or("no value")
+        ),
+    };
+    Ok(Outcome::text(text).structured(&variable))
+}
+
+fn show(key: String, value: Option<String>) -> Variable {
+    // Judged by the name before anything else: whether a secret is set is nobody's business either.
+    let (value, note) = match value {
+        _ if is_secret_name(&key) => (None, Some("secrets are not shown")),
+        Some(value) if has_password(&value) => {
+            (None, Some("its value holds a password and is not shown"))
+        }
+        Some(value) => (Some(value), None),
+        None => (
+            None,
+            Some("not set, or not among the variables that the operator lets tools see"),
+        ),
+    };
+    Variable {
+        key,
+        value: value.map_or(Value::Null, Value::String),
+        note: note.map(str::to_owned),
+    }
+}
+
+fn is_secret_name(key: &str) -> bool {
+    let key = key.to_uppercase();
+    SECRET_PARTS.iter().any(|part| key.contains(part))
+        || key.split(|c: char| !c.is_alphanumeric()).any(|word| SECRET_WORDS.contains(&word))
+        // `PWD` and `OLDPWD` are directories; `MYSQL_PWD` is not.
+        || key.ends_with("_PWD")
+}
+
+/// `scheme://user:password@host`
+fn has_password(value: &str) -> bool {
+    value.split_once("://").is_some_and(|(_, rest)| {
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        authority
+            .rsplit_once('@')
+            .is_some_and(|(user, _)| user.contains(':'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use toolhost_sdk::testing;
+
+    use super::*;
+
+    fn check(key: &str, value: Option<&str>, expected: Expect) {
+        let variable = show(key.to_owned(), value.map(str::to_owned));
+        expected.assert_eq(
+            &toolhost_sdk::serde_json::to_value(variable)
+                .unwrap()
+                .to_string(),
+        );
+    }
+
+    #[test]
+    fn a_value_or_null() {
+        check("LANG", Some("de_AT.UTF-8"), expect![[r#"{"key":"LANG","value":"de_AT.UTF-8"}"#]]);
+        check("EMPTY", Some(""), expect![[r#"{"key":"EMPTY","value":""}"#]]);
+        check("LANG", None, expect![[r#"{"key":"LANG","value":null,"note":"not set, or not among the variables that the operator lets tools see"}"#]]);
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        check("GITHUB_TOKEN", Some("x"), expect![[r#"{"key":"GITHUB_TOKEN","value":null,"note":"secrets are not shown"}"#]]);
+        check("GITHUB_TOKEN", None, expect![[r#"{"key":"GITHUB_TOKEN","value":null,"note":"secrets are not shown"}"#]]);
+        check(
+            "DATABASE_URL",
+            Some("postgres://me:hunter2@localhost/db"),
+            expect![[r#"{"key":"DATABASE_URL","value":null,"note":"its value holds a password and is not shown"}"#]],
+        );
+        check("REMOTE", Some("https://example.org/@me:x"), expect![[r#"{"key":"REMOTE","value":"https://example.org/@me:x"}"#]]);
+    }
+
+    #[test]
+    fn names_of_secrets() {
+        let secret = [
+            "API_KEY",
+            "aws_secret_access_key",
+            "APIKEY",
+            "DB_PASS",
+            "MYSQL_PWD",
+            "SSH_AUTH_SOCK",
+            "my-key",
+        ];
+        let plain = [
+            "PWD", "OLDPWD", "KEYBOARD", "PATH", "COMPASS", "AUTHOR", "TZ", "",
+        ];
+        for (names, expected) in [(secret.as_slice(), true), (plain.as_slice(), false)] {
+            for name in names {
+                assert_eq!(is_secret_name(name), expected, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_environment_is_read() {
+        // Cargo sets this one for every test.
+        let outcome =
+            testing::call::<get_env>(&Context::test(), json!({"key": "CARGO_PKG_NAME"})).unwrap();
+        assert_eq!(
+            outcome.structured,
+            Some(json!({"key": "CARGO_PKG_NAME", "value": "system"}))
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_name() {
+        for key in ["", "A=B", "A\0"] {
+            let error =
+                testing::call::<get_env>(&Context::test(), json!({"key": key})).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InvalidInput, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn it_needs_the_environment_alone() {
+        assert_eq!(get_env::descriptor().requires, ["env"]);
+        testing::check_examples::<get_env>().unwrap();
+    }
+}

@@ -1,0 +1,11 @@
+//! The time, a pause, and the environment: what a model cannot know by thinking.
+
+mod environment;
+mod pause;
+mod time;
+
+use environment::get_env;
+use pause::sleep;
+use time::current_time;
+
+toolhost_sdk::export_tools![current_time, sleep, get_env];
