@@ -1,0 +1,124 @@
+//! What is built for the sandbox: the plugins we ship and the guests that misbehave.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::job::Job;
+use crate::shell;
+use crate::target::TARGET;
+
+/// The folders under `plugins/` that are plugins: a package with a manifest beside it.
+pub fn plugins(job: &Job) -> Result<Vec<String>> {
+    names_in(&job.root.join("plugins"), |path| {
+        let plugin = path.join("Cargo.toml").is_file() && path.join("plugin.toml").is_file();
+        if plugin { path.file_name() } else { None }
+    })
+}
+
+/// The examples of `tests/guests`, by name.
+pub fn guests(job: &Job) -> Result<Vec<String>> {
+    let examples = job.root.join("tests/guests/examples");
+    if !examples.is_dir() {
+        return Ok(Vec::new());
+    }
+    names_in(&examples, |path| {
+        let file = path.extension().is_some_and(|extension| extension == "rs");
+        if file || path.join("main.rs").is_file() {
+            path.file_stem()
+        } else {
+            None
+        }
+    })
+}
+
+pub fn build_plugins(job: &Job) -> Result<()> {
+    let names = plugins(job)?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    // One call: cargo builds what the plugins share once, and side by side.
+    let mut cargo = component_build(job);
+    for name in names {
+        cargo.args(["--package", &name]);
+    }
+    shell::run(&mut cargo)
+}
+
+/// Puts each manifest into its component; the host itself says whether the manifest is any good.
+pub fn pack_plugins(job: &Job) -> Result<()> {
+    for name in plugins(job)? {
+        let output = format!("plugins/{name}.wasm");
+        shell::run(
+            Command::new(job.host())
+                .arg("pack")
+                .arg(built(job, Path::new(""), &name))
+                .args([
+                    "--manifest",
+                    &format!("plugins/{name}/plugin.toml"),
+                    "--output",
+                    &output,
+                ])
+                .current_dir(&job.root),
+        )
+        .with_context(|| format!("plugin `{name}` was not packed"))?;
+        let size = fs::metadata(job.root.join(&output))
+            .with_context(|| format!("`host pack` left no {output}"))?;
+        shell::note(&format!("{output}  {} kB", size.len().div_ceil(1000)));
+    }
+    Ok(())
+}
+
+pub fn build_guests(job: &Job) -> Result<()> {
+    let folder = job.target.join("guests");
+    // Emptied first, so that a guest that is gone from the tree is gone from the tests.
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("empty {}", folder.display()))?;
+    }
+    let names = guests(job)?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    shell::run(component_build(job).args(["--package", "guests", "--examples"]))?;
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    for name in names {
+        let from = built(job, Path::new("examples"), &name);
+        fs::copy(&from, folder.join(format!("{name}.wasm"))).with_context(|| {
+            format!(
+                "no {}: has the example `{name}` the crate-type \"cdylib\"?",
+                from.display()
+            )
+        })?;
+    }
+    Ok(())
+}
+
+fn component_build(job: &Job) -> Command {
+    let mut cargo = job.cargo("build");
+    cargo.args(["--profile", "plugin", "--target", TARGET]);
+    cargo
+}
+
+/// Where cargo leaves the component of a crate: named as the crate is in Rust code.
+fn built(job: &Job, folder: &Path, name: &str) -> PathBuf {
+    let file = format!("{}.wasm", name.replace('-', "_"));
+    job.target
+        .join(TARGET)
+        .join("plugin")
+        .join(folder)
+        .join(file)
+}
+
+/// The names that `name` sees in the entries of `folder`, in order.
+fn names_in(folder: &Path, name: impl Fn(&Path) -> Option<&OsStr>) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))? {
+        let path = entry?.path();
+        names.extend(name(&path).map(|name| name.to_string_lossy().into_owned()));
+    }
+    names.sort();
+    Ok(names)
+}

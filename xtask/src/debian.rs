@@ -1,0 +1,360 @@
+//! Builds the sandbox's standard library from Debian packages, where rustup cannot reach its server.
+//!
+//! Everything happens in one folder inside the toolchain, under the lock of `target::ensure`. The finished
+//! target appears by a single rename, so whoever interrupts this finds either nothing or all of it, and the
+//! next run begins by removing the folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::job;
+use crate::shell;
+use crate::target::{self, TARGET, Toolchain};
+
+/// Where Debian keeps compilers that are newer than its releases.
+pub const SUITE: &str = "trixie-backports";
+
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// In a source tree that we lent to the toolchain: it is ours to remove.
+const LENT: &str = ".lent-by-xtask";
+
+/// The objects of the C library that rustc links into every component.
+const OBJECTS: [&str; 3] = ["crt1-command.o", "crt1-reactor.o", "libc.a"];
+
+const NETWORK_LIMIT: Duration = Duration::from_mins(3);
+
+pub fn install(toolchain: &Toolchain) -> Result<()> {
+    let scratch = Scratch::create(toolchain)?;
+    let source = toolchain.rustlib().join("src/rust/library");
+    if source.join(LENT).exists() {
+        fs::remove_dir_all(&source).with_context(|| format!("remove {}", source.display()))?;
+    }
+    let lend = !source.exists();
+    fetch(toolchain, &scratch.0, lend)?;
+    let built = {
+        let _lent = if lend {
+            Some(LentSource::put(toolchain, &scratch.0, source)?)
+        } else {
+            None
+        };
+        build(&scratch.0)?
+    };
+    let sysroot = assemble(toolchain, &scratch.0, &built)?;
+    try_out(&scratch.0, &sysroot)?;
+    publish(toolchain, &scratch.0, &sysroot)
+}
+
+/// The folder all this happens in, gone when dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn create(toolchain: &Toolchain) -> Result<Self> {
+        let folder = toolchain.rustlib().join(format!(".{TARGET}-setup"));
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| toolchain.cannot_write())?;
+        }
+        fs::create_dir(&folder).with_context(|| toolchain.cannot_write())?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Downloads and unpacks what is missing, from the first of apt's mirrors that has it.
+fn fetch(toolchain: &Toolchain, scratch: &Path, with_source: bool) -> Result<()> {
+    let mut refusals = Vec::new();
+    for site in mirrors()? {
+        let apt = Apt::with_mirror(&scratch.join("apt"), &site)?;
+        let found = apt.update().and_then(|()| {
+            let mut wanted = vec![apt.find("wasi-libc", "")?];
+            if with_source {
+                wanted.push(apt.find("rust-src", &format!("{}+", toolchain.version))?);
+            }
+            Ok(wanted)
+        });
+        match found {
+            Ok(wanted) => return apt.download(&wanted, scratch),
+            Err(error) => refusals.push(format!("{error:#}")),
+        }
+    }
+    bail!(
+        "no mirror of apt's has what is needed: {}",
+        refusals.join("; ")
+    )
+}
+
+/// The addresses that apt already uses for Debian's main archive; ours to read, not to know.
+fn mirrors() -> Result<Vec<String>> {
+    if !Path::new(KEYRING).exists() {
+        bail!("no {KEYRING}: this is not Debian, or the package debian-archive-keyring is missing");
+    }
+    let targets = shell::capture(Command::new("apt-get").args([
+        "indextargets",
+        "--format",
+        "$(SITE) $(RELEASE) $(COMPONENT)",
+    ]))?;
+    let sites = sites(&targets);
+    if sites.is_empty() {
+        bail!("apt knows no mirror: add one to its sources and run `apt-get update`");
+    }
+    Ok(sites)
+}
+
+fn sites(targets: &str) -> Vec<String> {
+    let mut sites = Vec::new();
+    for target in targets.lines() {
+        let [site, release, "main"] = target.split_whitespace().collect::<Vec<_>>()[..] else {
+            continue;
+        };
+        if !release.contains("security") && !sites.iter().any(|known| known == site) {
+            sites.push(site.to_owned());
+        }
+    }
+    sites
+}
+
+/// apt with lists and a cache of its own, so that the machine's stay as they are.
+struct Apt {
+    options: Vec<String>,
+}
+
+impl Apt {
+    fn with_mirror(state: &Path, site: &str) -> Result<Self> {
+        let sources = state.join("sources.list");
+        let (lists, cache) = (state.join("lists"), state.join("cache"));
+        if state.exists() {
+            fs::remove_dir_all(state).with_context(|| format!("remove {}", state.display()))?;
+        }
+        fs::create_dir_all(lists.join("partial"))?;
+        fs::create_dir_all(cache.join("archives/partial"))?;
+        fs::write(
+            &sources,
+            format!("deb [signed-by={KEYRING}] {site} {SUITE} main\n"),
+        )?;
+        let options = [
+            format!("Dir::Etc::SourceList={}", sources.display()),
+            "Dir::Etc::SourceParts=/dev/null".into(),
+            format!("Dir::State::Lists={}", lists.display()),
+            format!("Dir::Cache={}", cache.display()),
+            // apt's own user may not enter the toolchain's folder.
+            "APT::Sandbox::User=root".into(),
+            "APT::Update::Error-Mode=any".into(),
+            "Acquire::Languages=none".into(),
+            "Acquire::Retries=2".into(),
+        ];
+        Ok(Self {
+            options: options
+                .into_iter()
+                .flat_map(|option| ["-o".into(), option])
+                .collect(),
+        })
+    }
+
+    fn command(&self, program: &str, verb: &str) -> Command {
+        let mut command = Command::new(program);
+        command.arg(verb).args(&self.options);
+        command
+    }
+
+    fn update(&self) -> Result<()> {
+        shell::note(&format!("asking apt's mirror for {SUITE}"));
+        shell::run_within(NETWORK_LIMIT, &mut self.command("apt-get", "update"))
+            .with_context(|| format!("read the list of {SUITE}"))
+    }
+
+    /// The package in the version that starts with `start`, as `name=version`.
+    fn find(&self, name: &str, start: &str) -> Result<String> {
+        let table = shell::capture(self.command("apt-cache", "madison").arg(name))?;
+        let versions: Vec<&str> = table
+            .lines()
+            .filter_map(|row| row.split('|').nth(1))
+            .map(str::trim)
+            .collect();
+        match versions.iter().find(|version| version.starts_with(start)) {
+            Some(version) => Ok(format!("{name}={version}")),
+            None if versions.is_empty() => bail!("{SUITE} has no {name}"),
+            None => bail!(
+                "{SUITE} has {name} {}, wanted is {start}…",
+                versions.join(", ")
+            ),
+        }
+    }
+
+    /// Downloads the packages and unpacks them into the folder `unpacked`.
+    fn download(&self, packages: &[String], scratch: &Path) -> Result<()> {
+        shell::note(&format!("downloading {}", packages.join(", ")));
+        let debs = scratch.join("debs");
+        fs::create_dir(&debs)?;
+        shell::run_within(
+            NETWORK_LIMIT,
+            self.command("apt-get", "download")
+                .args(packages)
+                .current_dir(&debs),
+        )?;
+        for deb in fs::read_dir(&debs)? {
+            let mut dpkg = Command::new("dpkg");
+            dpkg.arg("-x")
+                .arg(deb?.path())
+                .arg(scratch.join("unpacked"));
+            shell::run_within(NETWORK_LIMIT, &mut dpkg)?;
+        }
+        Ok(())
+    }
+}
+
+/// The library's source, put where `-Zbuild-std` looks for it and taken away again when dropped.
+///
+/// It would take up room there, and be wrong for the next rustc that rustup puts into the same folder.
+struct LentSource(PathBuf);
+
+impl LentSource {
+    fn put(toolchain: &Toolchain, scratch: &Path, place: PathBuf) -> Result<Self> {
+        let unpacked = scratch.join(format!(
+            "unpacked/usr/src/rustc-{}/library",
+            toolchain.version
+        ));
+        let sign = unpacked.join(LENT);
+        fs::write(&sign, "").with_context(|| format!("write {}", sign.display()))?;
+        let parent = place.parent().context("the source has a folder above it")?;
+        fs::create_dir_all(parent).with_context(|| toolchain.cannot_write())?;
+        fs::rename(&unpacked, &place).with_context(|| toolchain.cannot_write())?;
+        Ok(Self(place))
+    }
+}
+
+impl Drop for LentSource {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+        // The folders above go too, unless somebody else uses them.
+        for folder in self.0.ancestors().skip(1).take(2) {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Compiles std with an empty crate as the excuse; the folder with the libraries.
+fn build(scratch: &Path) -> Result<PathBuf> {
+    shell::note("compiling the standard library, about half a minute");
+    let project = scratch.join("excuse");
+    fs::create_dir_all(project.join("src"))?;
+    fs::write(project.join("src/lib.rs"), "")?;
+    fs::write(
+        project.join("Cargo.toml"),
+        "[package]\nname = \"excuse\"\nedition = \"2024\"\n\n# Not a member of anything further up.\n[workspace]\n",
+    )?;
+    shell::run(
+        job::cargo()
+            .args([
+                "build",
+                "--quiet",
+                "--offline",
+                "--release",
+                "--target",
+                TARGET,
+            ])
+            .arg("-Zbuild-std=std,panic_abort")
+            .current_dir(&project)
+            .env("CARGO_TARGET_DIR", project.join("target"))
+            .env("RUSTC_BOOTSTRAP", "1")
+            // The bitcode is what lets guests use `lto = true`. As a variable it also keeps away the flags
+            // of any configuration file.
+            .env("RUSTFLAGS", "-Cembed-bitcode=yes")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS"),
+    )?;
+    Ok(project.join("target").join(TARGET).join("release/deps"))
+}
+
+/// Lays the target out as in a toolchain, still aside; the sysroot it is in.
+fn assemble(toolchain: &Toolchain, scratch: &Path, built: &Path) -> Result<PathBuf> {
+    let sysroot = scratch.join("sysroot");
+    let folder = sysroot.join("lib/rustlib").join(TARGET);
+    let lib = folder.join("lib");
+    let objects = lib.join("self-contained");
+    fs::create_dir_all(&objects)?;
+    for entry in fs::read_dir(built)? {
+        let path = entry?.path();
+        let Some(name) = path.file_name() else {
+            continue;
+        };
+        let excuse = name.to_string_lossy().starts_with("libexcuse-");
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "rlib")
+            && !excuse
+        {
+            fs::rename(&path, lib.join(name))?;
+        }
+    }
+    for name in OBJECTS {
+        let from = scratch.join("unpacked/usr/lib").join(TARGET).join(name);
+        fs::rename(&from, objects.join(name))
+            .with_context(|| format!("the package wasi-libc has no {TARGET}/{name}"))?;
+    }
+    toolchain.stamp(&folder)?;
+    Ok(sysroot)
+}
+
+/// Links a small component against the new library: better to fail here than in everybody's build.
+fn try_out(scratch: &Path, sysroot: &Path) -> Result<()> {
+    shell::note("trying it out");
+    let source = scratch.join("probe.rs");
+    fs::write(
+        &source,
+        "#[unsafe(no_mangle)]\npub extern \"C\" fn probe() { println!(\"hello\"); }\n",
+    )?;
+    shell::run(
+        target::rustc()
+            .args(["--edition=2024", "--crate-type=cdylib", "--target", TARGET])
+            .args(["-Clto=fat", "-Copt-level=s", "-Cpanic=abort"])
+            .arg("--sysroot")
+            .arg(sysroot)
+            .arg("-o")
+            .arg(scratch.join("probe.wasm"))
+            .arg(&source),
+    )
+    .context("the new standard library does not link")
+}
+
+/// The one moment at which the target comes into being.
+fn publish(toolchain: &Toolchain, scratch: &Path, sysroot: &Path) -> Result<()> {
+    let place = toolchain.rustlib().join(TARGET);
+    if place.exists() {
+        fs::rename(&place, scratch.join("before")).with_context(|| toolchain.cannot_write())?;
+    }
+    fs::rename(sysroot.join("lib/rustlib").join(TARGET), &place)
+        .with_context(|| toolchain.cannot_write())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(targets: &str, expected: &[&str]) {
+        assert_eq!(sites(targets), expected);
+    }
+
+    #[test]
+    fn mirrors_are_the_sites_of_main_each_once() {
+        check(
+            "file:/m bookworm main\nfile:/m bookworm-updates main\nfile:/n sid main\n",
+            &["file:/m", "file:/n"],
+        );
+    }
+
+    #[test]
+    fn the_security_archive_and_other_components_are_no_mirrors() {
+        check(
+            "file:/s bookworm-security main\nfile:/x stable contrib\n\n",
+            &[],
+        );
+    }
+}

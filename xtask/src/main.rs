@@ -1,0 +1,22 @@
+//! `cargo xtask VERB`: what the project's verbs do where a shell line is not enough.
+
+mod components;
+mod debian;
+mod job;
+mod samples;
+mod shell;
+mod step;
+mod target;
+mod verb;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match verb::run(std::env::args_os().skip(1).collect()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The sample plugins in other languages, each built by its own `sdk/<language>/build-sample`.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::job::Job;
+use crate::shell;
+
+/// What a script answers when the machine has no toolchain for its language; the last line says why.
+const NO_TOOLCHAIN: i32 = 77;
+
+/// The folders under `sdk/` that know how to build a sample.
+pub fn languages(job: &Job) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(job.root.join("sdk")).context("list sdk")? {
+        let entry = entry?;
+        if entry.path().join("build-sample").is_file() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+pub fn build(job: &Job) -> Result<()> {
+    let folder = job.target.join("samples");
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    for language in languages(job)? {
+        build_one(job, &folder, &language).with_context(|| format!("sample in {language}"))?;
+    }
+    Ok(())
+}
+
+fn build_one(job: &Job, folder: &Path, language: &str) -> Result<()> {
+    let script = job.root.join("sdk").join(language).join("build-sample");
+    let component = folder.join(format!("{language}.wasm"));
+    let skipped = folder.join(format!("{language}.skipped"));
+    let mut command = Command::new(&script);
+    let mut child = command
+        .arg(&job.target)
+        .current_dir(&job.root)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}: is it executable?", script.display()))?;
+    let mut last = String::new();
+    for line in child
+        .stdout
+        .take()
+        .map(BufReader::new)
+        .into_iter()
+        .flat_map(BufRead::lines)
+    {
+        let line = line.context("read the script's output")?;
+        shell::note(&format!("{language}: {line}"));
+        if !line.trim().is_empty() {
+            line.trim().clone_into(&mut last);
+        }
+    }
+    let status = child.wait()?;
+    // Exactly one of the two files is there afterwards, whatever an earlier run left.
+    match status.code() {
+        Some(0) => {
+            remove(&skipped)?;
+            if !component.is_file() {
+                bail!(
+                    "{} succeeded but left no {}",
+                    script.display(),
+                    component.display()
+                );
+            }
+        }
+        Some(NO_TOOLCHAIN) => {
+            remove(&component)?;
+            fs::write(&skipped, format!("{last}\n"))
+                .with_context(|| format!("write {}", skipped.display()))?;
+            shell::note(&format!("skipped {language}: {last}"));
+        }
+        _ => bail!(
+            "{} failed ({status}), see its messages above",
+            script.display()
+        ),
+    }
+    Ok(())
+}
+
+fn remove(file: &Path) -> Result<()> {
+    if file.exists() {
+        fs::remove_file(file).with_context(|| format!("remove {}", file.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Profile;
+
+    /// Runs `script` as the sample of `tongue`, over what an earlier run left; the files afterwards.
+    fn check(script: &str, expected: &[&str]) {
+        let root = tempfile::tempdir().unwrap();
+        let target = root.path().join("target");
+        let samples = target.join("samples");
+        let sdk = root.path().join("sdk/tongue");
+        fs::create_dir_all(&samples).unwrap();
+        fs::create_dir_all(&sdk).unwrap();
+        fs::write(samples.join("tongue.skipped"), "old").unwrap();
+        fs::write(samples.join("tongue.wasm"), "old").unwrap();
+        // Written by a child: a script that we wrote could still be open in a child of another test's thread,
+        // and such a script cannot be started.
+        let mut write = Command::new("sh");
+        write.args([
+            "-c",
+            r#"printf '#!/bin/sh\n%s\n' "$1" > "$2" && chmod +x "$2""#,
+            "sh",
+            script,
+        ]);
+        shell::run(write.arg(sdk.join("build-sample"))).unwrap();
+        let job = Job {
+            root: root.path().to_path_buf(),
+            target,
+            profile: Profile::Dev,
+            rest: Vec::new(),
+        };
+        let mut found = match build(&job) {
+            Ok(()) => Vec::new(),
+            Err(_) => vec!["failed".to_owned()],
+        };
+        for file in fs::read_dir(&samples).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            found.push(format!(
+                "{name}: {}",
+                fs::read_to_string(&path).unwrap().trim()
+            ));
+        }
+        found.sort();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_built_sample_replaces_an_old_skip() {
+        check("echo new > $1/samples/tongue.wasm", &["tongue.wasm: new"]);
+    }
+
+    #[test]
+    fn a_missing_toolchain_is_told_in_the_script_s_last_line() {
+        check(
+            "echo looking; echo no compiler; exit 77",
+            &["tongue.skipped: no compiler"],
+        );
+    }
+
+    #[test]
+    fn any_other_end_is_a_failure() {
+        check(
+            "exit 3",
+            &["failed", "tongue.skipped: old", "tongue.wasm: old"],
+        );
+    }
+}

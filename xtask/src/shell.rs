@@ -1,0 +1,151 @@
+//! Progress lines and child processes, with errors that say which command failed.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// One line about the step that begins.
+pub fn progress(text: &str) {
+    eprintln!("{text}");
+}
+
+/// One line about something inside a step.
+pub fn note(text: &str) {
+    eprintln!("      {text}");
+}
+
+/// Runs a command whose output is the user's to read.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| missing(command))?;
+    if !status.success() {
+        bail!(
+            "`{}` failed ({status}), see its messages above",
+            line(command)
+        );
+    }
+    Ok(())
+}
+
+/// Runs a command for what it prints.
+pub fn capture(command: &mut Command) -> Result<String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| missing(command))?;
+    if !output.status.success() {
+        bail!(
+            "`{}` failed ({}), see its messages above",
+            line(command),
+            output.status
+        );
+    }
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{}` printed no UTF-8", line(command)))
+}
+
+/// Runs a command silently for at most `limit`; the error tells the one line that matters of what it said.
+pub fn run_within(limit: Duration, command: &mut Command) -> Result<()> {
+    // A file and not a pipe: nobody needs to empty it while we wait.
+    let mut output = tempfile::tempfile().context("make a temporary file")?;
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output.try_clone()?)
+        .spawn()
+        .with_context(|| missing(command))?;
+    let started = Instant::now();
+    let status: ExitStatus = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if started.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            bail!(
+                "`{}` was stopped after {} s",
+                line(command),
+                limit.as_secs()
+            );
+        }
+        thread::sleep(Duration::from_millis(50));
+    };
+    if !status.success() {
+        bail!(
+            "`{}` failed: {}",
+            line(command),
+            complaint(&read_all(&mut output)?)
+        );
+    }
+    Ok(())
+}
+
+/// The command as one would type it, with the program's bare name.
+pub fn line(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(name).chain(command.get_args());
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn missing(command: &Command) -> String {
+    format!("cannot start `{}`", command.get_program().display())
+}
+
+fn read_all(file: &mut File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The first line that calls itself an error, else the last line.
+fn complaint(output: &str) -> &str {
+    let mut lines = output
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    lines
+        .clone()
+        .find(|line| line.starts_with("error") || line.starts_with("E: "))
+        .or_else(|| lines.next_back())
+        .unwrap_or("it said nothing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(output: &str, expected: &str) {
+        assert_eq!(complaint(output), expected);
+    }
+
+    #[test]
+    fn the_first_error_is_the_complaint() {
+        check(
+            "info: trying\nerror: no route\nerror: giving up\n",
+            "error: no route",
+        );
+        check("Err:1 mirror\nE: not found\n", "E: not found");
+    }
+
+    #[test]
+    fn without_an_error_the_last_line_is() {
+        check("one\ntwo\n\n", "two");
+        check("", "it said nothing");
+    }
+
+    #[test]
+    fn a_failing_command_is_named_with_its_words() {
+        let error =
+            run_within(Duration::from_mins(1), Command::new("false").arg("really")).unwrap_err();
+        assert_eq!(error.to_string(), "`false really` failed: it said nothing");
+    }
+}

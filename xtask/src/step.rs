@@ -1,0 +1,128 @@
+//! The steps that verbs are made of, each one program started or one thing made.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::job::{Job, Profile};
+use crate::{components, samples, shell, target};
+
+pub enum Step {
+    Target,
+    Host,
+    Plugins,
+    Pack,
+    Guests,
+    Samples,
+    Run,
+    Test,
+    Bless,
+    Format,
+    Lint,
+    Bench,
+    Doc,
+}
+
+impl Step {
+    /// What the progress line says.
+    pub fn title(&self, job: &Job) -> Result<String> {
+        Ok(match self {
+            Self::Target => format!("looking for the {} target", target::TARGET),
+            Self::Host => match job.profile {
+                Profile::Dev => "building the host (dev profile)".into(),
+                Profile::Release => "building the host (release profile)".into(),
+            },
+            Self::Plugins => format!("building plugins: {}", listed(&components::plugins(job)?)),
+            Self::Pack => "packing plugins with their manifests".into(),
+            Self::Guests => format!("building guests: {}", listed(&components::guests(job)?)),
+            Self::Samples => format!("building samples: {}", listed(&samples::languages(job)?)),
+            Self::Run => "starting the host".into(),
+            Self::Test => "testing".into(),
+            Self::Bless => "testing, and renewing expectations".into(),
+            Self::Format => "checking the formatting".into(),
+            Self::Lint => "checking the lints".into(),
+            Self::Bench => "measuring".into(),
+            Self::Doc => "building the documentation".into(),
+        })
+    }
+
+    pub fn run(&self, job: &Job) -> Result<()> {
+        match self {
+            Self::Target => target::ensure(job),
+            Self::Host => build_host(job),
+            Self::Plugins => components::build_plugins(job),
+            Self::Pack => components::pack_plugins(job),
+            Self::Guests => components::build_guests(job),
+            Self::Samples => samples::build(job),
+            Self::Run => start_host(job),
+            Self::Test => shell::run(&mut test(job)),
+            Self::Bless => shell::run(test(job).env("UPDATE_EXPECT", "1")),
+            Self::Format => shell::run(job.cargo("fmt").args(["--all", "--check"]))
+                .context("not formatted: run `cargo fmt --all`"),
+            Self::Lint => shell::run(job.cargo("clippy").args([
+                "--workspace",
+                "--all-targets",
+                "--",
+                "--deny=warnings",
+            ])),
+            Self::Bench => shell::run(
+                Command::new(job.host())
+                    .arg("bench")
+                    .args(job.rest_after_dashes())
+                    .current_dir(&job.root),
+            ),
+            Self::Doc => shell::run(job.cargo("doc").args(["--workspace", "--no-deps"])),
+        }
+    }
+}
+
+fn build_host(job: &Job) -> Result<()> {
+    let mut cargo = job.cargo("build");
+    cargo.args(["--package", "toolhost"]);
+    match job.profile {
+        Profile::Dev => {}
+        Profile::Release => {
+            cargo.arg("--release");
+        }
+    }
+    shell::run(&mut cargo)
+}
+
+/// Becomes the host rather than starting it, so that the terminal and its signals are the host's own.
+fn start_host(job: &Job) -> Result<()> {
+    let mut host = Command::new(job.host());
+    host.args(["run", "--plugins", "./plugins", "--allow-path", "."])
+        .args(job.rest_after_dashes())
+        .current_dir(&job.root);
+    shell::note(&shell::line(&host));
+    let error = host.exec();
+    Err(error).with_context(|| format!("start {}", job.host().display()))
+}
+
+fn test(job: &Job) -> Command {
+    let mut cargo = job.cargo("test");
+    // One package chosen on the command line is one package tested.
+    let chosen = job
+        .rest
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .take_while(|word| word != "--")
+        .any(|word| word.starts_with("-p") || word.starts_with("--package"));
+    if !chosen {
+        cargo.arg("--workspace");
+    }
+    cargo
+        .args(&job.rest)
+        .env("TOOLHOST_TEST_TARGET", &job.target)
+        .env("TOOLHOST_BIN", job.host());
+    cargo
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        "none yet".into()
+    } else {
+        names.join(", ")
+    }
+}

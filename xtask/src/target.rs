@@ -1,0 +1,225 @@
+//! Makes sure that rustc can build for the sandbox, on open machines and on closed ones.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::job::Job;
+use crate::{debian, shell};
+
+pub const TARGET: &str = "wasm32-wasip2";
+
+/// In a target folder that we put into the toolchain: which rustc it was built by.
+const STAMP: &str = "built-by";
+
+/// The rustc in use, and where it keeps what it links against.
+pub struct Toolchain {
+    /// `1.95.0`
+    pub version: String,
+    /// All of `rustc -vV`: two builds of one version do not share a standard library.
+    pub identity: String,
+    pub sysroot: PathBuf,
+}
+
+type Way = fn(&Toolchain) -> Result<()>;
+
+const WAYS: [(&str, Way); 2] = [("rustup", rustup), ("Debian packages", debian::install)];
+
+pub fn ensure(job: &Job) -> Result<()> {
+    let toolchain = Toolchain::find()?;
+    if toolchain.is_ready() {
+        return Ok(());
+    }
+    let _lock = toolchain.lock()?;
+    // Another xtask may have finished the work while we waited for the lock.
+    if toolchain.is_ready() {
+        return Ok(());
+    }
+    toolchain.discard_outdated()?;
+    let mut refusals: Vec<String> = Vec::new();
+    for (name, way) in WAYS {
+        if let Some(refusal) = refusals.last() {
+            shell::note(refusal);
+        }
+        shell::note(&format!("not there yet, trying {name}"));
+        match way(&toolchain) {
+            Ok(()) if toolchain.is_ready() => return forget_old_builds(job),
+            Ok(()) => refusals.push(format!("{name}: it succeeded but the files are not there")),
+            Err(error) => refusals.push(format!("{name}: {error:#}")),
+        }
+    }
+    bail!(
+        "the target {TARGET} is missing and could not be installed\n  {}\n{}",
+        refusals.join("\n  "),
+        toolchain.advice()
+    );
+}
+
+impl Toolchain {
+    fn find() -> Result<Self> {
+        let identity = shell::capture(rustc().arg("-vV"))?;
+        let version = identity
+            .lines()
+            .find_map(|line| line.strip_prefix("release: "))
+            .context("`rustc -vV` names no release")?
+            .to_owned();
+        let sysroot = shell::capture(rustc().args(["--print", "sysroot"]))?
+            .trim()
+            .into();
+        Ok(Self {
+            version,
+            identity,
+            sysroot,
+        })
+    }
+
+    /// The folder with one subfolder for each target.
+    pub fn rustlib(&self) -> PathBuf {
+        self.sysroot.join("lib/rustlib")
+    }
+
+    /// By the files and not by asking rustup: it knows only what it installed itself.
+    fn is_ready(&self) -> bool {
+        let folder = self.rustlib().join(TARGET);
+        holds_std(&folder.join("lib")) && !self.is_outdated(&folder)
+    }
+
+    fn is_outdated(&self, folder: &Path) -> bool {
+        fs::read_to_string(folder.join(STAMP)).is_ok_and(|identity| identity != self.identity)
+    }
+
+    /// rustup updates a toolchain in place and leaves what we put there behind, for a rustc that is gone.
+    fn discard_outdated(&self) -> Result<()> {
+        let folder = self.rustlib().join(TARGET);
+        if self.is_outdated(&folder) {
+            shell::note("removing a standard library that was built for another rustc");
+            fs::remove_dir_all(&folder).with_context(|| self.cannot_write())?;
+        }
+        Ok(())
+    }
+
+    /// Says on whose behalf `folder` was made, see `discard_outdated`.
+    pub fn stamp(&self, folder: &Path) -> Result<()> {
+        let file = folder.join(STAMP);
+        fs::write(&file, &self.identity).with_context(|| format!("write {}", file.display()))
+    }
+
+    /// Held until dropped. The lock is on the folder itself, so a killed run leaves nothing to clean up.
+    fn lock(&self) -> Result<File> {
+        let rustlib = self.rustlib();
+        let folder = File::open(&rustlib).with_context(|| format!("open {}", rustlib.display()))?;
+        match folder.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                shell::note("another xtask is at it, waiting for it to finish");
+                folder
+                    .lock()
+                    .with_context(|| format!("lock {}", rustlib.display()))?;
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("lock {}", rustlib.display()));
+            }
+        }
+        Ok(folder)
+    }
+
+    pub fn cannot_write(&self) -> String {
+        format!(
+            "cannot write to {}: run `cargo xtask setup` once as a user who can, or use a toolchain of your own",
+            self.rustlib().display()
+        )
+    }
+
+    fn advice(&self) -> String {
+        let Self { version, .. } = self;
+        let folder = self.rustlib().join(TARGET);
+        format!(
+            "do one of these, then run `cargo xtask setup` again:
+  - run `rustup target add {TARGET}` where rustup reaches its server
+  - give apt a mirror that has rust-src {version} and wasi-libc in {}
+  - copy {} from another machine with the same rustc {version}",
+            debian::SUITE,
+            folder.display()
+        )
+    }
+}
+
+pub fn rustc() -> Command {
+    Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+}
+
+fn rustup(_: &Toolchain) -> Result<()> {
+    // No backtrace: on a closed network rustup fails by panicking, and its first line is what matters.
+    let mut command = Command::new("rustup");
+    command
+        .args(["target", "add", TARGET])
+        .env("RUST_BACKTRACE", "0");
+    shell::run_within(Duration::from_mins(2), &mut command)
+}
+
+fn holds_std(lib: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(lib) else {
+        return false;
+    };
+    let files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let has = |crate_name| files.iter().any(|file| is_rlib(file, crate_name));
+    has("std") && has("core")
+}
+
+fn is_rlib(file: &Path, crate_name: &str) -> bool {
+    let stem = file.file_stem().map(|stem| stem.to_string_lossy());
+    file.extension()
+        .is_some_and(|extension| extension == "rlib")
+        && stem.is_some_and(|stem| stem.starts_with(&format!("lib{crate_name}-")))
+}
+
+/// Cargo does not look at the standard library when it decides what is fresh, and rustc refuses crates that
+/// were compiled against another one.
+fn forget_old_builds(job: &Job) -> Result<()> {
+    let folder = job.target.join(TARGET);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("remove {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A toolchain folder with `files` in its target folder: is it ready for rustc `new`?
+    fn check(files: &[(&str, &str)], ready: bool) {
+        let sysroot = tempfile::tempdir().unwrap();
+        let toolchain = Toolchain {
+            version: "1.0.0".into(),
+            identity: "new".into(),
+            sysroot: sysroot.path().to_path_buf(),
+        };
+        let folder = toolchain.rustlib().join(TARGET);
+        fs::create_dir_all(folder.join("lib")).unwrap();
+        for (name, text) in files {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        assert_eq!(toolchain.is_ready(), ready);
+    }
+
+    const CORE: (&str, &str) = ("lib/libcore-0.rlib", "");
+    const STD: (&str, &str) = ("lib/libstd-0.rlib", "");
+
+    #[test]
+    fn a_target_is_ready_with_core_and_std() {
+        check(&[CORE, STD], true);
+        check(&[CORE], false);
+        check(&[CORE, ("lib/libstd_detect-0.rlib", "")], false);
+        check(&[], false);
+    }
+
+    #[test]
+    fn a_target_that_another_rustc_built_is_not_ready() {
+        check(&[CORE, STD, (STAMP, "new")], true);
+        check(&[CORE, STD, (STAMP, "old")], false);
+    }
+}

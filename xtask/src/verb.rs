@@ -1,0 +1,283 @@
+//! The table of verbs: each is a name, a line of help and the steps it takes.
+
+use std::ffi::OsString;
+
+use anyhow::{Result, bail};
+
+use crate::job::{Job, Profile};
+use crate::shell;
+use crate::step::Step;
+
+struct Verb {
+    name: &'static str,
+    about: &'static str,
+    profile: Profile,
+    takes: Takes,
+    steps: &'static [Step],
+}
+
+/// What may follow the verb on the command line.
+#[derive(Clone, Copy)]
+enum Takes {
+    Nothing,
+    /// `--debug` builds the host with the dev profile.
+    Debug,
+    /// Everything goes on to the program that the last step starts.
+    Further(&'static str),
+}
+
+const BUILD: &[Step] = &[Step::Target, Step::Host, Step::Plugins, Step::Pack];
+
+const TEST: &[Step] = &[
+    Step::Target,
+    Step::Host,
+    Step::Plugins,
+    Step::Pack,
+    Step::Guests,
+    Step::Samples,
+    Step::Test,
+];
+
+const VERBS: &[Verb] = &[
+    Verb {
+        name: "setup",
+        about: "make sure that the wasm32-wasip2 target can be built for",
+        profile: Profile::Release,
+        takes: Takes::Nothing,
+        steps: &[Step::Target],
+    },
+    Verb {
+        name: "build",
+        about: "build the host and every plugin",
+        profile: Profile::Release,
+        takes: Takes::Debug,
+        steps: BUILD,
+    },
+    Verb {
+        name: "run",
+        about: "build, then start the host on this folder with our plugins",
+        profile: Profile::Release,
+        takes: Takes::Further("-- ARGS of `host run`"),
+        steps: &[
+            Step::Target,
+            Step::Host,
+            Step::Plugins,
+            Step::Pack,
+            Step::Run,
+        ],
+    },
+    Verb {
+        name: "plugins",
+        about: "renew plugins/*.wasm, and the host that packs them",
+        profile: Profile::Release,
+        takes: Takes::Debug,
+        steps: BUILD,
+    },
+    Verb {
+        name: "guests",
+        about: "build the misbehaving guests that the tests load",
+        profile: Profile::Dev,
+        takes: Takes::Nothing,
+        steps: &[Step::Target, Step::Guests],
+    },
+    Verb {
+        name: "samples",
+        about: "build the sample plugin of each other language",
+        profile: Profile::Dev,
+        takes: Takes::Nothing,
+        steps: &[Step::Samples],
+    },
+    Verb {
+        name: "test",
+        about: "build what the tests need, then test the workspace",
+        profile: Profile::Dev,
+        takes: Takes::Further("ARGS of `cargo test`"),
+        steps: TEST,
+    },
+    Verb {
+        name: "check",
+        about: "formatting and lints, as CI runs them",
+        profile: Profile::Dev,
+        takes: Takes::Nothing,
+        steps: &[Step::Format, Step::Lint],
+    },
+    Verb {
+        name: "bless",
+        about: "test, and write what came out into the expectations",
+        profile: Profile::Dev,
+        takes: Takes::Further("ARGS of `cargo test`"),
+        steps: &[
+            Step::Target,
+            Step::Host,
+            Step::Plugins,
+            Step::Pack,
+            Step::Guests,
+            Step::Samples,
+            Step::Bless,
+        ],
+    },
+    Verb {
+        name: "bench",
+        about: "build, then measure what a call costs here",
+        profile: Profile::Release,
+        takes: Takes::Further("-- ARGS of `host bench`"),
+        steps: &[
+            Step::Target,
+            Step::Host,
+            Step::Plugins,
+            Step::Pack,
+            Step::Bench,
+        ],
+    },
+    Verb {
+        name: "doc",
+        about: "build the API documentation of our own crates",
+        profile: Profile::Dev,
+        takes: Takes::Nothing,
+        steps: &[Step::Doc],
+    },
+];
+
+pub fn run(mut words: Vec<OsString>) -> Result<()> {
+    if words.is_empty() {
+        print!("{}", help());
+        return Ok(());
+    }
+    let name = words.remove(0).to_string_lossy().into_owned();
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        print!("{}", help());
+        return Ok(());
+    }
+    let Some(verb) = VERBS.iter().find(|verb| verb.name == name) else {
+        bail!("{}\n\n{}", unknown(&name), help().trim_end());
+    };
+    let (profile, rest) = verb.read(words)?;
+    let job = Job::find(profile, rest)?;
+    for (done, step) in verb.steps.iter().enumerate() {
+        let title = step.title(&job)?;
+        shell::progress(&format!("[{}/{}] {title}", done + 1, verb.steps.len()));
+        step.run(&job)?;
+    }
+    Ok(())
+}
+
+impl Verb {
+    fn read(&self, mut words: Vec<OsString>) -> Result<(Profile, Vec<OsString>)> {
+        let mut profile = self.profile;
+        match self.takes {
+            Takes::Further(_) => return Ok((profile, words)),
+            Takes::Nothing => {}
+            Takes::Debug => words.retain(|word| {
+                let debug = word == "--debug";
+                if debug {
+                    profile = Profile::Dev;
+                }
+                !debug
+            }),
+        }
+        if let Some(word) = words.first() {
+            let usage = format!("cargo xtask {} {}", self.name, self.takes.usage());
+            bail!(
+                "`{}` takes no `{}`: use `{}`",
+                self.name,
+                word.display(),
+                usage.trim_end()
+            );
+        }
+        Ok((profile, words))
+    }
+}
+
+impl Takes {
+    fn usage(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Debug => "[--debug]",
+            Self::Further(what) => what,
+        }
+    }
+}
+
+fn help() -> String {
+    use std::fmt::Write;
+
+    let mut text = String::from("usage: cargo xtask VERB\n\n");
+    for verb in VERBS {
+        let _ = write!(text, "  {:<8} {}", verb.name, verb.about);
+        match verb.takes {
+            Takes::Nothing => {}
+            Takes::Debug | Takes::Further(_) => {
+                let _ = write!(text, " ({})", verb.takes.usage());
+            }
+        }
+        text.push('\n');
+    }
+    text.push_str("  help     this list\n");
+    text
+}
+
+fn unknown(name: &str) -> String {
+    let nearest = VERBS
+        .iter()
+        .map(|verb| (distance(name, verb.name), verb.name))
+        .min();
+    match nearest {
+        Some((distance, near)) if distance <= 2 => {
+            format!("there is no verb `{name}`, did you mean `{near}`?")
+        }
+        _ => format!("there is no verb `{name}`"),
+    }
+}
+
+/// How many letters must change, come or go to make `a` into `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (above, a) in a.chars().enumerate() {
+        let mut diagonal = above;
+        row[0] = above + 1;
+        for (column, b) in b.iter().enumerate() {
+            let change = diagonal + usize::from(a != *b);
+            diagonal = row[column + 1];
+            row[column + 1] = change.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expected: &str) {
+        assert_eq!(unknown(name), expected);
+    }
+
+    #[test]
+    fn a_slip_of_the_finger_gets_a_suggestion() {
+        check("tset", "there is no verb `tset`, did you mean `test`?");
+        check("biuld", "there is no verb `biuld`, did you mean `build`?");
+        check(
+            "plugin",
+            "there is no verb `plugin`, did you mean `plugins`?",
+        );
+    }
+
+    #[test]
+    fn a_word_like_no_verb_gets_none() {
+        check("deploy", "there is no verb `deploy`");
+    }
+
+    #[test]
+    fn only_a_verb_that_builds_takes_debug() {
+        for verb in VERBS {
+            let accepted = verb.read(vec!["--debug".into()]).is_ok();
+            assert_eq!(
+                accepted,
+                !matches!(verb.takes, Takes::Nothing),
+                "{}",
+                verb.name
+            );
+        }
+    }
+}
