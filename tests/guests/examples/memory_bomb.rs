@@ -1,0 +1,14 @@
+//! Takes memory until there is none.
+
+use toolhost_sdk::prelude::*;
+
+/// Takes memory until there is none.
+#[tool(pure)]
+fn memory_bomb() -> usize {
+    let mut hoard: Vec<Vec<u8>> = Vec::new();
+    loop {
+        hoard.push(vec![1; 1 << 20]);
+    }
+}
+
+export_tools![memory_bomb];

@@ -1,0 +1,11 @@
+//! Panics with a message that tries to move the cursor.
+
+use toolhost_sdk::prelude::*;
+
+/// Panics with a message that tries to move the cursor.
+#[tool(pure)]
+fn panic() -> u32 {
+    panic!("the reason\u{1b}[2J of the panic")
+}
+
+export_tools![panic];

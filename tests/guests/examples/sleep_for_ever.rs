@@ -1,0 +1,12 @@
+//! Waits inside the host, where no epoch reaches.
+
+use toolhost_sdk::prelude::*;
+
+/// Waits inside the host, where no epoch reaches.
+#[tool(pure)]
+fn sleep_for_ever() -> &'static str {
+    std::thread::sleep(std::time::Duration::from_secs(86_400));
+    "awake"
+}
+
+export_tools![sleep_for_ever];

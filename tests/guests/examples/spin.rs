@@ -1,0 +1,13 @@
+//! Never gives control back.
+
+use toolhost_sdk::prelude::*;
+
+/// Never gives control back.
+#[tool(pure)]
+fn spin() -> u32 {
+    loop {
+        std::hint::spin_loop();
+    }
+}
+
+export_tools![spin];

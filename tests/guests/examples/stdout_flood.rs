@@ -1,0 +1,13 @@
+//! Writes to standard output for ever.
+
+use toolhost_sdk::prelude::*;
+
+/// Writes to standard output for ever.
+#[tool(pure)]
+fn stdout_flood() -> u32 {
+    loop {
+        println!("{}", "x".repeat(60_000));
+    }
+}
+
+export_tools![stdout_flood];

@@ -1,0 +1,1 @@
+//! Misbehaving guests, one example each. `tests/tests/sandbox.rs` calls every one of them.
