@@ -418,7 +418,7 @@ static bool run(th_call *call) {
             return (*tool)->run(call);
         }
     }
-    return th_fail(call, TH_NOT_FOUND, "unknown_tool", "this plugin has no tool \"%.*s\"", (int)name->len, name->ptr);
+    return th_fail(call, TH_NOT_FOUND, "tool_not_found", "this plugin has no tool \"%.*s\"", (int)name->len, name->ptr);
 }
 
 bool exports_toolhost_plugin_tool_call(request_t *request, outcome_t *ret, tool_error_t *err) {

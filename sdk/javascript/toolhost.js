@@ -78,7 +78,7 @@ export function exportTools(...tools) {
       try {
         seedRandom(request.callId);
         const tool = byName.get(request.tool);
-        if (!tool) throw ToolError.notFound(`this plugin has no tool "${request.tool}"`, { code: "unknown_tool" });
+        if (!tool) throw ToolError.notFound(`this plugin has no tool "${request.tool}"`, { code: "tool_not_found" });
         const input = { ...defaultsOf(tool), ...JSON.parse(request.input) };
         const value = tool.run(input, new Context(request));
         if (typeof value?.then === "function") throw new Error("run must not be async: the world of 0.1 has no async");

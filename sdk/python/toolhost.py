@@ -153,7 +153,7 @@ def export(*functions):
             try:
                 function = tools.get(request.tool)
                 if function is None:
-                    raise NotFound(f"this plugin has no tool {request.tool!r}", code="unknown_tool")
+                    raise NotFound(f"this plugin has no tool {request.tool!r}", code="tool_not_found")
                 arguments = {**function.defaults, **json.loads(request.input)}
                 return _outcome_of(function(Context(request), **arguments))
             except (Exception, SystemExit) as error:

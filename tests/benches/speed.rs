@@ -47,9 +47,22 @@ impl Row {
     }
 }
 
-fn row(rows: &mut Vec<Row>, what: &str, value: f64, unit: &'static str, target: &str, met: Option<bool>) {
+fn row(
+    rows: &mut Vec<Row>,
+    what: &str,
+    value: f64,
+    unit: &'static str,
+    target: &str,
+    met: Option<bool>,
+) {
     eprintln!("{what}: {value:.1} {unit}");
-    rows.push(Row { what: what.to_owned(), value, unit, target: target.to_owned(), met });
+    rows.push(Row {
+        what: what.to_owned(),
+        value,
+        unit,
+        target: target.to_owned(),
+        met,
+    });
 }
 
 fn print(rows: &[Row]) {
@@ -60,7 +73,10 @@ fn print(rows: &[Row]) {
             Some(false) => "**no**",
             None => "",
         };
-        println!("| {} | {:.1} {} | {} | {met} |", row.what, row.value, row.unit, row.target);
+        println!(
+            "| {} | {:.1} {} | {} | {met} |",
+            row.what, row.value, row.unit, row.target
+        );
     }
 }
 
@@ -77,7 +93,10 @@ fn plugin_file(name: &str) -> PathBuf {
 /// A full call through the kernel beside a bare one, alternating, so that both see the same machine.
 fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     const CALLS: usize = 3_000;
-    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     let (tool, input) = ("base64_encode", json!({"text": "hello"}));
     let (kernel_us, bare_us, backend_us) = tokio.block_on(async {
         let runtime = runtime()?;
@@ -92,10 +111,22 @@ fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let bare_plugin = load().await?;
         let bare = Bare::new(&bare_plugin, tool, &input.to_string())?;
         let plugin: Arc<dyn toolhost_contract::Backend> = Arc::new(load().await?);
-        let descriptor = bare_plugin.tools().iter().find(|known| known.name.as_str() == tool).expect("tool").clone();
+        let descriptor = bare_plugin
+            .tools()
+            .iter()
+            .find(|known| known.name.as_str() == tool)
+            .expect("tool")
+            .clone();
         let kernel = Kernel::new(Settings::default(), Arc::new(Nobody));
-        let info = PluginInfo { name: bare_plugin.name().clone(), version: "0".to_owned(), digest: None, timeout: None };
-        kernel.register(info, Arc::clone(&plugin)).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let info = PluginInfo {
+            name: bare_plugin.name().clone(),
+            version: "0".to_owned(),
+            digest: None,
+            timeout: None,
+        };
+        kernel
+            .register(info, Arc::clone(&plugin))
+            .map_err(|error| anyhow::anyhow!("{error}"))?;
         let (mut through_kernel, mut floor, mut backend) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..CALLS + 200 {
             let start = Instant::now();
@@ -115,7 +146,12 @@ fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
 
             let policy::Verdict::Allow(grant) = policy::decide(
                 &policy::Rules::default(),
-                policy::Request { plugin: bare_plugin.name(), name: &descriptor.name, tool: &descriptor, timeout: None },
+                policy::Request {
+                    plugin: bare_plugin.name(),
+                    name: &descriptor.name,
+                    tool: &descriptor,
+                    timeout: None,
+                },
             ) else {
                 anyhow::bail!("a pure tool is allowed")
             };
@@ -126,7 +162,10 @@ fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
                 caller: Caller::default(),
             };
             let start = Instant::now();
-            plugin.invoke(call, grant, Arc::new(NoSink)).await.map_err(|error| anyhow::anyhow!("{error}"))?;
+            plugin
+                .invoke(call, grant, Arc::new(NoSink))
+                .await
+                .map_err(|error| anyhow::anyhow!("{error}"))?;
             let backend_time = start.elapsed();
             if number >= 200 {
                 floor.push(bare_time);
@@ -136,40 +175,97 @@ fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         }
         anyhow::Ok((median(through_kernel), median(floor), median(backend)))
     })?;
-    row(rows, "bare wasmtime: same component, InstancePre and pool, one typed call (p50)", bare_us, "µs", "", None);
-    row(rows, "the runtime's call: limits, both clocks, streams (p50)", backend_us, "µs", "", None);
-    row(rows, "Kernel::call of the same tool (p50)", kernel_us, "µs", "< 100 µs", Some(kernel_us < 100.0));
+    row(
+        rows,
+        "bare wasmtime: same component, InstancePre and pool, one typed call (p50)",
+        bare_us,
+        "µs",
+        "",
+        None,
+    );
+    row(
+        rows,
+        "the runtime's call: limits, both clocks, streams (p50)",
+        backend_us,
+        "µs",
+        "",
+        None,
+    );
+    row(
+        rows,
+        "Kernel::call of the same tool (p50)",
+        kernel_us,
+        "µs",
+        "< 100 µs",
+        Some(kernel_us < 100.0),
+    );
     let ratio = kernel_us / bare_us;
-    row(rows, "Kernel::call beside bare wasmtime", ratio, "×", "≤ 1.5 ×", Some(ratio <= 1.5));
+    row(
+        rows,
+        "Kernel::call beside bare wasmtime",
+        ratio,
+        "×",
+        "≤ 1.5 ×",
+        Some(ratio <= 1.5),
+    );
 
     let overshoot = tokio.block_on(spinning())?;
-    row(rows, "a spinning guest ends after its deadline by (worst of 10)", overshoot, "ms", "≤ 20 ms", Some(overshoot <= 20.0));
+    row(
+        rows,
+        "a spinning guest ends after its deadline by (worst of 10)",
+        overshoot,
+        "ms",
+        "≤ 20 ms",
+        Some(overshoot <= 20.0),
+    );
     Ok(())
 }
 
 fn runtime() -> anyhow::Result<Runtime> {
     let cache_dir = Some(target().join("bench-cache"));
-    Ok(Runtime::new(RuntimeSettings { cache_dir, compiler: Compiler::InProcess, max_concurrent: 8 })?)
+    Ok(Runtime::new(RuntimeSettings {
+        cache_dir,
+        compiler: Compiler::InProcess,
+        max_concurrent: 8,
+    })?)
 }
 
 async fn spinning() -> anyhow::Result<f64> {
     const TIMEOUT: Duration = Duration::from_millis(200);
     let loaded = runtime()?.load(&target().join("guests/spin.wasm")).await?;
-    let grants = PluginGrants { scope: toolhost_vfs::Scope::empty(), env: Vec::new(), limits: Limits::default() };
+    let grants = PluginGrants {
+        scope: toolhost_vfs::Scope::empty(),
+        env: Vec::new(),
+        limits: Limits::default(),
+    };
     let plugin = loaded.grant(grants)?;
     let tool = &plugin.tools()[0];
     let mut worst = Duration::ZERO;
     for number in 0..10 {
         let verdict = policy::decide(
             &policy::Rules::default(),
-            policy::Request { plugin: plugin.name(), name: &tool.name, tool, timeout: Some(TIMEOUT) },
+            policy::Request {
+                plugin: plugin.name(),
+                name: &tool.name,
+                tool,
+                timeout: Some(TIMEOUT),
+            },
         );
-        let policy::Verdict::Allow(grant) = verdict else { anyhow::bail!("a pure tool is allowed") };
-        let call =
-            Call { id: CallId(number.to_string()), tool: tool.name.clone(), input: json!({}), caller: Caller::default() };
+        let policy::Verdict::Allow(grant) = verdict else {
+            anyhow::bail!("a pure tool is allowed")
+        };
+        let call = Call {
+            id: CallId(number.to_string()),
+            tool: tool.name.clone(),
+            input: json!({}),
+            caller: Caller::default(),
+        };
         use toolhost_contract::Backend as _;
         let start = Instant::now();
-        anyhow::ensure!(plugin.invoke(call, grant, Arc::new(NoSink)).await.is_err(), "it ends by itself");
+        anyhow::ensure!(
+            plugin.invoke(call, grant, Arc::new(NoSink)).await.is_err(),
+            "it ends by itself"
+        );
         worst = worst.max(start.elapsed().saturating_sub(TIMEOUT));
     }
     Ok(worst.as_secs_f64() * 1e3)
@@ -185,25 +281,42 @@ struct Client {
 
 impl Client {
     fn start(mut command: Command) -> anyhow::Result<Self> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
         let stdin = child.stdin.take().expect("piped");
         let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let mut client = Self { child, stdin, stdout, next: 0 };
+        let mut client = Self {
+            child,
+            stdin,
+            stdout,
+            next: 0,
+        };
         client.request(
             "initialize",
             &json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}}),
         )?;
-        writeln!(client.stdin, r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#)?;
+        writeln!(
+            client.stdin,
+            r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#
+        )?;
         Ok(client)
     }
 
     fn request(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
         self.next += 1;
-        let line = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}).to_string() + "\n";
+        let line = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params})
+            .to_string()
+            + "\n";
         self.stdin.write_all(line.as_bytes())?;
         loop {
             let mut answer = String::new();
-            anyhow::ensure!(self.stdout.read_line(&mut answer)? > 0, "the server went away");
+            anyhow::ensure!(
+                self.stdout.read_line(&mut answer)? > 0,
+                "the server went away"
+            );
             let answer: Value = serde_json::from_str(&answer)?;
             if answer["id"] == json!(self.next) {
                 anyhow::ensure!(answer.get("error").is_none(), "{answer}");
@@ -229,7 +342,10 @@ impl Client {
 
     fn memory(&self) -> anyhow::Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS:"))
+            .unwrap_or_default();
         let kib: f64 = line.split_whitespace().nth(1).unwrap_or("0").parse()?;
         Ok(kib / 1024.0)
     }
@@ -244,7 +360,9 @@ impl Drop for Client {
 
 fn host(args: &[&str]) -> Command {
     let mut command = Command::new(target().join("release/host"));
-    command.args(args).env("TOOLHOST_CACHE_DIR", target().join("bench-cache"));
+    command
+        .args(args)
+        .env("TOOLHOST_CACHE_DIR", target().join("bench-cache"));
     command
 }
 
@@ -273,25 +391,74 @@ fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         values[values.len() / 2]
     };
     let (floor, call) = (middle(floor), middle(call));
-    let sandbox = rows.iter().find(|row| row.what.starts_with("bare wasmtime")).map_or(0.0, |row| row.value);
-    row(rows, "no-op rmcp server, tools/call over stdio (p50)", floor, "µs", "", None);
-    row(rows, "host, base64_encode over stdio (p50)", call, "µs", "", None);
+    let sandbox = rows
+        .iter()
+        .find(|row| row.what.starts_with("bare wasmtime"))
+        .map_or(0.0, |row| row.value);
+    row(
+        rows,
+        "no-op rmcp server, tools/call over stdio (p50)",
+        floor,
+        "µs",
+        "",
+        None,
+    );
+    row(
+        rows,
+        "host, base64_encode over stdio (p50)",
+        call,
+        "µs",
+        "",
+        None,
+    );
     let ratio = call / (floor + sandbox);
-    row(rows, "the same beside no-op rmcp + bare sandbox call", ratio, "×", "≤ 1.25 ×", Some(ratio <= 1.25));
+    row(
+        rows,
+        "the same beside no-op rmcp + bare sandbox call",
+        ratio,
+        "×",
+        "≤ 1.25 ×",
+        Some(ratio <= 1.25),
+    );
 
     let read = ours.time(CALLS, "read_file", &json!({"path": "kib.txt"}))?;
-    row(rows, "host, read_file of 1 KiB over stdio (p50)", read, "µs", "", None);
-    let server = target().join("bench-node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
+    row(
+        rows,
+        "host, read_file of 1 KiB over stdio (p50)",
+        read,
+        "µs",
+        "",
+        None,
+    );
+    let server = target()
+        .join("bench-node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
     if server.exists() {
         let mut command = Command::new("node");
         command.arg(&server).arg(&workspace);
         let mut node = Client::start(command)?;
         let path = workspace.join("kib.txt");
         let theirs = node.time(CALLS, "read_text_file", &json!({"path": path}))?;
-        row(rows, "Node's server-filesystem, the same file (p50)", theirs, "µs", "", None);
-        row(rows, "read_file beside it", read / theirs, "×", "< 1 ×", Some(read < theirs));
+        row(
+            rows,
+            "Node's server-filesystem, the same file (p50)",
+            theirs,
+            "µs",
+            "",
+            None,
+        );
+        row(
+            rows,
+            "read_file beside it",
+            read / theirs,
+            "×",
+            "< 1 ×",
+            Some(read < theirs),
+        );
     } else {
-        eprintln!("skipped: Node's server-filesystem is not in {} (npm install it there)", server.display());
+        eprintln!(
+            "skipped: Node's server-filesystem is not in {} (npm install it there)",
+            server.display()
+        );
     }
     Ok(())
 }
@@ -303,13 +470,25 @@ fn twenty_plugins(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let built = target().join("wasm32-wasip2/plugin/data.wasm");
     for number in 0..20 {
         let manifest = dir.join("plugin.toml");
-        fs::write(&manifest, format!("name = \"data-{number}\"\nversion = \"0.1.0\"\ndescription = \"A copy\"\n"))?;
+        fs::write(
+            &manifest,
+            format!("name = \"data-{number}\"\nversion = \"0.1.0\"\ndescription = \"A copy\"\n"),
+        )?;
         let output = dir.join(format!("data{number}.wasm"));
         let packed = host(&["pack"])
             .arg(&built)
-            .args([Path::new("--manifest"), &manifest, Path::new("--output"), &output])
+            .args([
+                Path::new("--manifest"),
+                &manifest,
+                Path::new("--output"),
+                &output,
+            ])
             .output()?;
-        anyhow::ensure!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
+        anyhow::ensure!(
+            packed.status.success(),
+            "{}",
+            String::from_utf8_lossy(&packed.stderr)
+        );
     }
     let dir = dir.to_string_lossy().into_owned();
     let args = ["run", "--plugins", &dir, "--on-duplicate", "qualify"];
@@ -323,44 +502,106 @@ fn twenty_plugins(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         if round > 0 {
             times.push(start.elapsed());
         }
-        anyhow::ensure!(tools["tools"].as_array().is_some_and(|tools| tools.len() == 80), "not every tool is listed");
+        anyhow::ensure!(
+            tools["tools"]
+                .as_array()
+                .is_some_and(|tools| tools.len() == 80),
+            "not every tool is listed"
+        );
         memory = client.memory()?;
     }
     let start = median(times) / 1e3;
-    row(rows, "start to tools/list with 20 plugins, compiled before (p50)", start, "ms", "≤ 100 ms", Some(start <= 100.0));
-    row(rows, "resident memory, idle, 20 plugins", memory, "MiB", "< 80 MiB", Some(memory < 80.0));
+    row(
+        rows,
+        "start to tools/list with 20 plugins, compiled before (p50)",
+        start,
+        "ms",
+        "≤ 100 ms",
+        Some(start <= 100.0),
+    );
+    row(
+        rows,
+        "resident memory, idle, 20 plugins",
+        memory,
+        "MiB",
+        "< 80 MiB",
+        Some(memory < 80.0),
+    );
     Ok(())
 }
 
 fn search(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     let tree = target().join("bench-tree");
     let bytes = tree_of_100_mb(&tree)?;
-    row(rows, "the searched tree", bytes as f64 / 1e6, "MB", "", None);
+    row(
+        rows,
+        "the searched tree",
+        bytes as f64 / 1e6,
+        "MB",
+        "",
+        None,
+    );
     let plugins = root().join("plugins");
-    let args = ["run", "--plugins", &plugins.to_string_lossy(), "--allow-path", &tree.to_string_lossy()];
+    let args = [
+        "run",
+        "--plugins",
+        &plugins.to_string_lossy(),
+        "--allow-path",
+        &tree.to_string_lossy(),
+    ];
     let mut client = Client::start(host(&args))?;
     let has_rg = Command::new("rg").arg("--version").output().is_ok();
-    for (name, pattern) in [("literal", "pub fn unwrap_or_else"), ("regex", r"fn [a-z_]+_with\w*\(")] {
+    for (name, pattern) in [
+        ("literal", "pub fn unwrap_or_else"),
+        ("regex", r"fn [a-z_]+_with\w*\("),
+    ] {
         let arguments = json!({"pattern": pattern, "output_mode": "count", "head_limit": 2000, "case_insensitive": false});
         let mut ours = Vec::new();
         let mut theirs = Vec::new();
         for _ in 0..5 {
             let start = Instant::now();
-            let result = client.request("tools/call", &json!({"name": "grep", "arguments": arguments}))?;
+            let result = client.request(
+                "tools/call",
+                &json!({"name": "grep", "arguments": arguments}),
+            )?;
             ours.push(start.elapsed());
             anyhow::ensure!(result["isError"] != json!(true), "{result}");
             if has_rg {
                 let start = Instant::now();
-                Command::new("rg").args(["-j1", "-c", "--", pattern]).arg(&tree).output()?;
+                Command::new("rg")
+                    .args(["-j1", "-c", "--", pattern])
+                    .arg(&tree)
+                    .output()?;
                 theirs.push(start.elapsed());
             }
         }
         let ours = median(ours) / 1e3;
-        row(rows, &format!("grep of the tree, {name} (p50)"), ours, "ms", "", None);
+        row(
+            rows,
+            &format!("grep of the tree, {name} (p50)"),
+            ours,
+            "ms",
+            "",
+            None,
+        );
         if has_rg {
             let theirs = median(theirs) / 1e3;
-            row(rows, &format!("rg -j1, {name} (p50)"), theirs, "ms", "", None);
-            row(rows, &format!("grep beside rg -j1, {name}"), ours / theirs, "×", "≤ 3 ×", Some(ours / theirs <= 3.0));
+            row(
+                rows,
+                &format!("rg -j1, {name} (p50)"),
+                theirs,
+                "ms",
+                "",
+                None,
+            );
+            row(
+                rows,
+                &format!("grep beside rg -j1, {name}"),
+                ours / theirs,
+                "×",
+                "≤ 3 ×",
+                Some(ours / theirs <= 3.0),
+            );
         } else {
             eprintln!("skipped: rg is not installed");
         }
@@ -375,11 +616,19 @@ fn tree_of_100_mb(tree: &Path) -> anyhow::Result<u64> {
     if let Ok(size) = fs::read_to_string(&mark) {
         return Ok(size.parse()?);
     }
-    let metadata = Command::new(env!("CARGO")).args(["metadata", "--format-version", "1"]).current_dir(root()).output()?;
+    let metadata = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1"])
+        .current_dir(root())
+        .output()?;
     let metadata: Value = serde_json::from_slice(&metadata.stdout)?;
     let mut total = 0;
     for package in metadata["packages"].as_array().into_iter().flatten() {
-        let Some(dir) = package["manifest_path"].as_str().and_then(|path| Path::new(path).parent()) else { continue };
+        let Some(dir) = package["manifest_path"]
+            .as_str()
+            .and_then(|path| Path::new(path).parent())
+        else {
+            continue;
+        };
         if package["source"].is_null() || total >= SIZE {
             continue;
         }
@@ -399,7 +648,11 @@ fn copy_text(from: &Path, to: &Path, total: &mut u64, size: u64) -> anyhow::Resu
             break;
         } else if entry.file_type()?.is_dir() {
             copy_text(&source, &copy, total, size)?;
-        } else if source.extension().is_some_and(|kind| ["rs", "md", "toml", "wit", "c", "h", "txt", "json"].iter().any(|known| kind == *known)) {
+        } else if source.extension().is_some_and(|kind| {
+            ["rs", "md", "toml", "wit", "c", "h", "txt", "json"]
+                .iter()
+                .any(|known| kind == *known)
+        }) {
             *total += fs::copy(&source, &copy)?;
         }
     }

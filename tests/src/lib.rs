@@ -14,12 +14,16 @@ pub fn target() -> PathBuf {
 
 /// The checkout.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests have a parent").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests have a parent")
+        .to_owned()
 }
 
 /// A command line of `host` with a compiled-code cache that all tests share.
 pub fn host(args: &[&str]) -> Command {
-    let program = std::env::var_os("TOOLHOST_BIN").map_or_else(|| target().join("debug/host"), PathBuf::from);
+    let program =
+        std::env::var_os("TOOLHOST_BIN").map_or_else(|| target().join("debug/host"), PathBuf::from);
     let mut command = Command::new(program);
     command
         .args(args)
@@ -61,7 +65,10 @@ pub struct Guest {
 impl Guest {
     /// `needs` are capabilities for the manifest, `limits` lines of its `[limits]`.
     pub fn new(name: &str, needs: &[&str], limits: &str) -> Self {
-        let guest = Self { name: name.to_owned(), dir: tempfile::tempdir().expect("temporary directory") };
+        let guest = Self {
+            name: name.to_owned(),
+            dir: tempfile::tempdir().expect("temporary directory"),
+        };
         let needs: String = needs
             .iter()
             .map(|need| match need.strip_prefix("env:") {
@@ -103,13 +110,23 @@ impl Guest {
     /// One call, as JSON.
     pub fn call(&self, input: &Value, flags: &[&str]) -> (Value, Ended) {
         let (plugin, input) = (self.plugin(), input.to_string());
-        let mut args = vec!["call", self.name.as_str(), input.as_str(), "--json", "--plugins"];
+        let mut args = vec![
+            "call",
+            self.name.as_str(),
+            input.as_str(),
+            "--json",
+            "--plugins",
+        ];
         let plugin = plugin.to_string_lossy();
         args.push(&plugin);
         args.extend(flags);
         let ended = run(&args);
-        let report = serde_json::from_str(&ended.stdout)
-            .unwrap_or_else(|error| panic!("{}: {error}\nstdout {}\nstderr {}", self.name, ended.stdout, ended.stderr));
+        let report = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| {
+            panic!(
+                "{}: {error}\nstdout {}\nstderr {}",
+                self.name, ended.stdout, ended.stderr
+            )
+        });
         (report, ended)
     }
 }

@@ -16,7 +16,9 @@ fn error_of(name: &str) -> Value {
 }
 
 fn text(report: &Value) -> &str {
-    report["outcome"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{report}"))
+    report["outcome"]["content"][0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{report}"))
 }
 
 #[test]
@@ -36,7 +38,10 @@ fn a_memory_bomb_ends_at_its_limit() {
     let (report, _) = Guest::new("memory_bomb", &[], "memory = \"16MiB\"").call(&json!({}), &[]);
     assert_eq!(report["error"]["class"], "resource_limit", "{report}");
     assert_eq!(report["error"]["code"], "out_of_memory");
-    assert_eq!(report["error"]["message"], "the tool needs more than 16777216 bytes of memory");
+    assert_eq!(
+        report["error"]["message"],
+        "the tool needs more than 16777216 bytes of memory"
+    );
 }
 
 #[test]
@@ -52,13 +57,19 @@ fn a_panic_is_a_trap_with_the_guests_last_words_made_safe() {
     let error = error_of("panic");
     assert_eq!(error["class"], "trap");
     let stderr = error["stderr"].as_str().unwrap();
-    assert!(stderr.contains(r"the reason\u{1b}[2J of the panic"), "{stderr}");
+    assert!(
+        stderr.contains(r"the reason\u{1b}[2J of the panic"),
+        "{stderr}"
+    );
 }
 
 #[test]
 fn an_exit_ends_the_guest_and_not_the_host() {
     let error = error_of("exit");
-    assert_eq!((error["class"].as_str(), error["code"].as_str()), (Some("trap"), Some("guest_exit")));
+    assert_eq!(
+        (error["class"].as_str(), error["code"].as_str()),
+        (Some("trap"), Some("guest_exit"))
+    );
 }
 
 #[test]
@@ -76,8 +87,15 @@ fn a_flood_of_standard_output_ends_the_call() {
 fn a_flood_of_logs_is_cut_and_counted() {
     let (report, ended) = Guest::new("log_flood", &[], "").call(&json!({}), &[]);
     assert_eq!(text(&report), "done");
-    assert!(ended.stderr.len() < 2_000_000, "{} bytes of log", ended.stderr.len());
-    assert!(!ended.stderr.contains('\u{1b}'), "escapes reach the terminal");
+    assert!(
+        ended.stderr.len() < 2_000_000,
+        "{} bytes of log",
+        ended.stderr.len()
+    );
+    assert!(
+        !ended.stderr.contains('\u{1b}'),
+        "escapes reach the terminal"
+    );
 }
 
 #[test]
@@ -101,14 +119,24 @@ fn a_guest_sees_no_variable_that_was_not_granted_and_no_arguments() {
         let plugin = plugin.to_string_lossy().into_owned();
         let mut args = vec!["call", "environment", "{}", "--json", "--plugins", &plugin];
         args.extend(flags);
-        let output = e2e::host(&args).env("GRANTED", "yes").env("SECRET", "no").output().unwrap();
+        let output = e2e::host(&args)
+            .env("GRANTED", "yes")
+            .env("SECRET", "no")
+            .output()
+            .unwrap();
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         text(&report).to_owned()
     };
     assert_eq!(call(&[]), "variables [] arguments []");
-    assert_eq!(call(&["--allow-env", "GRANTED"]), r#"variables ["GRANTED=yes"] arguments []"#);
+    assert_eq!(
+        call(&["--allow-env", "GRANTED"]),
+        r#"variables ["GRANTED=yes"] arguments []"#
+    );
     // Allowed by the operator, not asked for by the plugin.
-    assert_eq!(call(&["--allow-env", "SECRET"]), "variables [] arguments []");
+    assert_eq!(
+        call(&["--allow-env", "SECRET"]),
+        "variables [] arguments []"
+    );
 }
 
 #[test]
@@ -128,7 +156,10 @@ fn a_guest_cannot_hoard_open_files() {
     let guest = Guest::new("open_many", &["fs.read"], "");
     fs::write(guest.workspace().join("f.txt"), "x").unwrap();
     let workspace = guest.workspace();
-    let (report, _) = guest.call(&json!({"path": "f.txt"}), &["--allow-path", &workspace.to_string_lossy()]);
+    let (report, _) = guest.call(
+        &json!({"path": "f.txt"}),
+        &["--allow-path", &workspace.to_string_lossy()],
+    );
     assert_eq!(report["error"]["class"], "resource_limit", "{report}");
 }
 
@@ -148,12 +179,18 @@ fn trap(workspace: &Path) {
     ] {
         symlink(target, workspace.join(link)).unwrap();
     }
-    symlink(workspace.parent().unwrap().join("secret"), workspace.join("absolute")).unwrap();
+    symlink(
+        workspace.parent().unwrap().join("secret"),
+        workspace.join("absolute"),
+    )
+    .unwrap();
 }
 
 fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }
@@ -165,10 +202,16 @@ fn no_way_leads_out_of_a_granted_folder() {
     let outside = guest.workspace().parent().unwrap().to_owned();
     let before = names(&outside);
     let grant = format!("{}:rw", guest.workspace().display());
-    let (report, _) = guest.call(&json!({"canary": "CANARY"}), &["--allow-path", &grant, "--allow-tool", "escape"]);
+    let (report, _) = guest.call(
+        &json!({"canary": "CANARY"}),
+        &["--allow-path", &grant, "--allow-tool", "escape"],
+    );
     assert_eq!(report["outcome"]["structured"], json!([]), "{report}");
     assert_eq!(names(&outside), before);
-    assert_eq!(fs::read_to_string(outside.join("secret")).unwrap(), "CANARY");
+    assert_eq!(
+        fs::read_to_string(outside.join("secret")).unwrap(),
+        "CANARY"
+    );
 }
 
 #[test]
@@ -187,13 +230,24 @@ fn special_files_do_not_open_and_do_not_block() {
     let guest = Guest::new("special_files", &["fs.read"], "timeout = \"5s\"");
     let workspace = guest.workspace();
     fs::write(workspace.join("plain"), "x").unwrap();
-    mknodat(CWD, workspace.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    mknodat(
+        CWD,
+        workspace.join("fifo"),
+        FileType::Fifo,
+        Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(workspace.join("socket")).unwrap();
     let (report, _) = guest.call(
         &json!({"names": ["plain", "fifo", "socket", "fifo", "fifo"]}),
         &["--allow-path", &workspace.to_string_lossy()],
     );
-    assert_eq!(report["outcome"]["structured"], json!(["plain"]), "{report}");
+    assert_eq!(
+        report["outcome"]["structured"],
+        json!(["plain"]),
+        "{report}"
+    );
 }
 
 #[test]
@@ -203,7 +257,10 @@ fn a_directory_of_twenty_thousand_entries_is_over_the_limit() {
         fs::File::create(guest.workspace().join(number.to_string())).unwrap();
     }
     let workspace = guest.workspace();
-    let (report, _) = guest.call(&json!({"path": "."}), &["--allow-path", &workspace.to_string_lossy()]);
+    let (report, _) = guest.call(
+        &json!({"path": "."}),
+        &["--allow-path", &workspace.to_string_lossy()],
+    );
     assert_eq!(report["ok"], json!(false), "{report}");
 }
 
@@ -212,7 +269,11 @@ fn a_name_that_steers_a_terminal_is_refused_and_shown_escaped() {
     let guest = Guest::new("hostile_name", &[], "");
     let ended = run(&["tools", "--plugins", &guest.plugin().to_string_lossy()]);
     assert_eq!(ended.code, Some(4), "{ended:?}");
-    assert!(ended.stderr.contains(r"read\u{1b}[2J\u{202e}file"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains(r"read\u{1b}[2J\u{202e}file"),
+        "{}",
+        ended.stderr
+    );
     assert!(!ended.stderr.contains('\u{1b}'));
 }
 
@@ -230,7 +291,11 @@ fn a_plugin_that_loops_while_it_is_loaded_does_not_stop_the_others() {
     ]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.contains("counter"), "{}", ended.stdout);
-    assert!(ended.stderr.contains("does not describe its tools"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("does not describe its tools"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -238,6 +303,9 @@ fn every_guest_has_a_test() {
     let tests = fs::read_to_string(root().join("tests/tests/sandbox.rs")).unwrap();
     for guest in names(&root().join("tests/guests/examples")) {
         let name = guest.trim_end_matches(".rs");
-        assert!(tests.contains(&format!("\"{name}\"")), "no test calls the guest {name}");
+        assert!(
+            tests.contains(&format!("\"{name}\"")),
+            "no test calls the guest {name}"
+        );
     }
 }

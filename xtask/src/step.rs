@@ -67,10 +67,10 @@ impl Step {
                 "--deny=warnings",
             ])),
             Self::Bench => shell::run(
-                Command::new(job.host())
-                    .arg("bench")
+                job.cargo("bench")
+                    .args(["--package", "e2e", "--bench", "speed", "--"])
                     .args(job.rest_after_dashes())
-                    .current_dir(&job.root),
+                    .env("TOOLHOST_TEST_TARGET", &job.target),
             ),
             Self::Doc => shell::run(job.cargo("doc").args(["--workspace", "--no-deps"])),
         }

@@ -58,6 +58,9 @@ pub enum Command {
     /// Compile the component on standard input (what the host starts for itself, apart from its own memory)
     #[command(hide = true)]
     CompileWorker,
+    /// Serve an MCP tool that does nothing: what the benchmark compares with
+    #[command(hide = true)]
+    NoopMcp,
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
     /// Look after the configuration file
@@ -84,9 +87,9 @@ Input, one of:
   -               the whole input as JSON on standard input
 
 Examples:
-  host call read_file path=/workspace/README.md --plugins ./plugins --allow-path .
+  host call read_file path=README.md --plugins ./plugins --allow-path .
   host call grep pattern='fn main' max_results=5 --plugins ./plugins --allow-path . --json
-  echo '{\"path\": \".\"}' | host call list_dir - --plugins ./plugins --allow-path .
+  echo '{\"path\": \".\"}' | host call list_directory - --plugins ./plugins --allow-path .
 
 The result goes to standard output, with characters that would steer a terminal shown as \\u{…};
 --json has it unchanged. Progress and logs go to standard error.";

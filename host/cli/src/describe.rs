@@ -63,14 +63,21 @@ fn parameters(schema: &Value) -> Vec<String> {
         } else {
             "?"
         };
-        let mut line = format!("{}{optional}: {}", text::inline(name, 80), kind(property));
-        if let Some(default) = property.get("default") {
-            line += &format!(" = {}", text::inline(&default.to_string(), 80));
-        }
-        if let Some(description) = property.get("description").and_then(Value::as_str) {
-            line += &format!("  {}", text::inline(description, 300));
-        }
-        line
+        let default = property
+            .get("default")
+            .map(|default| text::inline(&default.to_string(), 80));
+        let default = default
+            .map(|default| format!(" = {default}"))
+            .unwrap_or_default();
+        let description = property.get("description").and_then(Value::as_str);
+        let description = description
+            .map(|words| format!("  {}", text::inline(words, 300)))
+            .unwrap_or_default();
+        format!(
+            "{}{optional}: {}{default}{description}",
+            text::inline(name, 80),
+            kind(property)
+        )
     };
     properties
         .into_iter()

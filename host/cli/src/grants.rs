@@ -103,15 +103,15 @@ impl Granter {
                 dangerous: path.dangerous,
             })
             .collect();
-        let scope = Scope::open(&grants, &self.protected).map_err(in_our_words)?;
+        let scope = Scope::open(&grants, &self.protected).map_err(|error| in_our_words(&error))?;
         self.opened.push((paths.to_vec(), scope.clone()));
         Ok(scope)
     }
 }
 
 /// The file system does not know how a grant is written here.
-fn in_our_words(error: ScopeError) -> anyhow::Error {
-    let hint = match &error {
+fn in_our_words(error: &ScopeError) -> anyhow::Error {
+    let hint = match error {
         ScopeError::NeedsDangerous { path, .. } => {
             format!(
                 " (in a configuration file: {{ path = \"{}\", dangerous = true }})",
@@ -148,36 +148,16 @@ fn protected(settings: &Settings) -> Vec<Protected> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use expect_test::{Expect, expect};
     use toolhost_contract::units::show_size;
 
     use super::*;
-    use crate::args::{Cli, Command};
-    use crate::config::Config;
-    use crate::places::Places;
-    use crate::settings::World;
-
-    fn settings(words: &[&str], config: Config) -> Settings {
-        let Command::Run(args) = Cli::try_parse_from(["host", "run"].iter().chain(words))
-            .unwrap()
-            .command
-        else {
-            panic!("not `run`")
-        };
-        let world = World {
-            directory: std::path::Path::new("/cwd"),
-            variable: &|_| None,
-        };
-        Settings::resolve(&args, config, None, Places::find(|_| None), &world).unwrap()
-    }
+    use crate::testing::settings;
 
     fn check(needs: &str, words: &[&str], toml: &str, expect: &Expect) {
         let manifest = format!("name = \"p\"\nversion = \"1.0.0\"\ndescription = \"\"\n{needs}");
         let manifest = Manifest::parse("plugin.toml", &manifest).unwrap();
-        let config =
-            crate::config::parse("t.toml".as_ref(), crate::config::Format::Toml, toml).unwrap();
-        let plan = plan(&manifest, &settings(words, config));
+        let plan = plan(&manifest, &settings(words, toml).unwrap());
         let paths: Vec<String> = plan
             .paths
             .iter()
@@ -258,7 +238,7 @@ mod tests {
             READ,
             &words,
             "[plugin.p]\nallowed_paths = [\"only\"]",
-            &expect!["files ro: [/cwd/only as /workspace ro], env [], memory 64.0 MiB"],
+            &expect!["files ro: [/etc/only as /workspace ro], env [], memory 64.0 MiB"],
         );
         check(
             READ,
@@ -297,7 +277,7 @@ mod tests {
     fn folders_are_opened_once_and_our_own_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_str().unwrap();
-        let mut settings = settings(&["--allow-path", path], Config::default());
+        let mut settings = settings(&["--allow-path", path], "").unwrap();
         settings.places.cache = Some(dir.path().join("cache"));
         let mut granter = Granter::new(&settings).unwrap();
         let plan = Plan {
@@ -332,7 +312,7 @@ mod tests {
     fn a_folder_that_is_not_there_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = format!("{}/data:wr", dir.path().display());
-        let error = Granter::new(&settings(&["--allow-path", &path], Config::default()))
+        let error = Granter::new(&settings(&["--allow-path", &path], "").unwrap())
             .err()
             .expect("no such folder");
         assert!(

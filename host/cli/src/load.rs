@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::units::show_duration;
-use toolhost_contract::{Backend, Digest, Limits, Manifest, ToolName, nearest, text};
+use toolhost_contract::{Backend, Digest, Limits, Manifest, ToolName, text};
 use toolhost_kernel::{Kernel, PluginInfo, Prompter};
 use toolhost_runtime::{Compiler, Loaded, PluginGrants, Runtime, RuntimeSettings};
 
@@ -17,10 +17,13 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::grants::{Granter, plan};
 use crate::settings::Settings;
 use crate::terminal::note;
+use crate::unused::unused;
 
 /// Loading reads and hashes whole files, so only so many at once are in memory. How many of them may compile is the
 /// runtime's own, lower, number.
 const LOADERS: usize = 4;
+/// Warnings about shared names that are shown unasked: the operator chose what happens to them.
+const FEW: usize = 3;
 
 pub struct Host {
     pub kernel: Arc<Kernel>,
@@ -312,90 +315,44 @@ impl Host {
         }
     }
 
-    /// What went wrong, and which words of the operator had no effect: a deny rule with a typing error must not look
-    /// as if it worked.
+    /// What went wrong, and which words of the operator had no effect.
     fn report(&self) {
         for Broken { path, reason } in &self.broken {
             let reason = text::inline(reason, 2_000);
             let named = reason.contains(&*path.to_string_lossy());
-            if named {
-                note(&format!("error: {reason}"));
+            let place = if named {
+                String::new()
             } else {
-                note(&format!("error: {}: {reason}", path.display()));
-            }
+                format!("{}: ", path.display())
+            };
+            note(&format!("error: {place}{reason}"));
         }
-        for warning in self.kernel.warnings() {
+        let warnings = self.kernel.warnings();
+        let shown = if self.settings.verbose {
+            warnings.len()
+        } else {
+            FEW
+        };
+        for warning in warnings.iter().take(shown) {
             note(&format!("warning: {warning}"));
+        }
+        if warnings.len() > shown {
+            note(&format!(
+                "warning: {} more names are shared; --verbose lists them",
+                warnings.len() - shown
+            ));
         }
         // With a plugin missing, its rules have nothing to match either, and one error is enough.
         if self.broken.is_empty() {
-            self.words_without_effect()
+            let plugins: Vec<&str> = self
+                .plugins
                 .iter()
-                .for_each(|word| note(&format!("warning: {word}")));
-        }
-    }
-
-    fn words_without_effect(&self) -> Vec<String> {
-        let settings = &self.settings;
-        let registry = self.kernel.registry();
-        let mut names: Vec<&str> = registry
-            .list_all()
-            .map(|entry| entry.name.as_str())
-            .collect();
-        names.extend(registry.list_all().map(|entry| entry.tool.name.as_str()));
-        let plugins: Vec<&str> = self
-            .plugins
-            .iter()
-            .map(|served| served.manifest.name.as_str())
-            .collect();
-        let mut words = Vec::new();
-        let mut unknown = |what: &str, word: &str, known: &[&str]| {
-            let near = nearest(word, known.iter().copied(), 1);
-            let near = near
-                .first()
-                .map(|near| format!("; did you mean `{near}`?"))
-                .unwrap_or_default();
-            words.push(format!(
-                "{what} `{word}` matches nothing that is loaded{near}"
-            ));
-        };
-        let rules = &settings.rules;
-        for (what, patterns) in [
-            ("allow", &rules.allow),
-            ("ask", &rules.ask),
-            ("deny", &rules.deny),
-        ] {
-            for pattern in patterns.iter().filter(|pattern| *pattern != "*") {
-                match pattern.split_once('/') {
-                    None if !names.contains(&pattern.as_str()) => unknown(what, pattern, &names),
-                    Some((plugin, _)) if !plugins.contains(&plugin) => {
-                        unknown(what, pattern, &plugins)
-                    }
-                    Some((_, tool)) if tool != "*" && registry.get(pattern).is_none() => {
-                        unknown(what, pattern, &names)
-                    }
-                    _ => {}
-                }
+                .map(|served| served.manifest.name.as_str())
+                .collect();
+            for word in unused(&self.settings, &self.kernel.registry(), &plugins) {
+                note(&format!("warning: {word}"));
             }
         }
-        let tools = settings
-            .tool_timeouts
-            .keys()
-            .chain(&settings.disabled_tools);
-        for tool in tools.chain(settings.only_tools.iter().flatten()) {
-            if registry.get(tool.as_str()).is_none() {
-                unknown("tool", tool.as_str(), &names);
-            }
-        }
-        for plugin in settings
-            .per_plugin
-            .keys()
-            .filter(|name| !plugins.contains(&name.as_str()))
-        {
-            unknown("[plugin]", plugin.as_str(), &plugins);
-        }
-        words.dedup();
-        words
     }
 }
 

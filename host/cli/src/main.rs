@@ -17,6 +17,9 @@ mod prompt;
 mod serve;
 mod settings;
 mod terminal;
+#[cfg(test)]
+mod testing;
+mod unused;
 
 use std::process::ExitCode;
 
@@ -63,6 +66,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Config {
             command: ConfigCommand::Check { file },
         } => commands::config::check(file),
+        Command::NoopMcp => runtime()?.block_on(serve::serve_noop()),
         Command::CompileWorker => Ok(Exit::Ok),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use toolhost_mcp::{ServerInfo, serve_stdio};
 
+use crate::exit::{Exit, Failure, OrExit as _};
 use crate::load::{Folder, Host};
 
 /// Serves until the client goes away. Nothing else may write to standard output meanwhile.
@@ -17,6 +18,12 @@ pub async fn serve_mcp(host: &Host) -> anyhow::Result<()> {
         )),
     };
     Ok(serve_stdio(Arc::clone(&host.kernel), info).await?)
+}
+
+/// The floor of the benchmark, for as long as its client wants it.
+pub async fn serve_noop() -> Result<Exit, Failure> {
+    toolhost_mcp::serve_noop().await.or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
 }
 
 /// The guest names only: where a folder is on this machine is no business of a model.

@@ -91,7 +91,7 @@ impl Kernel {
         let input = self.check(&entry, wish.input, report)?;
         let call = Call {
             id: wish.id,
-            tool: entry.name.clone(),
+            tool: entry.tool.name.clone(),
             input,
             caller: wish.caller,
         };
@@ -99,10 +99,7 @@ impl Kernel {
         let grant = self.settle(verdict, &call, report).await?;
         let _permit = self.gate.admit(entry.tool.concurrency, &entry.lane).await;
         let result = invoke(&entry, call, grant, sink, report).await;
-        entry.counters.record(
-            report.duration,
-            !matches!(&result, Ok(outcome) if !outcome.is_error()),
-        );
+        entry.counters.record(report.duration, is_failure(&result));
         result
     }
 
@@ -272,6 +269,10 @@ async fn invoke(
     Ok(outcome)
 }
 
+fn is_failure(result: &Result<Outcome, Refusal>) -> bool {
+    result.as_ref().map_or(true, Outcome::is_error)
+}
+
 fn panicked(entry: &Entry, panic: &(dyn Any + Send)) -> CallError {
     let words = panic.downcast_ref::<&str>().copied();
     let words = words
@@ -303,4 +304,5 @@ impl Report {
 }
 
 #[cfg(test)]
+#[expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 mod tests;

@@ -300,4 +300,9 @@ fn duplicate(entry: &Entry, name: &str, owner: &Entry) -> RegisterError {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::needless_pass_by_value,
+    clippy::needless_raw_string_hashes,
+    reason = "expectations are handed over where they stand, and written by expect-test"
+)]
 mod tests;

@@ -225,4 +225,9 @@ fn invalid(problems: Vec<Problem>) -> CallError {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::needless_pass_by_value,
+    clippy::needless_raw_string_hashes,
+    reason = "expectations are handed over where they stand, and written by expect-test"
+)]
 mod tests;

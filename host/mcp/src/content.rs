@@ -24,7 +24,7 @@ pub(crate) fn result(outcome: Outcome, structured: bool) -> CallToolResult {
         content.push(ContentBlock::text(text_instead(&outcome)));
     }
     let mut result = match error {
-        Some(details) => CallToolResult::error(content).with_meta(meta(details)),
+        Some(details) => CallToolResult::error(content).with_meta(Some(meta(details))),
         None => CallToolResult::success(content),
     };
     if structured {
@@ -37,7 +37,7 @@ pub(crate) fn result(outcome: Outcome, structured: bool) -> CallToolResult {
 /// A call that did not run to its end. An ordinary result, because a model reads only those.
 pub(crate) fn failed(error: &CallError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(error.for_model())])
-        .with_meta(meta(error_details(error)))
+        .with_meta(Some(meta(error_details(error))))
 }
 
 pub(crate) fn error_details(error: &CallError) -> Value {
@@ -48,11 +48,8 @@ fn failure_details(failure: &Failure) -> Value {
     json!({"class": "failed", "code": failure.code.as_deref().unwrap_or("failed"), "retryable": failure.retryable})
 }
 
-fn meta(details: Value) -> Option<MetaObject> {
-    Some(MetaObject(JsonObject::from_iter([(
-        ERROR.to_owned(),
-        details,
-    )])))
+fn meta(details: Value) -> MetaObject {
+    MetaObject(JsonObject::from_iter([(ERROR.to_owned(), details)]))
 }
 
 /// Compact, because this is for a model and not for eyes.
@@ -147,6 +144,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tables read better")]
     fn check(outcome: Outcome, structured: bool, expected: Value) {
         let mut result = serde_json::to_value(result(outcome, structured)).unwrap();
         assert_eq!(

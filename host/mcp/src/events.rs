@@ -52,7 +52,7 @@ struct Update {
 }
 
 enum Next {
-    Send(ServerNotification),
+    Send(Box<ServerNotification>),
     WaitUntil(Instant),
     Wait,
     End,
@@ -88,7 +88,7 @@ impl Events {
         loop {
             match self.next(&mut pace) {
                 Next::Send(notification) => {
-                    if peer.send_notification(notification).await.is_err() {
+                    if peer.send_notification(*notification).await.is_err() {
                         return;
                     }
                 }
@@ -107,7 +107,7 @@ impl Events {
     fn next(&self, pace: &mut Pace) -> Next {
         let mut queue = self.queue();
         if let Some((level, message)) = queue.logs.pop_front() {
-            return Next::Send(log(&self.tool, level, message));
+            return Next::Send(Box::new(log(&self.tool, level, message)));
         }
         let now = Instant::now();
         match pace.opens(now) {
@@ -127,7 +127,7 @@ impl Events {
                         .as_ref()
                         .and_then(|token| pace.step(now, token, update))
                     {
-                        return Next::Send(notification);
+                        return Next::Send(Box::new(notification));
                     }
                 }
             }
@@ -163,10 +163,10 @@ impl Sink for Events {
                 self.changed.notify_one();
             }
             Event::Log { level, message } => {
-                tracing::debug!(tool = self.tool, level = level.as_str(), message)
+                tracing::debug!(tool = self.tool, level = level.as_str(), message);
             }
             Event::Dropped { count } => {
-                tracing::debug!(tool = self.tool, count, "messages dropped")
+                tracing::debug!(tool = self.tool, count, "messages dropped");
             }
             // Standard output of a guest must never get near ours, which carries the protocol.
             Event::Progress { .. } | Event::Output { .. } | Event::Custom { .. } => {}
@@ -278,7 +278,9 @@ mod tests {
 
     fn check(said: &[Event], expected: &[Value]) {
         let events = events();
-        said.iter().for_each(|event| events.event(event.clone()));
+        for event in said {
+            events.event(event.clone());
+        }
         let sent: Vec<_> = sent(&events, &mut Pace::default())
             .iter()
             .map(|params| params.get("progress").unwrap_or(&params["data"]).clone())

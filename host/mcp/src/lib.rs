@@ -7,9 +7,12 @@
 mod content;
 mod events;
 mod line;
+mod noop;
 mod server;
 mod tools;
 mod transport;
+
+pub use noop::serve_noop;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -66,7 +69,12 @@ where
 {
     let (at_end, end) = oneshot::channel();
     let transport = transport::Lines::new(reader, writer, at_end);
-    let running = match serve_server(server::Server::new(kernel, info, session), transport).await {
+    // In a box, as its state is larger than a caller would expect of its own.
+    let beginning = Box::pin(serve_server(
+        server::Server::new(kernel, info, session),
+        transport,
+    ));
+    let running = match beginning.await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(ServeError::Begin(error.to_string())),

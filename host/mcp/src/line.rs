@@ -16,9 +16,11 @@ pub(crate) struct Line {
 
 /// One place in the line, given back when dropped.
 pub(crate) struct Place<'a> {
-    _running: Option<SemaphorePermit<'a>>,
-    line: &'a Line,
+    _running: SemaphorePermit<'a>,
+    _present: Present<'a>,
 }
+
+struct Present<'a>(&'a AtomicUsize);
 
 impl Line {
     pub(crate) fn new() -> Self {
@@ -30,21 +32,23 @@ impl Line {
 
     /// Waits for a place. None when too many are waiting already.
     pub(crate) async fn enter(&self) -> Option<Place<'_>> {
-        let mut place = Place {
-            _running: None,
-            line: self,
-        };
-        if self.present.fetch_add(1, Relaxed) >= PRESENT {
+        // Counted before the wait, and given back also when the wait is given up.
+        let before = self.present.fetch_add(1, Relaxed);
+        let present = Present(&self.present);
+        if before >= PRESENT {
             return None;
         }
-        place._running = self.running.acquire().await.ok();
-        Some(place)
+        let running = self.running.acquire().await;
+        Some(Place {
+            _running: running.expect("nobody closes this semaphore"),
+            _present: present,
+        })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Present<'_> {
     fn drop(&mut self) {
-        self.line.present.fetch_sub(1, Relaxed);
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 

@@ -10,19 +10,27 @@ use toolhost_kernel::{Entry, Snapshot};
 /// What the call of a tool gets at most. In `_meta` of each listed tool.
 const CAPABILITIES: &str = "dev.toolhost/capabilities";
 
-/// The list of the snapshot it was made of, so that a client that lists often costs nothing.
+/// The list that was made last, so that a client that lists often costs nothing.
 #[derive(Default)]
-pub(crate) struct ToolList(Mutex<Option<(Arc<Snapshot>, Arc<[Tool]>)>>);
+pub(crate) struct ToolList(Mutex<Option<Listed>>);
+
+struct Listed {
+    of: Arc<Snapshot>,
+    tools: Arc<[Tool]>,
+}
 
 impl ToolList {
     pub(crate) fn of(&self, snapshot: &Arc<Snapshot>) -> Arc<[Tool]> {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*cached {
-            Some((of, tools)) if Arc::ptr_eq(of, snapshot) => Arc::clone(tools),
+            Some(listed) if Arc::ptr_eq(&listed.of, snapshot) => Arc::clone(&listed.tools),
             _ => {
                 let tools: Arc<[Tool]> = snapshot.list().map(tool).collect();
-                *cached = Some((Arc::clone(snapshot), Arc::clone(&tools)));
-                tools
+                let listed = Listed {
+                    of: Arc::clone(snapshot),
+                    tools,
+                };
+                Arc::clone(&cached.insert(listed).tools)
             }
         }
     }

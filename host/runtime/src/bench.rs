@@ -37,18 +37,34 @@ impl<'a> Bare<'a> {
                 extra: None,
             },
         };
-        Ok(Self { plugin, files: Files::new(Scope::empty())?, request })
+        Ok(Self {
+            plugin,
+            files: Files::new(Scope::empty())?,
+            request,
+        })
     }
 
     /// One fresh instance, one typed call.
     pub async fn call(&self) -> Result<(), String> {
         let pre = self.plugin.loaded().pre();
         let never = Instant::now() + Duration::from_secs(3_600);
-        let state = State::new(&Limits::default(), self.files.clone(), &[], never, Arc::new(NoSink));
+        let state = State::new(
+            &Limits::default(),
+            self.files.clone(),
+            &[],
+            never,
+            Arc::new(NoSink),
+        );
         let mut store = Store::new(pre.engine(), state);
         store.set_epoch_deadline(1_000_000);
-        let instance = pre.instantiate_async(&mut store).await.map_err(|error| error.to_string())?;
-        let outcome = instance.toolhost_plugin_tool().call_call(&mut store, &self.request).await;
+        let instance = pre
+            .instantiate_async(&mut store)
+            .await
+            .map_err(|error| error.to_string())?;
+        let outcome = instance
+            .toolhost_plugin_tool()
+            .call_call(&mut store, &self.request)
+            .await;
         match outcome.map_err(|error| error.to_string())? {
             Ok(_) => Ok(()),
             Err(error) => Err(error.to_string()),

@@ -4,13 +4,15 @@
 //! tool can read, over the component's digest, the engine's compatibility hash and the code. It is read into memory,
 //! checked there and deserialised from there: a file that is mapped could change after the check.
 
-use std::fs;
 use std::hash::{Hash, Hasher};
-use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use cap_std::ambient_authority;
+use cap_std::fs::{
+    Dir, File, MetadataExt as _, OpenOptions, OpenOptionsExt as _, Permissions, PermissionsExt as _,
+};
+use rustix::fs::OFlags;
 use toolhost_contract::Digest;
 use wasmtime::Engine;
 
@@ -20,38 +22,42 @@ const MAX_ENTRY: u64 = 512 << 20;
 const MAX_TOTAL: u64 = 1 << 30;
 
 pub struct Cache {
-    dir: PathBuf,
-    fd: OwnedFd,
+    path: PathBuf,
+    /// Everything goes through this handle: what is opened lies in the directory that was checked.
+    dir: Dir,
     key: [u8; 32],
     compatibility: [u8; 32],
 }
 
 impl Cache {
     /// Opens the cache, or says why there will be none.
-    pub fn open(dir: &Path, engine: &Engine) -> Result<Self, String> {
-        let shown = dir.display();
-        fs::create_dir_all(dir).map_err(|error| format!("cannot create {shown}: {error}"))?;
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-        let fd = rustix::fs::open(dir, flags, Mode::empty())
-            .map_err(|error| format!("cannot open {shown}: {error}"))?;
-        let stat =
-            rustix::fs::fstat(&fd).map_err(|error| format!("cannot look at {shown}: {error}"))?;
-        if stat.st_uid != rustix::process::geteuid().as_raw() {
+    pub fn open(path: &Path, engine: &Engine) -> Result<Self, String> {
+        let shown = path.display().to_string();
+        let shown = shown.as_str();
+        let failed =
+            |what: &'static str| move |error: io::Error| format!("cannot {what} {shown}: {error}");
+        if path.is_symlink() {
+            return Err(format!("{shown} is a symbolic link"));
+        }
+        Dir::create_ambient_dir_all(path, ambient_authority()).map_err(failed("create"))?;
+        let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed("open"))?;
+        let metadata = dir.dir_metadata().map_err(failed("look at"))?;
+        if metadata.uid() != rustix::process::geteuid().as_raw() {
             return Err(format!("{shown} belongs to another user"));
         }
-        if stat.st_mode & 0o022 != 0 {
+        if metadata.mode() & 0o022 != 0 {
             return Err(format!(
                 "{shown} can be written by others; run `chmod 700 {shown}`"
             ));
         }
-        rustix::fs::fchmod(&fd, Mode::from_raw_mode(0o700))
-            .map_err(|error| format!("cannot protect {shown}: {error}"))?;
-        let key = key(&fd).map_err(|error| format!("cannot use the key in {shown}: {error}"))?;
+        dir.set_permissions(".", Permissions::from_mode(0o700))
+            .map_err(failed("protect"))?;
+        let key = key(&dir).map_err(failed("use the key in"))?;
         let mut hasher = Blake(blake3::Hasher::new());
         engine.precompile_compatibility_hash().hash(&mut hasher);
         Ok(Self {
-            dir: dir.to_owned(),
-            fd,
+            path: path.to_owned(),
+            dir,
             key,
             compatibility: *hasher.0.finalize().as_bytes(),
         })
@@ -63,16 +69,18 @@ impl Cache {
         let entry = self.read(&name)?;
         let code = self.verify(digest, &entry).map(<[u8]>::to_vec);
         if code.is_none() {
-            let _ = rustix::fs::unlinkat(&self.fd, &name, AtFlags::empty());
+            let _ = self.dir.remove_file(&name);
         }
         code
     }
 
     fn read(&self, name: &str) -> Option<Vec<u8>> {
-        // NONBLOCK: a FIFO that somebody put here must not stop us.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = fs::File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty()).ok()?);
-        let size = file.metadata().ok().filter(fs::Metadata::is_file)?.len();
+        let file = open(&self.dir, name).ok()?;
+        let size = file
+            .metadata()
+            .ok()
+            .filter(cap_std::fs::Metadata::is_file)?
+            .len();
         if size > MAX_ENTRY {
             return None;
         }
@@ -105,16 +113,16 @@ impl Cache {
         .map_err(|error| {
             format!(
                 "cannot cache compiled code in {}: {error}",
-                self.dir.display()
+                self.path.display()
             )
         })?;
         self.shrink();
         Ok(())
     }
 
-    fn write(&self, name: &str, parts: &[&[u8]]) -> std::io::Result<()> {
+    fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
         write_new(
-            &self.fd,
+            &self.dir,
             &format!(".{name}.{}", std::process::id()),
             name,
             parts,
@@ -133,20 +141,23 @@ impl Cache {
 
     /// Forgets the oldest entries when all of them are more than the cache may hold.
     fn shrink(&self) {
-        let Ok(entries) = fs::read_dir(&self.dir) else {
+        let Ok(entries) = self.dir.entries() else {
             return;
         };
         let mut found: Vec<_> = entries
             .flatten()
             .filter(|entry| {
-                entry
-                    .path()
+                Path::new(&entry.file_name())
                     .extension()
                     .is_some_and(|extension| extension == "code")
             })
             .filter_map(|entry| {
                 let metadata = entry.metadata().ok()?;
-                Some((metadata.modified().ok()?, metadata.len(), entry.file_name()))
+                Some((
+                    metadata.modified().ok()?.into_std(),
+                    metadata.len(),
+                    entry.file_name(),
+                ))
             })
             .collect();
         let mut total: u64 = found.iter().map(|(_, size, _)| size).sum();
@@ -155,52 +166,60 @@ impl Cache {
             if total <= MAX_TOTAL {
                 break;
             }
-            if rustix::fs::unlinkat(&self.fd, &name, AtFlags::empty()).is_ok() {
+            if self.dir.remove_file(&name).is_ok() {
                 total -= size;
             }
         }
     }
 }
 
+fn open(dir: &Dir, name: &str) -> io::Result<File> {
+    // NONBLOCK: a FIFO that somebody put here must not stop us.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    dir.open_with(
+        name,
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits().cast_signed()),
+    )
+}
+
 /// The key of this cache, made on first use. A key that is short or readable by others is replaced, which makes
 /// every entry invalid.
-fn key(dir: &OwnedFd) -> std::io::Result<[u8; 32]> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    if let Ok(fd) = rustix::fs::openat(dir, "key", flags, Mode::empty()) {
-        let stat = rustix::fs::fstat(&fd)?;
+fn key(dir: &Dir) -> io::Result<[u8; 32]> {
+    if let Ok(file) = open(dir, "key") {
+        let mode = file.metadata()?.mode();
         let mut bytes = Vec::new();
-        fs::File::from(fd).take(64).read_to_end(&mut bytes)?;
+        file.take(64).read_to_end(&mut bytes)?;
         if let Ok(key) = <[u8; 32]>::try_from(bytes)
-            && stat.st_mode & 0o077 == 0
+            && mode & 0o077 == 0
         {
             return Ok(key);
         }
     }
     let mut key = [0; 32];
-    getrandom::fill(&mut key).map_err(std::io::Error::from)?;
+    getrandom::fill(&mut key).map_err(io::Error::from)?;
     write_new(dir, &format!(".key.{}", std::process::id()), "key", &[&key])?;
     Ok(key)
 }
 
 /// Temporary file, sync, rename: a reader sees the old bytes or the new ones.
-fn write_new(dir: &OwnedFd, temporary: &str, name: &str, parts: &[&[u8]]) -> std::io::Result<()> {
-    let _ = rustix::fs::unlinkat(dir, temporary, AtFlags::empty());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = fs::File::from(rustix::fs::openat(
-        dir,
-        temporary,
-        flags,
-        Mode::from_raw_mode(0o600),
-    )?);
-    let written = parts
-        .iter()
-        .try_for_each(|part| file.write_all(part))
-        .and_then(|()| file.sync_all());
-    let renamed = written.and_then(|()| Ok(rustix::fs::renameat(dir, temporary, dir, name)?));
-    if renamed.is_err() {
-        let _ = rustix::fs::unlinkat(dir, temporary, AtFlags::empty());
+fn write_new(dir: &Dir, temporary: &str, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+    let _ = dir.remove_file(temporary);
+    let written = dir
+        .open_with(
+            temporary,
+            OpenOptions::new().write(true).create_new(true).mode(0o600),
+        )
+        .and_then(|mut file| {
+            parts.iter().try_for_each(|part| file.write_all(part))?;
+            file.sync_all()
+        })
+        .and_then(|()| dir.rename(temporary, dir, name));
+    if written.is_err() {
+        let _ = dir.remove_file(temporary);
     }
-    renamed
+    written
 }
 
 struct Blake(blake3::Hasher);
@@ -219,7 +238,10 @@ impl Hasher for Blake {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
+
+    use rustix::fs::Mode;
 
     use super::*;
 

@@ -49,9 +49,14 @@ impl Files {
                 ))
             })
             .collect::<std::io::Result<_>>()?;
+        // Relative paths mean the first root. In every language's C library this name is what makes them so; their
+        // current directory starts as `/`, whatever WASI says it is.
+        if let Some((first, _)) = preopens.first().cloned() {
+            preopens.push((first, ".".to_owned()));
+        }
         Ok(Self {
             scope,
-            preopens,
+            preopens: preopens.into(),
             inline,
         })
     }

@@ -1,7 +1,9 @@
 //! A loaded component with what the operator grants it: a backend of the kernel.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::Value;
 use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, Descriptor, FileAccess, Grant, Limits, Outcome,
     PluginName, Sink,
@@ -60,6 +62,8 @@ impl Plugin {
             FileAccess::ReadOnly => &self.read_only,
             FileAccess::AsGranted => &self.granted,
         };
+        let mut call = call;
+        use_guest_names(&mut call.input, files.scope());
         let request = request(call, files.scope());
         let setting = Setting {
             limits: &self.limits,
@@ -96,6 +100,52 @@ impl Backend for Plugin {
     }
 }
 
+/// Members of an input that hold paths, by the naming rule for tools.
+const PATHS: [&str; 4] = ["path", "paths", "from", "to"];
+
+/// A model often knows a granted folder by its real name, from its user or another tool. The same folder is meant, so
+/// the name is changed to the one that the guest knows; which files may be touched is still decided by the scope.
+fn use_guest_names(input: &mut Value, scope: &Scope) {
+    let Some(members) = input.as_object_mut() else {
+        return;
+    };
+    for (_, value) in members
+        .iter_mut()
+        .filter(|(name, _)| PATHS.contains(&name.as_str()))
+    {
+        match value {
+            Value::String(path) => use_guest_name(path, scope),
+            Value::Array(paths) => {
+                for path in paths {
+                    if let Value::String(path) = path {
+                        use_guest_name(path, scope);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn use_guest_name(path: &mut String, scope: &Scope) {
+    let nearest = scope
+        .roots()
+        .iter()
+        .filter_map(|root| {
+            Some((
+                root,
+                Path::new(path.as_str()).strip_prefix(root.host()).ok()?,
+            ))
+        })
+        .min_by_key(|(_, rest)| rest.as_os_str().len());
+    if let Some((root, rest)) = nearest {
+        *path = Path::new(root.guest())
+            .join(rest)
+            .to_string_lossy()
+            .into_owned();
+    }
+}
+
 fn request(call: Call, scope: &Scope) -> types::Request {
     let caller = call.caller;
     types::Request {
@@ -122,5 +172,62 @@ fn request(call: Call, scope: &Scope) -> types::Request {
                 .collect(),
             extra: None,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolhost_vfs::PathGrant;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_may_be_called_by_its_real_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(host.join("inner")).unwrap();
+        let grant = |host: &Path, guest: &str| PathGrant {
+            host: host.to_owned(),
+            guest: guest.to_owned(),
+            access: toolhost_vfs::Access::ReadOnly,
+            dangerous: false,
+        };
+        let scope = Scope::open(
+            &[
+                grant(&host, "/workspace"),
+                grant(&host.join("inner"), "/extra/1"),
+            ],
+            &[],
+        )
+        .unwrap();
+        let real = host.display();
+        for (given, expected) in [
+            (
+                json!({"path": format!("{real}/a.txt")}),
+                json!({"path": "/workspace/a.txt"}),
+            ),
+            (
+                json!({"path": format!("{real}/inner/a")}),
+                json!({"path": "/extra/1/a"}),
+            ),
+            (
+                json!({"paths": [format!("{real}/a"), "b", 3]}),
+                json!({"paths": ["/workspace/a", "b", 3]}),
+            ),
+            (
+                json!({"path": format!("{real}-other/a")}),
+                json!({"path": format!("{real}-other/a")}),
+            ),
+            (
+                json!({"path": "a/b", "content": format!("{real}/a")}),
+                json!({"path": "a/b", "content": format!("{real}/a")}),
+            ),
+            (json!("text"), json!("text")),
+        ] {
+            let mut input = given;
+            use_guest_names(&mut input, &scope);
+            assert_eq!(input, expected);
+        }
     }
 }

@@ -16,7 +16,8 @@ pub struct Encoded {
 #[data]
 pub struct Decoded {
     /// The text; absent when it is none.
-    decoded: Option<String>,
+    #[arg(rename = "decoded")]
+    text: Option<String>,
     /// The bytes in plain base64, where they are not text.
     bytes_base64: Option<String>,
     /// It is not text.
@@ -94,7 +95,7 @@ pub fn base64_decode(
         Ok(text) => {
             let outcome = Outcome::text(&*text);
             outcome.structured(&Decoded {
-                decoded: Some(text),
+                text: Some(text),
                 bytes_base64: None,
                 binary: false,
                 size,
@@ -102,9 +103,9 @@ pub fn base64_decode(
         }
         Err(error) => {
             let plain = engine(false, true).encode(error.as_bytes());
-            let told = format!("{size} bytes that are not text; in plain base64: {plain}");
+            let told = format!("not text ({size} B); in plain base64: {plain}");
             Outcome::text(told).structured(&Decoded {
-                decoded: None,
+                text: None,
                 bytes_base64: Some(plain),
                 binary: true,
                 size,
@@ -156,7 +157,10 @@ mod tests {
     fn encoding() {
         check::<base64_encode>(json!({"text": "hé"}), expect![[r#"{"encoded":"aMOp"}"#]]);
         check::<base64_encode>(json!({"text": ""}), expect![[r#"{"encoded":""}"#]]);
-        check::<base64_encode>(json!({"bytes": [251, 255]}), expect![[r#"{"encoded":"+/8="}"#]]);
+        check::<base64_encode>(
+            json!({"bytes": [251, 255]}),
+            expect![[r#"{"encoded":"+/8="}"#]],
+        );
         check::<base64_encode>(
             json!({"bytes": [251, 255], "url_safe": true, "padding": false}),
             expect![[r#"{"encoded":"-_8"}"#]],
@@ -165,23 +169,56 @@ mod tests {
 
     #[test]
     fn encoding_takes_one_thing() {
-        check::<base64_encode>(json!({}), expect!["InvalidInput invalid_input: nothing to encode; give `text` or `bytes`"]);
-        check::<base64_encode>(json!({"text": "a", "bytes": [1]}), expect!["InvalidInput invalid_input: `text` and `bytes` exclude each other; leave one out"]);
+        check::<base64_encode>(
+            json!({}),
+            expect!["InvalidInput invalid_input: nothing to encode; give `text` or `bytes`"],
+        );
+        check::<base64_encode>(
+            json!({"text": "a", "bytes": [1]}),
+            expect![
+                "InvalidInput invalid_input: `text` and `bytes` exclude each other; leave one out"
+            ],
+        );
     }
 
     #[test]
     fn decoding() {
-        check::<base64_decode>(json!({"encoded": "aMOp"}), expect![[r#"{"decoded":"hé","binary":false,"size":3}"#]]);
-        check::<base64_decode>(json!({"encoded": "-_8"}), expect![[r#"{"bytes_base64":"+/8=","binary":true,"size":2}"#]]);
-        check::<base64_decode>(json!({"encoded": " aGVs\nbG8 "}), expect![[r#"{"decoded":"hello","binary":false,"size":5}"#]]);
-        check::<base64_decode>(json!({"encoded": "data:text/plain;base64,aGk="}), expect![[r#"{"decoded":"hi","binary":false,"size":2}"#]]);
-        check::<base64_decode>(json!({"encoded": ""}), expect![[r#"{"decoded":"","binary":false,"size":0}"#]]);
+        check::<base64_decode>(
+            json!({"encoded": "aMOp"}),
+            expect![[r#"{"decoded":"hé","binary":false,"size":3}"#]],
+        );
+        check::<base64_decode>(
+            json!({"encoded": "-_8"}),
+            expect![[r#"{"bytes_base64":"+/8=","binary":true,"size":2}"#]],
+        );
+        check::<base64_decode>(
+            json!({"encoded": " aGVs\nbG8 "}),
+            expect![[r#"{"decoded":"hello","binary":false,"size":5}"#]],
+        );
+        check::<base64_decode>(
+            json!({"encoded": "data:text/plain;base64,aGk="}),
+            expect![[r#"{"decoded":"hi","binary":false,"size":2}"#]],
+        );
+        check::<base64_decode>(
+            json!({"encoded": ""}),
+            expect![[r#"{"decoded":"","binary":false,"size":0}"#]],
+        );
     }
 
     #[test]
     fn what_is_not_base64() {
-        check::<base64_decode>(json!({"encoded": "a*b"}), expect!["InvalidInput invalid_base64: `encoded` is not base64: invalid symbol 42, offset 1"]);
-        check::<base64_decode>(json!({"encoded": "aGVsb"}), expect!["InvalidInput invalid_base64: `encoded` is not base64: invalid input length: 5"]);
+        check::<base64_decode>(
+            json!({"encoded": "a*b"}),
+            expect![
+                "InvalidInput invalid_base64: `encoded` is not base64: invalid symbol 42, offset 1"
+            ],
+        );
+        check::<base64_decode>(
+            json!({"encoded": "aGVsb"}),
+            expect![
+                "InvalidInput invalid_base64: `encoded` is not base64: invalid input length: 5"
+            ],
+        );
     }
 
     #[test]

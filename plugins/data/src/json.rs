@@ -96,8 +96,11 @@ pub fn json_stringify(
 /// Says what is wrong and shows the place: the line, cut around the column, with a mark below it.
 fn explain(error: &serde_json::Error, text: &str, strict: bool) -> Error {
     const AROUND: usize = 40;
-    let (line, column) = (error.line(), error.column());
-    // Serde counts bytes, from 1, and 0 for what comes before the first byte of a line.
+    // Serde counts bytes from 1. Column 0 means that it ran over the end of the line before.
+    let (line, column) = match (error.line(), error.column()) {
+        (line @ 2.., 0) => (line - 1, usize::MAX),
+        (line, column) => (line, column),
+    };
     let content = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
     let at = content.floor_char_boundary(column.saturating_sub(1));
     let start = content.floor_char_boundary(at.saturating_sub(AROUND));
@@ -150,22 +153,31 @@ mod tests {
         check::<json_parse>(
             json!({"text": "{\n  \"ä\": 1,\n  \"b\": tru\n}"}),
             expect![[r#"
-                InvalidInput invalid_json: the text is not JSON: expected ident at line 4, column 1:
-                }
-                ^"#]],
+                InvalidInput invalid_json: the text is not JSON: expected ident at line 3, column 11:
+                  "b": tru
+                          ^"#]],
         );
-        check::<json_parse>(json!({"text": "{\"a\": 1,}"}), expect![[r#"
+        check::<json_parse>(
+            json!({"text": "{\"a\": 1,}"}),
+            expect![[r#"
             InvalidInput invalid_json: the text is not JSON: trailing comma at line 1, column 9:
             {"a": 1,}
-                    ^"#]]);
-        check::<json_parse>(json!({"text": ""}), expect![[r#"
+                    ^"#]],
+        );
+        check::<json_parse>(
+            json!({"text": ""}),
+            expect![[r#"
             InvalidInput invalid_json: the text is not JSON: EOF while parsing a value at line 1, column 1:
 
-            ^"#]]);
-        check::<json_parse>(json!({"text": "[1] 2"}), expect![[r#"
+            ^"#]],
+        );
+        check::<json_parse>(
+            json!({"text": "[1] 2"}),
+            expect![[r#"
             InvalidInput invalid_json: the text is not JSON: trailing characters at line 1, column 5:
             [1] 2
-                ^"#]]);
+                ^"#]],
+        );
         check::<json_parse>(
             json!({"text": format!("[{}x]", "1, ".repeat(50))}),
             expect![[r#"
@@ -173,38 +185,70 @@ mod tests {
                  1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, x]
                                                         ^"#]],
         );
-        check::<json_parse>(json!({"text": "[".repeat(200)}), expect![[r#"
+        check::<json_parse>(
+            json!({"text": "[".repeat(200)}),
+            expect![[r#"
             InvalidInput invalid_json: the text is not JSON: recursion limit exceeded at line 1, column 128:
             [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[
-                                                    ^"#]]);
+                                                    ^"#]],
+        );
     }
 
     #[test]
     fn without_strict_it_takes_what_people_write() {
         let text =
             "```json\n{\n  // one\n  \"a\": 1, /* two */\n  \"b\": \"// no comment\",\n}\n```";
-        check::<json_parse>(json!({"text": text, "strict": false}), expect![[r#"{"data":{"a":1,"b":"// no comment"}}"#]]);
-        check::<json_parse>(json!({"text": "{a: 1}", "strict": false}), expect![[r#"
+        check::<json_parse>(
+            json!({"text": text, "strict": false}),
+            expect![[r#"{"data":{"a":1,"b":"// no comment"}}"#]],
+        );
+        check::<json_parse>(
+            json!({"text": "{a: 1}", "strict": false}),
+            expect![[r#"
             InvalidInput invalid_json: the text is not JSON: key must be a string at line 1, column 2:
             {a: 1}
-             ^"#]]);
+             ^"#]],
+        );
     }
 
     #[test]
     fn a_text_has_a_limit() {
-        check::<json_parse>(json!({"text": " ".repeat(MOST_BYTES + 1)}), expect!["InvalidInput input_too_large: the text has 10485761 bytes; at most 10485760 can be parsed"]);
+        check::<json_parse>(
+            json!({"text": " ".repeat(MOST_BYTES + 1)}),
+            expect![
+                "InvalidInput input_too_large: the text has 10485761 bytes; at most 10485760 can be parsed"
+            ],
+        );
     }
 
     #[test]
     fn texts() {
         let data = json!({"b": [1, {}], "a": "é\n"});
-        check::<json_stringify>(json!({"data": data}), expect![[r#"{"text":"{\"b\":[1,{}],\"a\":\"é\\n\"}"}"#]]);
-        check::<json_stringify>(json!({"data": data, "pretty": true}), expect![[r#"{"text":"{\n  \"b\": [\n    1,\n    {}\n  ],\n  \"a\": \"é\\n\"\n}"}"#]]);
-        check::<json_stringify>(json!({"data": [1], "indent": 4}), expect![[r#"{"text":"[\n    1\n]"}"#]]);
-        check::<json_stringify>(json!({"data": [1], "indent": 0, "pretty": true}), expect![[r#"{"text":"[1]"}"#]]);
+        check::<json_stringify>(
+            json!({"data": data}),
+            expect![[r#"{"text":"{\"b\":[1,{}],\"a\":\"é\\n\"}"}"#]],
+        );
+        check::<json_stringify>(
+            json!({"data": data, "pretty": true}),
+            expect![[r#"{"text":"{\n  \"b\": [\n    1,\n    {}\n  ],\n  \"a\": \"é\\n\"\n}"}"#]],
+        );
+        check::<json_stringify>(
+            json!({"data": [1], "indent": 4}),
+            expect![[r#"{"text":"[\n    1\n]"}"#]],
+        );
+        check::<json_stringify>(
+            json!({"data": [1], "indent": 0, "pretty": true}),
+            expect![[r#"{"text":"[1]"}"#]],
+        );
         check::<json_stringify>(json!({"data": null}), expect![[r#"{"text":"null"}"#]]);
-        check::<json_stringify>(json!({"data": 1, "indent": 9}), expect!["InvalidInput invalid_input: `indent`: 9 is more than the maximum of 8"]);
-        check::<json_stringify>(json!({}), expect!["InvalidInput invalid_input: `data` is missing"]);
+        check::<json_stringify>(
+            json!({"data": 1, "indent": 9}),
+            expect!["InvalidInput invalid_input: `indent`: 9 is more than the maximum of 8"],
+        );
+        check::<json_stringify>(
+            json!({}),
+            expect!["InvalidInput invalid_input: `data` is missing"],
+        );
     }
 
     #[test]

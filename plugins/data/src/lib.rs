@@ -1,5 +1,14 @@
 //! JSON and base64, for models that would rather not do them in their heads. Everything here is pure.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::needless_pass_by_value,
+        clippy::needless_raw_string_hashes,
+        reason = "so it is with `expect!`"
+    )
+)]
+
 mod base64;
 mod json;
 mod lenient;

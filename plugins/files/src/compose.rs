@@ -8,7 +8,7 @@ use crate::artefacts;
 use crate::change::Change;
 use crate::media;
 use crate::path::Target;
-use crate::text::{self, Charset, Encoding, Format, Text};
+use crate::text::{self, Charset, Decoded, Encoding, Format};
 use crate::write::Mode;
 
 /// What will be in the file.
@@ -103,7 +103,12 @@ impl New {
 }
 
 /// The old file as text. Nothing for a binary file or another encoding, which may be replaced but not added to.
-fn decode_old(old: &[u8], encoding: Encoding, mode: Mode, target: &Target) -> Result<Option<Text>> {
+fn decode_old(
+    old: &[u8],
+    encoding: Encoding,
+    mode: Mode,
+    target: &Target,
+) -> Result<Option<Decoded>> {
     let shown = &target.shown;
     if encoding == Encoding::Auto && media::is_binary(old) {
         return match mode {
@@ -127,7 +132,7 @@ fn decode_old(old: &[u8], encoding: Encoding, mode: Mode, target: &Target) -> Re
     }
 }
 
-fn format_for(encoding: Encoding, old: Option<&Text>) -> Format {
+fn format_for(encoding: Encoding, old: Option<&Decoded>) -> Format {
     let said = match encoding {
         Encoding::Auto | Encoding::Base64 => None,
         Encoding::Utf8 => Some(Charset::Utf8),

@@ -130,6 +130,9 @@ fn describe(shown: &str, info: &FileInfo) -> String {
     let kind = match (info.is_directory, info.is_file) {
         (Some(true), _) => "directory",
         (_, Some(true)) => "file",
+        _ if info.is_symlink == Some(true) => {
+            "link that leads nowhere, or out of the allowed paths"
+        }
         _ => "neither file nor directory",
     };
     let mut facts = vec![kind.to_owned()];
@@ -253,6 +256,11 @@ mod tests {
         )
         .unwrap();
         assert_eq!(outcome.structured.unwrap()["target"], "nowhere");
+        let summary = outcome.summary.unwrap();
+        assert!(
+            summary.starts_with("dangling: link that leads nowhere"),
+            "{summary}"
+        );
     }
 
     #[test]

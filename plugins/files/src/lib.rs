@@ -1,5 +1,14 @@
 //! The files of the workspace: read, write, list, look at.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::needless_pass_by_value,
+        clippy::needless_raw_string_hashes,
+        reason = "so it is with `expect!`"
+    )
+)]
+
 mod artefacts;
 mod change;
 mod compose;

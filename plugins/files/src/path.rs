@@ -7,6 +7,9 @@ use std::path::{Component, Path, PathBuf};
 
 use toolhost_sdk::prelude::*;
 
+/// What the sandbox answers for a directory that is too large; std has no kind for it.
+const OVERFLOW: i32 = if cfg!(target_os = "wasi") { 61 } else { 75 };
+
 /// A place inside one of the directories of the call.
 #[derive(Debug)]
 pub struct Target {
@@ -71,6 +74,11 @@ impl Target {
                 Error::failed(format!("no space left on the device for {shown}"))
                     .code("no_space_left")
             }
+            _ if error.raw_os_error() == Some(OVERFLOW) => Error::failed(format!(
+                "{shown} has more entries than the host lists at once"
+            ))
+            .code("too_many_entries")
+            .recommend("name a file or a subdirectory in it"),
             _ => Error::failed(format!("cannot access {shown}: {error}")).code("io_error"),
         }
     }

@@ -1,5 +1,6 @@
 //! `read_file`: a page of a text file with line numbers, or a picture.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -157,7 +158,8 @@ pub fn read_file(
         notes.push("the file is not UTF-8; it is shown as latin1, which is a guess: say `encoding` if it is wrong".into());
     }
     for note in notes {
-        llm.push_str(&format!("\n\n({note})"));
+        // Writing to a String cannot fail.
+        let _ = write!(llm, "\n\n({note})");
     }
     let mut outcome = Outcome::text(llm).summary(page.summary(&target.shown));
     if file.truncated {
@@ -197,7 +199,6 @@ pub fn milliseconds(time: std::time::SystemTime) -> Option<u64> {
 }
 
 pub fn sha256(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
     Sha256::digest(bytes)
         .iter()
         .fold(String::with_capacity(64), |mut hex, byte| {

@@ -103,7 +103,7 @@ fn still(data: &mut Value) {
             for (name, value) in members {
                 match name.as_str() {
                     "mtime_ms" | "modified" | "created" | "accessed" if !value.is_boolean() => {
-                        *value = "<time>".into()
+                        *value = "<time>".into();
                     }
                     "sha256" => *value = "<hash>".into(),
                     _ => still(value),

@@ -78,7 +78,7 @@ impl Charset {
 
 /// The text of a file, and what it takes to store it again as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Text {
+pub struct Decoded {
     pub text: String,
     pub format: Format,
     /// The charset was not said by anybody and is not UTF-8.
@@ -100,7 +100,7 @@ impl Format {
 
 /// Reads `bytes` as `encoding`; a byte order mark and valid UTF-8 speak for themselves under `auto`. `base64` is
 /// not a charset and is read like `auto`.
-pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Text> {
+pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Decoded> {
     let by_mark = Charset::by_mark(&bytes);
     let charset = match encoding {
         Encoding::Auto | Encoding::Base64 => by_mark,
@@ -111,7 +111,7 @@ pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Text> {
     };
     let Some(charset) = charset else {
         return Ok(match String::from_utf8(bytes) {
-            Ok(text) => Text {
+            Ok(text) => Decoded {
                 text,
                 format: Format::UTF8,
                 guessed: false,
@@ -121,7 +121,7 @@ pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Text> {
                     charset: Charset::Latin1,
                     mark: false,
                 };
-                Text {
+                Decoded {
                     text: latin1(error.as_bytes()),
                     format,
                     guessed: true,
@@ -147,7 +147,7 @@ pub fn decode(bytes: Vec<u8>, encoding: Encoding, shown: &str) -> Result<Text> {
         ))
         .code("encoding_mismatch")
     })?;
-    Ok(Text {
+    Ok(Decoded {
         text,
         format: Format { charset, mark },
         guessed: false,
@@ -236,7 +236,7 @@ mod tests {
 
     fn check(bytes: &[u8], encoding: Encoding, expected: Expect) {
         let answer = match decode(bytes.to_vec(), encoding, "a.txt") {
-            Ok(Text {
+            Ok(Decoded {
                 text,
                 format,
                 guessed,

@@ -29,6 +29,8 @@ pub struct Walk<'a> {
     pub rules: Rules,
     pub found: Vec<Found>,
     pub ignored: Ignored,
+    /// Directories that could not be read.
+    pub unread: usize,
     pub is_complete: bool,
 }
 
@@ -49,7 +51,10 @@ impl Walk<'_> {
             Ok(entries) => entries,
             Err(error) if level == 1 => return Err(self.top.error(&error)),
             // Further down, one closed door must not hide everything else.
-            Err(_) => return Ok(()),
+            Err(_) => {
+                self.unread += 1;
+                return Ok(());
+            }
         };
         let mut below = Vec::new();
         for entry in entries.flatten() {

@@ -30,7 +30,7 @@ pub struct Written {
     size: u64,
     /// Bytes of this call's content, as stored; 0 when nothing had to change.
     #[arg(rename = "bytesWritten")]
-    bytes_written: u64,
+    stored: u64,
     /// The file is new.
     created: bool,
     /// The file is not what it was.
@@ -184,7 +184,7 @@ fn report(target: &Target, mode: Mode, old: Option<&[u8]>, new: New, changed: bo
     let written = Written {
         path: target.path.display().to_string(),
         size,
-        bytes_written: if changed { new.written as u64 } else { 0 },
+        stored: if changed { new.written as u64 } else { 0 },
         created: old.is_none(),
         changed,
         encoding: new.encoding.to_owned(),

@@ -6,7 +6,7 @@
 //! written so that the compiler makes vector instructions of them for whatever machine there is.
 
 use regex_syntax::hir::Hir;
-use regex_syntax::hir::literal::{Extractor, Seq};
+use regex_syntax::hir::literal::{Extractor, Literal, Seq};
 
 /// With more beginnings than this the engine's own way is as fast.
 const MOST: usize = 8;
@@ -63,7 +63,7 @@ impl Candidates {
         let literals: Vec<&[u8]> = beginnings
             .literals()?
             .iter()
-            .map(|literal| literal.as_bytes())
+            .map(Literal::as_bytes)
             .collect();
         let mut folded: Vec<Vec<u8>> = literals
             .iter()
@@ -185,6 +185,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
     fn check(pattern: &str, text: &str, expected: Expect) {
         let hir = ParserBuilder::new()
             .utf8(false)

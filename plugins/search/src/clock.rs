@@ -45,11 +45,11 @@ impl<'a> Clock<'a> {
         }
     }
 
-    /// The time box of work that is only a courtesy: half of what the search took so far.
+    /// The time box of work that is only a courtesy: a quarter of what the search took so far.
     #[must_use]
     pub fn courtesy(&self) -> Self {
         let now = Instant::now();
-        let time = (now.duration_since(self.start) / 2).max(COURTESY);
+        let time = (now.duration_since(self.start) / 4).max(COURTESY);
         Self {
             cx: self.cx,
             start: now,

@@ -43,13 +43,11 @@ impl Place {
             .iter()
             .map(|root| tidy(&root.path))
             .filter(|root| below(root, &path).is_some());
-        match inside.map(|root| root.len()).max() {
-            Some(root) => Ok(Self { path, root, home }),
-            None => {
-                let paths: Vec<&str> = roots.iter().map(|root| root.path.as_str()).collect();
-                Err(denied(asked, &paths.join(", ")))
-            }
+        if let Some(root) = inside.map(|root| root.len()).max() {
+            return Ok(Self { path, root, home });
         }
+        let paths: Vec<&str> = roots.iter().map(|root| root.path.as_str()).collect();
+        Err(denied(asked, &paths.join(", ")))
     }
 
     /// What the file system knows of it, or an error that says what may have been meant.
@@ -195,6 +193,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
     fn check(roots: &[&str], asked: &str, expected: Expect) {
         let cx = roots
             .iter()

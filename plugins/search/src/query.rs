@@ -182,10 +182,16 @@ fn within_line(hir: Hir) -> Hir {
 
 #[cfg(test)]
 mod tests {
+    #![expect(
+        clippy::needless_raw_string_hashes,
+        reason = "expect-test writes them this way"
+    )]
+
     use expect_test::{Expect, expect};
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
     fn check(pattern: &str, reading: Reading, text: &str, expected: Expect) {
         let answer = match Query::new(pattern, None, reading) {
             Ok(query) => {

@@ -1,6 +1,7 @@
 //! Finds the matching lines of one text, in bulk: the engine runs to the next match, and only there are lines looked
 //! for.
 
+use std::fmt::Write;
 use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
@@ -44,33 +45,30 @@ impl Iterator for Spots<'_> {
 
     fn next(&mut self) -> Option<Spot> {
         while self.from < self.text.len() {
-            let spot = match &self.query.candidates {
-                Some(candidates) => {
-                    let at = candidates.find(self.text, self.from)?;
-                    let line = self.line_start(at)..line_end(self.text, at);
-                    let found = self.search(line.clone());
-                    self.from = line.end + 1;
-                    let Some(found) = found else { continue };
-                    Spot {
-                        line,
-                        at: found.start,
-                    }
+            let spot = if let Some(candidates) = &self.query.candidates {
+                let at = candidates.find(self.text, self.from)?;
+                let line = self.line_start(at)..line_end(self.text, at);
+                let found = self.search(line.clone());
+                self.from = line.end + 1;
+                let Some(found) = found else { continue };
+                Spot {
+                    line,
+                    at: found.start,
                 }
-                None => {
-                    let found = self.search(self.from..self.text.len())?;
-                    let start = self.line_start(found.start);
-                    if start == self.text.len() {
-                        // An empty match behind the last line end is on no line.
-                        return None;
-                    }
-                    // A match that ends with a line end does not cover the next line.
-                    let covers_end = found.end > found.start && self.text[found.end - 1] == b'\n';
-                    let end = line_end(self.text, found.end - usize::from(covers_end));
-                    self.from = end + 1;
-                    Spot {
-                        line: start..end,
-                        at: found.start,
-                    }
+            } else {
+                let found = self.search(self.from..self.text.len())?;
+                let start = self.line_start(found.start);
+                if start == self.text.len() {
+                    // An empty match behind the last line end is on no line.
+                    return None;
+                }
+                // A match that ends with a line end does not cover the next line.
+                let covers_end = found.end > found.start && self.text[found.end - 1] == b'\n';
+                let end = line_end(self.text, found.end - usize::from(covers_end));
+                self.from = end + 1;
+                Spot {
+                    line: start..end,
+                    at: found.start,
                 }
             };
             if counts(self.query, &self.text[spot.line.clone()]) {
@@ -220,7 +218,7 @@ pub fn show(text: &[u8], line: &Range<usize>, at: usize) -> String {
     cut.extend(shown.chars().skip(skipped).take(LINE_CHARS));
     let rest = shown.chars().count().saturating_sub(skipped + LINE_CHARS);
     if rest > 0 {
-        cut.push_str(&format!(" [{rest} more characters]"));
+        let _ = write!(cut, " [{rest} more characters]");
     }
     cut
 }
@@ -239,6 +237,7 @@ mod tests {
     use super::*;
     use crate::query::Reading;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
     fn check(pattern: &str, exclude: Option<&str>, text: &str, matching: Expect, others: Expect) {
         let query = Query::new(pattern, exclude, Reading::default()).unwrap();
         let mut counter = Counter::new(text.as_bytes());

@@ -119,21 +119,49 @@ mod tests {
 
     #[test]
     fn a_value_or_null() {
-        check("LANG", Some("de_AT.UTF-8"), expect![[r#"{"key":"LANG","value":"de_AT.UTF-8"}"#]]);
-        check("EMPTY", Some(""), expect![[r#"{"key":"EMPTY","value":""}"#]]);
-        check("LANG", None, expect![[r#"{"key":"LANG","value":null,"note":"not set, or not among the variables that the operator lets tools see"}"#]]);
+        check(
+            "LANG",
+            Some("de_AT.UTF-8"),
+            expect![[r#"{"key":"LANG","value":"de_AT.UTF-8"}"#]],
+        );
+        check(
+            "EMPTY",
+            Some(""),
+            expect![[r#"{"key":"EMPTY","value":""}"#]],
+        );
+        check(
+            "LANG",
+            None,
+            expect![[
+                r#"{"key":"LANG","value":null,"note":"not set, or not among the variables that the operator lets tools see"}"#
+            ]],
+        );
     }
 
     #[test]
     fn secrets_are_not_shown() {
-        check("GITHUB_TOKEN", Some("x"), expect![[r#"{"key":"GITHUB_TOKEN","value":null,"note":"secrets are not shown"}"#]]);
-        check("GITHUB_TOKEN", None, expect![[r#"{"key":"GITHUB_TOKEN","value":null,"note":"secrets are not shown"}"#]]);
+        check(
+            "GITHUB_TOKEN",
+            Some("x"),
+            expect![[r#"{"key":"GITHUB_TOKEN","value":null,"note":"secrets are not shown"}"#]],
+        );
+        check(
+            "GITHUB_TOKEN",
+            None,
+            expect![[r#"{"key":"GITHUB_TOKEN","value":null,"note":"secrets are not shown"}"#]],
+        );
         check(
             "DATABASE_URL",
             Some("postgres://me:hunter2@localhost/db"),
-            expect![[r#"{"key":"DATABASE_URL","value":null,"note":"its value holds a password and is not shown"}"#]],
+            expect![[
+                r#"{"key":"DATABASE_URL","value":null,"note":"its value holds a password and is not shown"}"#
+            ]],
         );
-        check("REMOTE", Some("https://example.org/@me:x"), expect![[r#"{"key":"REMOTE","value":"https://example.org/@me:x"}"#]]);
+        check(
+            "REMOTE",
+            Some("https://example.org/@me:x"),
+            expect![[r#"{"key":"REMOTE","value":"https://example.org/@me:x"}"#]],
+        );
     }
 
     #[test]

@@ -1,5 +1,14 @@
 //! The time, a pause, and the environment: what a model cannot know by thinking.
 
+#![cfg_attr(
+    test,
+    allow(
+        clippy::needless_pass_by_value,
+        clippy::needless_raw_string_hashes,
+        reason = "so it is with `expect!`"
+    )
+)]
+
 mod environment;
 mod pause;
 mod time;

@@ -50,16 +50,16 @@ pub fn sleep(
             .recommend("wait several times for less"));
     }
     let start = Instant::now();
-    let mut told = 0;
+    let mut told = Duration::ZERO;
     while let Some(left) = wanted
         .checked_sub(start.elapsed())
         .filter(|left| !left.is_zero())
     {
         cx.check()?;
-        let seconds = start.elapsed().as_secs();
+        let seconds = Duration::from_secs(start.elapsed().as_secs());
         if seconds > told {
             told = seconds;
-            cx.progress_of(start.elapsed().as_secs_f64(), duration);
+            cx.progress_of(told.as_secs_f64(), duration);
         }
         thread::sleep(left.min(SLICE));
     }
@@ -91,19 +91,46 @@ mod tests {
 
     #[test]
     fn it_can_be_called_off() {
-        check(&Context::test().cancelled_after(0), 300.0, expect!["InvalidInput invalid_duration: cannot wait 300 seconds: this call has only 60 left"]);
-        check(&Context::test().cancelled_after(1), 300.0, expect!["InvalidInput invalid_duration: cannot wait 300 seconds: this call has only 60 left"]);
+        let patient = || Context::test().with_remaining(Duration::from_secs(310));
+        check(
+            &patient().cancelled_after(0),
+            300.0,
+            expect!["Interrupted cancelled: the call was cancelled"],
+        );
+        check(
+            &patient().cancelled_after(1),
+            300.0,
+            expect!["Interrupted cancelled: the call was cancelled"],
+        );
     }
 
     #[test]
     fn durations_have_limits() {
-        check(&Context::test(), 0.0, expect!["InvalidInput invalid_duration: cannot wait 0 seconds; say more than 0 and at most 300"]);
-        check(&Context::test(), -1.0, expect!["InvalidInput invalid_input: `duration`: -1.0 is less than the minimum of 0"]);
-        check(&Context::test(), 301.0, expect!["InvalidInput invalid_input: `duration`: 301.0 is more than the maximum of 300"]);
+        check(
+            &Context::test(),
+            0.0,
+            expect![
+                "InvalidInput invalid_duration: cannot wait 0 seconds; say more than 0 and at most 300"
+            ],
+        );
+        check(
+            &Context::test(),
+            -1.0,
+            expect!["InvalidInput invalid_input: `duration`: -1.0 is less than the minimum of 0"],
+        );
+        check(
+            &Context::test(),
+            301.0,
+            expect![
+                "InvalidInput invalid_input: `duration`: 301.0 is more than the maximum of 300"
+            ],
+        );
         check(
             &Context::test().with_remaining(Duration::from_secs(10)),
             11.0,
-            expect!["InvalidInput invalid_duration: cannot wait 11 seconds: this call has only 10 left"],
+            expect![
+                "InvalidInput invalid_duration: cannot wait 11 seconds: this call has only 10 left"
+            ],
         );
     }
 

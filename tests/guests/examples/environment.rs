@@ -5,7 +5,9 @@ use toolhost_sdk::prelude::*;
 /// Says which variables and arguments it can see.
 #[tool(reads, requires = ["env"])]
 fn environment() -> String {
-    let variables: Vec<String> = std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
+    let variables: Vec<String> = std::env::vars()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
     let arguments: Vec<String> = std::env::args().collect();
     format!("variables {variables:?} arguments {arguments:?}")
 }

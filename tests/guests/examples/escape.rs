@@ -18,18 +18,61 @@ fn escape(
         }
     };
     let targets = [
-        "../secret", "../../secret", "./../secret", "sub/../../secret", "sub/.././../secret", "/secret", "//secret",
-        "/workspace/../secret", "/workspace/sub/../../secret", "/etc/passwd", "/proc/self/environ", "link", "link/",
-        "link/.", "dirlink/secret", "dirlink//secret", "dirlink/./secret", "chain", "sub/chain", "absolute",
-        "absolutedir/passwd", "absolutedir/", "procroot/etc/passwd", "procself", "..", "../", "%2e%2e/secret",
-        "..\\secret", "sub/..%2f../secret", "secret\0x",
+        "../secret",
+        "../../secret",
+        "./../secret",
+        "sub/../../secret",
+        "sub/.././../secret",
+        "/secret",
+        "//secret",
+        "/workspace/../secret",
+        "/workspace/sub/../../secret",
+        "/etc/passwd",
+        "/proc/self/environ",
+        "link",
+        "link/",
+        "link/.",
+        "dirlink/secret",
+        "dirlink//secret",
+        "dirlink/./secret",
+        "chain",
+        "sub/chain",
+        "absolute",
+        "absolutedir/passwd",
+        "absolutedir/",
+        "procroot/etc/passwd",
+        "procself",
+        "..",
+        "../",
+        "%2e%2e/secret",
+        "..\\secret",
+        "sub/..%2f../secret",
+        "secret\0x",
     ];
     for path in targets {
-        let read = fs::read(path).is_ok_and(|bytes| bytes.windows(canary.len()).any(|part| part == canary.as_bytes()));
-        note("read", path, read || (path.contains("etc") && fs::read(path).is_ok()));
-        note("write", path, fs::write(path, b"pwned").is_ok() && !Path::new("/workspace").join(path).exists());
+        let read = fs::read(path).is_ok_and(|bytes| {
+            bytes
+                .windows(canary.len())
+                .any(|part| part == canary.as_bytes())
+        });
+        note(
+            "read",
+            path,
+            read || (path.contains("etc") && fs::read(path).is_ok()),
+        );
+        note(
+            "write",
+            path,
+            fs::write(path, b"pwned").is_ok() && !Path::new("/workspace").join(path).exists(),
+        );
     }
-    for path in ["../made", "dirlink/made", "/workspace/../made", "sub/../../made", "dirlink/../made"] {
+    for path in [
+        "../made",
+        "dirlink/made",
+        "/workspace/../made",
+        "sub/../../made",
+        "dirlink/../made",
+    ] {
         note("create", path, fs::write(path, b"x").is_ok());
         note("mkdir", path, fs::create_dir(path).is_ok());
         note("rename", path, fs::rename("f.txt", path).is_ok());
@@ -40,8 +83,14 @@ fn escape(
         note("move in", path, fs::rename(path, "stolen").is_ok());
         note("link in", path, fs::hard_link(path, "stolen").is_ok());
     }
-    for entry in ["..", "dirlink", "absolutedir", "/"] {
-        note("list", entry, fs::read_dir(entry).is_ok());
+    for entry in ["..", "dirlink", "absolutedir", "/", "/workspace/.."] {
+        // `/` is another name of the first root: what counts is whose names are in it.
+        let outside = fs::read_dir(entry).is_ok_and(|entries| {
+            entries.flatten().any(|entry| {
+                ["secret", "passwd", "proc"].contains(&&*entry.file_name().to_string_lossy())
+            })
+        });
+        note("list", entry, outside);
     }
     escaped
 }

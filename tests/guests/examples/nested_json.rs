@@ -3,13 +3,21 @@
 use toolhost_sdk::prelude::*;
 
 fn deep() -> Part {
-    Part { kind: "json".into(), text: Some("[".repeat(100_000)), ..Part::text("") }
+    Part {
+        kind: "json".into(),
+        text: Some("[".repeat(100_000)),
+        ..Part::text("")
+    }
 }
 
 /// Returns JSON that is nested a hundred thousand levels deep.
 #[tool(pure)]
 fn nested_json() -> Outcome {
-    Outcome { structured: None, llm: vec![deep()], ..Outcome::text("") }
+    Outcome {
+        structured: None,
+        llm: vec![deep()],
+        ..Outcome::text("")
+    }
 }
 
 export_tools![nested_json];

@@ -10,7 +10,10 @@ fn special_files(
     /// Names in the workspace.
     names: Vec<String>,
 ) -> Vec<String> {
-    names.into_iter().filter(|name| fs::File::open(name).is_ok()).collect()
+    names
+        .into_iter()
+        .filter(|name| fs::File::open(name).is_ok())
+        .collect()
 }
 
 export_tools![special_files];

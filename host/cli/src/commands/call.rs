@@ -1,5 +1,6 @@
 //! `host call`: words → one call → one result.
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 use toolhost_contract::{CallId, Caller, Sink};
@@ -54,30 +55,30 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
 
 /// The result to standard output, everything about it to standard error.
 fn show(report: &Report) -> Result<(), Failure> {
-    report
-        .repairs
-        .iter()
-        .for_each(|repair| note(&format!("note: {repair}")));
-    match &report.result {
-        Ok(outcome) => {
-            let stdout = std::io::stdout();
-            let failed = outcome.is_error();
-            if !failed || !outcome.llm.is_empty() || outcome.display.is_some() {
-                let text = if std::io::IsTerminal::is_terminal(&stdout) {
-                    render::for_people(outcome, Style::of(&stdout))
-                } else {
-                    render::for_scripts(outcome)
-                };
-                print(&text).or_exit(Exit::Internal)?;
-            }
-            render::remarks(outcome)
-                .iter()
-                .for_each(|remark| note(&format!("note: {remark}")));
-            if let Some(failure) = render::failure(outcome) {
-                note(&failure);
-            }
+    for repair in &report.repairs {
+        note(&format!("note: {repair}"));
+    }
+    let outcome = match &report.result {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            note(&render::error(error));
+            return Ok(());
         }
-        Err(error) => note(&render::error(error)),
+    };
+    if render::has_content(outcome) {
+        let stdout = std::io::stdout();
+        let text = if stdout.is_terminal() {
+            render::for_people(outcome, Style::of(&stdout))
+        } else {
+            render::for_scripts(outcome)
+        };
+        print(&text).or_exit(Exit::Internal)?;
+    }
+    for remark in render::remarks(outcome) {
+        note(&format!("note: {remark}"));
+    }
+    if let Some(failure) = render::failure(outcome) {
+        note(&failure);
     }
     Ok(())
 }

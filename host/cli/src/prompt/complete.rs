@@ -111,29 +111,10 @@ fn is_plain(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolhost_contract::{
-        Backend, BoxFuture, Call, CallError, Descriptor, Grant, Outcome, PluginName, Sink, ToolName,
-    };
-    use toolhost_kernel::{Nobody, PluginInfo, Settings};
+    use toolhost_contract::{Descriptor, ToolName};
 
     use super::*;
-
-    struct Grep(Vec<Descriptor>);
-
-    impl Backend for Grep {
-        fn tools(&self) -> &[Descriptor] {
-            &self.0
-        }
-
-        fn invoke(
-            &self,
-            _: Call,
-            _: Grant,
-            _: Arc<dyn Sink>,
-        ) -> BoxFuture<'_, Result<Outcome, CallError>> {
-            Box::pin(std::future::ready(Ok(Outcome::default())))
-        }
-    }
+    use crate::testing;
 
     fn check(line: &str, start: usize, offers: &[&str]) {
         let mut tool = Descriptor::new(ToolName::parse("grep").unwrap(), "");
@@ -144,14 +125,7 @@ mod tests {
             "all": {"type": "boolean"},
             "x\n": {},
         }});
-        let kernel = Kernel::new(Settings::default(), Arc::new(Nobody));
-        let plugin = PluginInfo {
-            name: PluginName::parse("search").unwrap(),
-            version: "1.0.0".to_owned(),
-            digest: None,
-            timeout: None,
-        };
-        kernel.register(plugin, Arc::new(Grep(vec![tool]))).unwrap();
+        let kernel = testing::kernel("search", vec![tool]);
         assert_eq!(
             complete(line, &kernel.registry()),
             (

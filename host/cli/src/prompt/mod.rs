@@ -11,8 +11,9 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 use tokio::runtime::Runtime;
+use toolhost_contract::units::show_duration;
 use toolhost_contract::{CallId, Caller, Sink, text};
-use toolhost_kernel::{CallRequest, Report};
+use toolhost_kernel::{CallRequest, Entry, Report};
 
 use self::complete::Assistant;
 use self::line::Line;
@@ -118,62 +119,60 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn obey(&mut self, line: Line) -> Result<(), Failure> {
-        let registry = self.host.kernel.registry();
-        let unknown = |name: &str| {
-            let near = registry.nearest(name);
-            let near = if near.is_empty() {
-                String::new()
-            } else {
-                format!("; did you mean {}?", near.join(", "))
-            };
-            note(&format!(
-                "error: no tool `{}`{near}",
-                text::inline(name, 80)
-            ));
+        let shown = match line {
+            Line::Quit => return Ok(()),
+            Line::Call { tool, words } => return self.call(tool, &words),
+            Line::Help { tool: None } => Some(HELP.to_owned()),
+            Line::Help { tool: Some(tool) } => self.about(&tool, |entry| {
+                Ok(describe::tool(entry.name.as_str(), &entry.tool, self.style))
+            })?,
+            Line::Tools => Some(tool_table(&self.host.kernel.registry())),
+            Line::Plugins => Some(plugin_table(self.host)),
+            Line::Inspect { tool } => self.about(&tool, |entry| {
+                let shown =
+                    serde_json::to_string_pretty(&json::entry(entry)).or_exit(Exit::Internal)?;
+                Ok(text::block(&shown, usize::MAX))
+            })?,
         };
-        match line {
-            Line::Quit => Ok(()),
-            Line::Help { tool: None } => print(HELP).or_exit(Exit::Internal),
-            Line::Help { tool: Some(name) } => match registry.get(&name) {
-                Some(entry) => print(&describe::tool(
-                    entry.name.as_str(),
-                    &entry.tool,
-                    self.style,
-                ))
-                .or_exit(Exit::Internal),
-                None => {
-                    unknown(&name);
-                    Ok(())
-                }
-            },
-            Line::Tools => print(&tool_table(&registry)).or_exit(Exit::Internal),
-            Line::Plugins => print(&plugin_table(self.host)).or_exit(Exit::Internal),
-            Line::Inspect { tool } => match registry.get(&tool) {
-                Some(entry) => {
-                    let shown = serde_json::to_string_pretty(&json::entry(entry))
-                        .or_exit(Exit::Internal)?;
-                    print(&text::block(&shown, usize::MAX)).or_exit(Exit::Internal)
-                }
-                None => {
-                    unknown(&tool);
-                    Ok(())
-                }
-            },
-            Line::Call { tool, words } => {
-                let schema = registry.get(&tool).map(|entry| &entry.tool.input_schema);
-                let limit = self.host.kernel.settings().max_input_bytes;
-                match input::parse(&words, schema, std::io::empty(), limit) {
-                    Ok(input) => self.call(tool, input),
-                    Err(error) => {
-                        note(&format!("error: {error}"));
-                        Ok(())
-                    }
-                }
-            }
-        }
+        shown
+            .map_or(Ok(()), |shown| print(&shown))
+            .or_exit(Exit::Internal)
     }
 
-    fn call(&mut self, tool: String, input: serde_json::Value) -> Result<(), Failure> {
+    /// None when there is no such tool, which is said here.
+    fn about(
+        &self,
+        tool: &str,
+        show: impl FnOnce(&Entry) -> Result<String, Failure>,
+    ) -> Result<Option<String>, Failure> {
+        let registry = self.host.kernel.registry();
+        if let Some(entry) = registry.get(tool) {
+            return show(entry).map(Some);
+        }
+        let near = registry.nearest(tool);
+        let near = if near.is_empty() {
+            String::new()
+        } else {
+            format!("; did you mean {}?", near.join(", "))
+        };
+        note(&format!(
+            "error: no tool `{}`{near}",
+            text::inline(tool, 80)
+        ));
+        Ok(None)
+    }
+
+    fn call(&mut self, tool: String, words: &[String]) -> Result<(), Failure> {
+        let registry = self.host.kernel.registry();
+        let schema = registry.get(&tool).map(|entry| &entry.tool.input_schema);
+        let limit = self.host.kernel.settings().max_input_bytes;
+        let input = match input::parse(words, schema, std::io::empty(), limit) {
+            Ok(input) => input,
+            Err(error) => {
+                note(&format!("error: {error}"));
+                return Ok(());
+            }
+        };
         self.calls += 1;
         let id = CallId(format!("call-{}", self.calls));
         let request = CallRequest {
@@ -191,34 +190,37 @@ impl Session<'_> {
             }
         });
         events.finish();
-        match report {
-            Some(report) => self.show(&report),
-            None => {
-                note("\ncancelled");
-                Ok(())
-            }
+        if let Some(report) = report {
+            self.show(&report)
+        } else {
+            note("\ncancelled");
+            Ok(())
         }
     }
 
     fn show(&self, report: &Report) -> Result<(), Failure> {
         let stderr = Style::of(&std::io::stderr());
-        report
-            .repairs
-            .iter()
-            .for_each(|repair| note(&format!("note: {repair}")));
-        match &report.result {
-            Ok(outcome) => {
-                if !outcome.is_error() || !outcome.llm.is_empty() || outcome.display.is_some() {
-                    print(&render::for_people(outcome, self.style)).or_exit(Exit::Internal)?;
-                }
-                let took = toolhost_contract::units::show_duration(report.duration);
-                let remarks = render::remarks(outcome).into_iter().chain([took]);
-                remarks.for_each(|remark| note(&stderr.paint(Paint::Dim, &remark)));
-                if let Some(failure) = render::failure(outcome) {
-                    note(&stderr.paint(Paint::Red, &failure));
-                }
+        for repair in &report.repairs {
+            note(&format!("note: {repair}"));
+        }
+        let outcome = match &report.result {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                note(&stderr.paint(Paint::Red, &render::error(error)));
+                return Ok(());
             }
-            Err(error) => note(&stderr.paint(Paint::Red, &render::error(error))),
+        };
+        if render::has_content(outcome) {
+            print(&render::for_people(outcome, self.style)).or_exit(Exit::Internal)?;
+        }
+        for remark in render::remarks(outcome)
+            .into_iter()
+            .chain([show_duration(report.duration)])
+        {
+            note(&stderr.paint(Paint::Dim, &remark));
+        }
+        if let Some(failure) = render::failure(outcome) {
+            note(&stderr.paint(Paint::Red, &failure));
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 //! the question unreadable; whenever something is odd the answer is no.
 
 use std::collections::HashSet;
-use std::io::{IsTerminal, Write};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -128,7 +129,7 @@ fn collapse(text: &str) -> String {
         }
         if run > 40 {
             let sign = if c == '\n' { '␤' } else { '␠' };
-            out.push_str(&format!("{sign}×{run}"));
+            let _ = write!(out, "{sign}×{run}");
         } else {
             out.extend(std::iter::repeat_n(c, run));
         }
@@ -211,19 +212,21 @@ mod tests {
 
     #[test]
     fn the_question_shows_everything_and_obeys_nothing() {
+        let text = shown(json!({"path": "a\u{202e}\u{1b}[2Jb", "content": "x\ny"})).unwrap();
+        let lines: Vec<String> = text.lines().map(|line| format!("|{line}")).collect();
         expect_test::expect![[r#"
-
-              Allow this call?
-                plugin   files
-                tool     write_file
-                effect   destroys
-                because  it may destroy data
-                input    {
-                           "path": "a\u{202e}\u001b[2Jb",
-                           "content": "x\ny"
-                         }
-              [y]es once / [a]llow `write_file` for this session / [n]o: "#]]
-        .assert_eq(&shown(json!({"path": "a\u{202e}\u{1b}[2Jb", "content": "x\ny"})).unwrap());
+            |
+            |  Allow this call?
+            |    plugin   files
+            |    tool     write_file
+            |    effect   destroys
+            |    because  it may destroy data
+            |    input    {
+            |               "path": "a\u{202e}\u001b[2Jb",
+            |               "content": "x\ny"
+            |             }
+            |  [y]es once / [a]llow `write_file` for this session / [n]o: "#]]
+        .assert_eq(&lines.join("\n"));
     }
 
     #[test]

@@ -6,6 +6,11 @@ use toolhost_contract::{
 
 use super::style::{Paint, Style};
 
+/// A failure without anything else is shown once, as the failure.
+pub fn has_content(outcome: &Outcome) -> bool {
+    !outcome.is_error() || !outcome.llm.is_empty() || outcome.display.is_some()
+}
+
 /// What the tool made for people's eyes, or else what the model reads.
 pub fn for_people(outcome: &Outcome, style: Style) -> String {
     match &outcome.display {

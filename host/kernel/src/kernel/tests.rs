@@ -72,6 +72,13 @@ fn house(settings: Settings, answers: impl Into<VecDeque<Answer>>) -> House {
     }
 }
 
+fn slots(concurrency: usize) -> Settings {
+    Settings {
+        concurrency,
+        ..Settings::default()
+    }
+}
+
 fn request(id: &str, tool: &str, input: Value) -> CallRequest {
     CallRequest {
         id: CallId(id.to_owned()),
@@ -91,21 +98,21 @@ impl House {
     async fn check(&self, tool: &str, input: Value, expected: Expect) {
         let report = self.call(tool, input).await;
         let tool = report.tool.as_ref().map_or("-", ToolName::as_str);
-        let mut shown = format!(
-            "{tool}, {:?}, allowed by {:?}\n",
-            report.duration,
-            report.allowed_by.as_deref()
-        );
-        shown += &match &report.result {
+        let result = match &report.result {
             Ok(outcome) => outcome.model_text(),
             Err(error) => format!("{:?} [{}] {error}", error.class, error.code),
         };
-        if let Err(CallError {
-            cause: Some(cause), ..
-        }) = &report.result
-        {
-            shown += &format!("\ncause: {cause}");
-        }
+        let cause = report
+            .result
+            .as_ref()
+            .err()
+            .and_then(|error| error.cause.as_ref());
+        let cause = cause.map_or(String::new(), |cause| format!("\ncause: {cause}"));
+        let allowed_by = report.allowed_by.as_deref();
+        let shown = format!(
+            "{tool}, {:?}, allowed by {allowed_by:?}\n{result}{cause}",
+            report.duration
+        );
         expected.assert_eq(&shown);
     }
 
@@ -352,13 +359,7 @@ async fn a_failure_of_a_backend_is_a_result_like_any_other() {
 
 #[tokio::test(start_paused = true)]
 async fn parallel_calls_share_the_slots_in_the_order_they_came() {
-    let house = house(
-        Settings {
-            concurrency: 2,
-            ..Settings::default()
-        },
-        [],
-    );
+    let house = house(slots(2), []);
     house
         .check_order(
             "a look 3\nb look 1\nc look 1\nd look 1",
@@ -378,13 +379,7 @@ async fn parallel_calls_share_the_slots_in_the_order_they_came() {
 
 #[tokio::test(start_paused = true)]
 async fn serial_tools_of_one_plugin_take_turns_and_others_do_not_wait() {
-    let house = house(
-        Settings {
-            concurrency: 3,
-            ..Settings::default()
-        },
-        [],
-    );
+    let house = house(slots(3), []);
     house
         .check_order(
             "a step 2\nb step 2\nc walk 1\nd look 1",
@@ -424,13 +419,7 @@ async fn an_exclusive_call_runs_alone_and_is_not_overtaken() {
 
 #[tokio::test(start_paused = true)]
 async fn no_slots_at_all_means_one() {
-    let house = house(
-        Settings {
-            concurrency: 0,
-            ..Settings::default()
-        },
-        [],
-    );
+    let house = house(slots(0), []);
     house
         .check_order(
             "a look 1\nb alone 1",
@@ -446,13 +435,7 @@ async fn no_slots_at_all_means_one() {
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_call_ends_it_and_frees_its_place() {
-    let house = house(
-        Settings {
-            concurrency: 1,
-            ..Settings::default()
-        },
-        [],
-    );
+    let house = house(slots(1), []);
     let call = house.call("step", json!({"sleep": 60}));
     assert!(timeout(Duration::from_secs(1), call).await.is_err());
     house

@@ -57,29 +57,32 @@ fn info(name: &str) -> PluginInfo {
 fn kernel(settings: Settings, plugins: &str) -> (Kernel, String) {
     let kernel = Kernel::new(settings, Arc::new(Nobody));
     let results = kernel.register_many(plugins.lines().map(plugin).collect());
-    let mut shown = String::new();
-    for result in results {
-        shown += &match result {
-            Ok(names) => names
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>()
-                .join(" "),
-            Err(error) => format!("error: {error}"),
-        };
-        shown.push('\n');
-    }
-    for warning in kernel.warnings() {
-        shown += &format!("warning: {warning}\n");
-    }
-    for entry in kernel.registry().list_all() {
-        shown += &format!(
-            "{} of {}, also {}\n",
+    let results = results.into_iter().map(|result| match result {
+        Ok(names) => names
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" "),
+        Err(error) => format!("error: {error}"),
+    });
+    let warnings = kernel
+        .warnings()
+        .into_iter()
+        .map(|warning| format!("warning: {warning}"));
+    let registry = kernel.registry();
+    let entries = registry.list_all().map(|entry| {
+        format!(
+            "{} of {}, also {}",
             entry.name,
             entry.plugin.name,
             entry.keys.join(" ")
-        );
-    }
+        )
+    });
+    let shown = results
+        .chain(warnings)
+        .chain(entries)
+        .map(|line| line + "\n")
+        .collect();
     (kernel, shown)
 }
 
@@ -324,8 +327,8 @@ fn near_names_are_suggested_once_each() {
         "a: read_file=ReadFile write_file read_dir list grep",
     );
     let nearest = |word| kernel.registry().nearest(word).join(" ");
-    expect!["read_file read_dir write_file"].assert_eq(&nearest("readfile"));
-    expect!["read_file read_dir"].assert_eq(&nearest("read"));
+    expect![[r#"read_file read_dir write_file"#]].assert_eq(&nearest("readfile"));
+    expect![[r#"read_file read_dir"#]].assert_eq(&nearest("read"));
     expect![""].assert_eq(&nearest("zzz"));
     expect![[r#"Tool "\u{1b}[2Jgrep" not found"#]]
         .assert_eq(&kernel.registry().unknown("\u{1b}[2Jgrep").to_string());
@@ -407,8 +410,8 @@ fn the_nearest_timeout_counts() {
     let (tool_timeouts, timeout) = ([("Cat".to_owned(), seconds(1))].into(), Some(seconds(3)));
     let kernel = Kernel::new(
         Settings {
-            tool_timeouts,
             timeout,
+            tool_timeouts,
             ..Settings::default()
         },
         Arc::new(Nobody),

@@ -23,7 +23,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(path: impl ToString, reason: impl Into<String>) -> Self {
+    pub(super) fn new(path: &(impl ToString + ?Sized), reason: impl Into<String>) -> Self {
         Self {
             path: text::inline(&path.to_string(), 200),
             reason: reason.into(),
@@ -55,7 +55,7 @@ pub(super) fn explain(
             | Kind::UnevaluatedProperties { unexpected } => {
                 let parent = path(error.instance_path());
                 for name in unexpected {
-                    let problem = Problem::new(join(&parent, name), "unknown parameter");
+                    let problem = Problem::new(&join(&parent, name), "unknown parameter");
                     if problems.iter().all(|old| old.path != problem.path) {
                         problems.push(problem);
                     }
@@ -120,7 +120,7 @@ fn problem(error: &ValidationError<'_>, kind: &Kind, root: &Value) -> Problem {
     // The schema of the whole input would say everything and nothing.
     let field = field.filter(|schema| !std::ptr::eq(*schema, root));
     let path = if path.is_empty() { "input" } else { &path };
-    let schema = field.map(|schema| text::inline(&schema.to_string(), 500));
+    let schema = field.map(|schema| text::inline(&for_model(schema).to_string(), 500));
     Problem {
         schema,
         ..Problem::new(path, reason(error, kind))
@@ -240,4 +240,13 @@ fn path(location: &Location) -> String {
             LocationSegment::Property(name) => join(&path, &name),
             LocationSegment::Index(index) => format!("{path}[{index}]"),
         })
+}
+
+/// A schema without the keywords that only the host reads.
+fn for_model(schema: &Value) -> Value {
+    let mut shown = schema.clone();
+    if let Some(keywords) = shown.as_object_mut() {
+        keywords.retain(|keyword, _| !keyword.starts_with("x-"));
+    }
+    shown
 }

@@ -141,7 +141,7 @@ impl<'a> Repair<'a> {
             if object.contains_key(&property.name) || taken.contains(&&property.name) {
                 let reason =
                     format!("is given twice, once as its alias `{shown}`; keep one of the two");
-                self.problems.push(Problem::new(real, reason));
+                self.problems.push(Problem::new(&real, reason));
                 twice.push(name.clone());
             } else {
                 self.repairs
@@ -229,7 +229,7 @@ impl<'a> Repair<'a> {
             self.room_for_defaults = room.checked_sub(bytes);
             if self.room_for_defaults.is_none() {
                 let reason = "its default makes the input too large";
-                self.problems.push(Problem::new(path, reason));
+                self.problems.push(Problem::new(&path, reason));
                 return;
             }
             object.insert(property.name.clone(), default.value.clone());
@@ -252,7 +252,7 @@ impl<'a> Repair<'a> {
                     None => format!("unknown parameter; known are {}", explain::list(names())),
                 };
                 self.problems
-                    .push(Problem::new(Path::Member(&path, name), reason));
+                    .push(Problem::new(&Path::Member(&path, name), reason));
             }
         } else {
             object.retain(|name, _| {

@@ -18,7 +18,7 @@ use toolhost_kernel::{Kernel, Nobody, PluginInfo, Settings};
 use toolhost_mcp::{ServeError, ServerInfo};
 
 /// The clock is paused in these tests, so whoever waits for nothing fails at once instead of hanging.
-const NEVER: Duration = Duration::from_secs(3600);
+const NEVER: Duration = Duration::from_hours(1);
 
 pub struct Client {
     writer: Option<WriteHalf<DuplexStream>>,
@@ -130,6 +130,7 @@ impl Client {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "tables read better")]
 pub fn request(id: u32, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
@@ -142,6 +143,7 @@ pub fn modern(mut request: Value) -> Value {
     request
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "tables read better")]
 pub fn call(id: u32, tool: &str, arguments: Value) -> Value {
     request(
         id,

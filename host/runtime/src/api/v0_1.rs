@@ -348,6 +348,9 @@ pub fn error(raw: types::ToolError) -> CallError {
         types::ToolError::InvalidInput(failure) => (ErrorClass::InvalidInput, failure),
         types::ToolError::NotFound(failure) => (ErrorClass::NotFound, failure),
         types::ToolError::Denied(failure) => (ErrorClass::Denied, failure),
+        types::ToolError::Interrupted(failure) if failure.code.as_deref() == Some("timeout") => {
+            (ErrorClass::TimedOut, failure)
+        }
         types::ToolError::Interrupted(failure) => (ErrorClass::Cancelled, failure),
         types::ToolError::Unavailable(failure) => (ErrorClass::Unavailable, failure),
         types::ToolError::Failed(failure) => (ErrorClass::Failed, failure),

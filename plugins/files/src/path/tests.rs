@@ -238,8 +238,10 @@ fn errors_of_the_system() {
         io::ErrorKind::StorageFull,
         io::ErrorKind::Other,
     ];
-    let told = errors.map(|kind| {
-        let error = target.error(&kind.into());
+    let errors = errors.map(io::Error::from).into_iter();
+    let errors = errors.chain([io::Error::from_raw_os_error(OVERFLOW)]);
+    let told = errors.map(|error| {
+        let error = target.error(&error);
         format!(
             "{:?} {}: {error}\n",
             error.kind(),
@@ -252,5 +254,6 @@ fn errors_of_the_system() {
         InvalidInput target_is_directory: README.md is a directory, not a file
         Failed no_space_left: no space left on the device for README.md
         Failed io_error: cannot access README.md: other error
-    "#]].assert_eq(&told.concat());
+        Failed too_many_entries: README.md has more entries than the host lists at once
+    "#]].assert_eq(&told.collect::<String>());
 }

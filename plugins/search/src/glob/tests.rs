@@ -1,3 +1,10 @@
+//! What callers of `glob` see.
+
+#![expect(
+    clippy::needless_raw_string_hashes,
+    reason = "expect-test writes them this way"
+)]
+
 use std::time::Duration;
 
 use expect_test::{Expect, expect};

@@ -28,15 +28,10 @@ pub fn write(input: &Input, start: &Place, mut findings: Findings) -> Outcome {
             .collect();
     }
     let mut text = match input.output_mode {
-        OutputMode::FilesWithMatches => findings
-            .files
-            .iter()
-            .map(|file| format!("{}\n", file.path))
-            .collect(),
-        OutputMode::Count => {
-            let line = |file: &FileMatches| format!("{}:{}\n", file.path, file.count.unwrap_or(0));
-            findings.files.iter().map(line).collect()
-        }
+        OutputMode::FilesWithMatches => list(&findings.files, |file| file.path.clone()),
+        OutputMode::Count => list(&findings.files, |file| {
+            format!("{}:{}", file.path, file.count.unwrap_or(0))
+        }),
         OutputMode::Content => content(input, &findings.files),
     };
     if !text.is_empty() {
@@ -65,6 +60,12 @@ pub fn write(input: &Input, start: &Place, mut findings: Findings) -> Outcome {
             truncated: findings.truncated,
             timed_out: findings.timed_out,
         })
+}
+
+fn list(files: &[FileMatches], line: impl Fn(&FileMatches) -> String) -> String {
+    files
+        .iter()
+        .fold(String::new(), |text, file| text + &line(file) + "\n")
 }
 
 /// Only files with a match are asked for their time.
@@ -172,13 +173,12 @@ fn notes(input: &Input, findings: &Findings) -> Vec<String> {
     };
     if findings.truncated {
         let next = u64::from(input.offset) + shown;
-        let advice = if input.max_per_file.is_some() {
-            "raise `max_per_file`, or continue"
-        } else {
-            "continue"
+        let advice = match input.max_per_file {
+            Some(_) => "raise `max_per_file` or name a file in `path`".to_owned(),
+            None => format!("continue with `offset = {next}`"),
         };
         notes.push(format!(
-            "showing {shown} from {}; there are more: {advice} with `offset = {next}`",
+            "showing {shown} from {}; there are more: {advice}",
             input.offset
         ));
     } else if input.offset > 0 && shown == 0 && findings.total_files > 0 {

@@ -20,6 +20,9 @@ const MOST_CHARS: usize = 20_000;
 /// With so many matches at most, so many lines around them are shown unasked.
 const AUTO_CONTEXT: &[(u64, usize)] = &[(1, 50), (3, 15)];
 
+/// Searches one text, which is shown by the name in the middle.
+type Search<'a> = dyn FnMut(&mut Findings, &str, &[u8]) -> ControlFlow<Stop> + 'a;
+
 /// Everything a search found out.
 #[derive(Default)]
 pub struct Findings {
@@ -153,7 +156,7 @@ impl Walked<'_> {
         honour: Honour,
         clock: &mut Clock<'_>,
         findings: &mut Findings,
-        search: &mut dyn FnMut(&mut Findings, &str, &[u8]) -> ControlFlow<Stop>,
+        search: &mut Search<'_>,
     ) -> ControlFlow<Stop> {
         let mut reader = Reader::new();
         if self.is_file {
@@ -258,7 +261,7 @@ fn visit(
     findings: &mut Findings,
     path: &str,
     shown: &str,
-    search: &mut dyn FnMut(&mut Findings, &str, &[u8]) -> ControlFlow<Stop>,
+    search: &mut Search<'_>,
 ) -> ControlFlow<Stop> {
     let text = match reader.read(path, binary) {
         Ok(Content::Text(text)) => text,

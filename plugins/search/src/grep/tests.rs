@@ -1,3 +1,10 @@
+//! What callers of `grep` see.
+
+#![expect(
+    clippy::needless_raw_string_hashes,
+    reason = "expect-test writes them this way"
+)]
+
 use std::fs;
 use std::time::Duration;
 
@@ -224,14 +231,13 @@ fn limits_say_how_to_go_on() {
         [showing 2 from 0; there are more: continue with `offset = 2`]"#]],
     );
     check(
-        json!({"pattern": "o", "output_mode": "content", "max_per_file": 1, "path": "docs"}),
+        json!({"pattern": "TODO", "output_mode": "content", "max_per_file": 1, "path": "docs"}),
         expect![[r#"
             File: docs/guide.md
-            L1- # Guide
-            L2- TODO write
-            L3: TODO more
+            L2: TODO write
 
-            [1 matching line in 1 file (searched 1 file in docs; 1 ignored (git: 0, tool: 1))]"#]],
+            [2 matching lines in 1 file (searched 1 file in docs; 1 ignored (git: 0, tool: 1))]
+            [showing 1 from 0; there are more: raise `max_per_file` or name a file in `path`]"#]],
     );
     check(
         json!({"pattern": "TODO", "offset": 50}),

@@ -1,0 +1,140 @@
+//! Tables of words and the inputs they become.
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::*;
+
+fn parse_words(words: &[&str], stdin: &str) -> String {
+    let schema = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "$defs": {"mode": {"enum": ["fast", "slow"]}, "loop": {"$ref": "#/$defs/loop"}},
+        "properties": {
+            "path": {"type": "string"},
+            "depth": {"type": "integer", "x-aliases": ["max_depth"]},
+            "ratio": {"type": "number"},
+            "all": {"type": "boolean"},
+            "names": {"type": "array", "items": {"type": "string"}},
+            "limit": {"type": ["integer", "null"]},
+            "either": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+            "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "mode": {"$ref": "#/$defs/mode"},
+            "loop": {"$ref": "#/$defs/loop"},
+            "any": {},
+            "level": {"enum": [1, 2]},
+        },
+    });
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    match parse(&words, Some(&schema), stdin.as_bytes(), 64) {
+        Ok(value) => value.to_string(),
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+fn check(words: &[&str], expect: &Expect) {
+    expect.assert_eq(&parse_words(words, r#"{"from": "stdin"}"#));
+}
+
+#[test]
+fn the_schema_says_what_a_word_means() {
+    check(&[], &expect!["{}"]);
+    check(
+        &["path=5", "depth=5", "ratio=0.5", "all=true"],
+        &expect![[r#"{"path":"5","depth":5,"ratio":0.5,"all":true}"#]],
+    );
+    check(
+        &["path=a=b", "names=[\"x\",\"y\"]"],
+        &expect![[r#"{"path":"a=b","names":["x","y"]}"#]],
+    );
+    check(&["path="], &expect![[r#"{"path":""}"#]]);
+    check(
+        &["limit=null", "maybe=3", "either=7", "mode=fast", "level=2"],
+        &expect![[r#"{"limit":null,"maybe":3,"either":"7","mode":"fast","level":2}"#]],
+    );
+    check(&["any=5", "loop=x"], &expect![[r#"{"any":5,"loop":"x"}"#]]);
+    check(&["depth=2.0"], &expect![[r#"{"depth":2.0}"#]]);
+    check(
+        &["max_depth=3", "other=3"],
+        &expect![[r#"{"max_depth":3,"other":"3"}"#]],
+    );
+}
+
+#[test]
+fn json_is_taken_as_it_is() {
+    check(
+        &["path:=\"x\"", "either:=7", "names:=[]"],
+        &expect![[r#"{"path":"x","either":7,"names":[]}"#]],
+    );
+    check(
+        &["{\"anything\": [1, null]}"],
+        &expect![[r#"{"anything":[1,null]}"#]],
+    );
+    check(&["-"], &expect![[r#"{"from":"stdin"}"#]]);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_value() {
+    check(
+        &["path"],
+        &expect![
+            "error: `path` is not `key=value`; write `key=value`, `key:=JSON` or a whole JSON object"
+        ],
+    );
+    check(
+        &["=x"],
+        &expect![
+            "error: `=x` is not `key=value`; write `key=value`, `key:=JSON` or a whole JSON object"
+        ],
+    );
+    check(
+        &["depth=abc"],
+        &expect!["error: `depth=abc` should be integer: not JSON"],
+    );
+    check(
+        &["depth=1.5"],
+        &expect!["error: `depth=1.5` should be integer: this is a number"],
+    );
+    check(
+        &["all=yes"],
+        &expect!["error: `all=yes` should be boolean: not JSON"],
+    );
+    check(
+        &["names={}"],
+        &expect!["error: `names={}` should be array: this is an object"],
+    );
+    check(
+        &["depth:=abc"],
+        &expect!["error: `depth=abc` should be JSON: expected value at line 1 column 1"],
+    );
+    check(
+        &["path=x", "path=y"],
+        &expect![[r#"error: `path` is given twice; a list is written `path:=["a","b"]`"#]],
+    );
+    check(
+        &["[1]"],
+        &expect!["error: the input is a list; a tool takes a JSON object"],
+    );
+    check(
+        &["{oops"],
+        &expect!["error: the input is not JSON: key must be a string at line 1 column 2"],
+    );
+    check(
+        &["path=x", "-"],
+        &expect![
+            "error: `-` is not `key=value`; write `key=value`, `key:=JSON` or a whole JSON object"
+        ],
+    );
+}
+
+#[test]
+fn a_long_input_is_not_read_to_its_end() {
+    let endless = format!("{{\"x\": \"{}", "a".repeat(1000));
+    expect!["error: the input is longer than 64 bytes"].assert_eq(&parse_words(&["-"], &endless));
+}
+
+#[test]
+fn without_a_schema_everything_is_text() {
+    let input = parse(&["n=5".to_owned()], None, std::io::empty(), 64).unwrap();
+    assert_eq!(input, json!({"n": "5"}));
+}

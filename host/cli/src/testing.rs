@@ -1,0 +1,61 @@
+//! What several tests stand on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Parser;
+use toolhost_contract::{
+    Backend, BoxFuture, Call, CallError, Descriptor, Grant, Outcome, PluginName, Sink,
+};
+use toolhost_kernel::{Kernel, Nobody, PluginInfo};
+
+use crate::args::{Cli, Command};
+use crate::config::{Format, parse};
+use crate::places::Places;
+use crate::settings::{Settings, World};
+
+/// The meaning of `host run WORDS…`, typed in /cwd by a person at home in /home/me, with a file /etc/t.toml.
+pub fn settings(words: &[&str], toml: &str) -> Result<Settings, String> {
+    let words = ["host", "run"].iter().chain(words);
+    let Command::Run(args) = Cli::try_parse_from(words).unwrap().command else {
+        panic!("not `run`")
+    };
+    let file = PathBuf::from("/etc/t.toml");
+    let config = parse(&file, Format::Toml, toml).map_err(|error| error.to_string())?;
+    let variable = |name: &str| (name == "HOME").then(|| "/home/me".to_owned());
+    let world = World {
+        directory: Path::new("/cwd"),
+        variable: &variable,
+    };
+    Settings::resolve(&args, config, Some(file), Places::find(variable), &world)
+}
+
+/// A kernel with one plugin whose tools do nothing.
+pub fn kernel(plugin: &str, tools: Vec<Descriptor>) -> Kernel {
+    let kernel = Kernel::new(toolhost_kernel::Settings::default(), Arc::new(Nobody));
+    let plugin = PluginInfo {
+        name: PluginName::parse(plugin).unwrap(),
+        version: "1.0.0".to_owned(),
+        digest: None,
+        timeout: None,
+    };
+    kernel.register(plugin, Arc::new(Idle(tools))).unwrap();
+    kernel
+}
+
+struct Idle(Vec<Descriptor>);
+
+impl Backend for Idle {
+    fn tools(&self) -> &[Descriptor] {
+        &self.0
+    }
+
+    fn invoke(
+        &self,
+        _: Call,
+        _: Grant,
+        _: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        Box::pin(std::future::ready(Ok(Outcome::default())))
+    }
+}

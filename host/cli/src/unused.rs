@@ -1,0 +1,127 @@
+//! Words of the operator that have no effect on anything loaded. A deny rule with a typing error must not look as if it
+//! worked.
+
+use toolhost_contract::nearest;
+use toolhost_kernel::Snapshot;
+
+use crate::settings::Settings;
+
+/// One warning for each such word. `plugins` are the names of the loaded ones.
+pub fn unused(settings: &Settings, registry: &Snapshot, plugins: &[&str]) -> Vec<String> {
+    let mut tools: Vec<&str> = Vec::new();
+    for entry in registry.list_all() {
+        // A rule may use the tool's own name even after qualification gave it another.
+        tools.extend([entry.name.as_str(), entry.tool.name.as_str()]);
+    }
+    let mut warnings = Vec::new();
+    let mut check = |what: &str, word: &str, known: bool, names: &[&str]| {
+        if known {
+            return;
+        }
+        let near = nearest(word, names.iter().copied(), 1);
+        let near = near
+            .first()
+            .map(|near| format!("; did you mean `{near}`?"))
+            .unwrap_or_default();
+        let warning = format!("{what} `{word}` matches nothing that is loaded{near}");
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    };
+    let rules = &settings.rules;
+    for (what, patterns) in [
+        ("allow", &rules.allow),
+        ("ask", &rules.ask),
+        ("deny", &rules.deny),
+    ] {
+        for pattern in patterns.iter().filter(|pattern| *pattern != "*") {
+            match pattern.split_once('/') {
+                None => check(what, pattern, tools.contains(&pattern.as_str()), &tools),
+                Some((plugin, "*")) => check(what, pattern, plugins.contains(&plugin), plugins),
+                Some(_) => check(what, pattern, registry.has(pattern), &tools),
+            }
+        }
+    }
+    for tool in settings
+        .tool_timeouts
+        .keys()
+        .chain(&settings.disabled_tools)
+    {
+        check("tool", tool.as_str(), registry.has(tool.as_str()), &tools);
+    }
+    for tool in settings.only_tools.iter().flatten() {
+        check("tool", tool.as_str(), registry.has(tool.as_str()), &tools);
+    }
+    for plugin in settings.per_plugin.keys() {
+        check(
+            "[plugin]",
+            plugin.as_str(),
+            plugins.contains(&plugin.as_str()),
+            plugins,
+        );
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use toolhost_contract::{Descriptor, ToolName};
+
+    use super::*;
+    use crate::testing;
+
+    fn check(words: &[&str], toml: &str, expected: &[&str]) {
+        let grep = Descriptor::new(ToolName::parse("grep").unwrap(), "");
+        let kernel = testing::kernel("search", vec![grep]);
+        let settings = testing::settings(words, toml).unwrap();
+        assert_eq!(
+            unused(&settings, &kernel.registry(), &["search"]),
+            expected,
+            "{words:?} {toml}"
+        );
+    }
+
+    #[test]
+    fn a_word_that_matches_nothing_is_told() {
+        check(
+            &[
+                "--deny-tool",
+                "grep",
+                "--allow-tool",
+                "search/*",
+                "--allow-tool",
+                "*",
+            ],
+            "",
+            &[],
+        );
+        check(
+            &["--deny-tool", "search/grep"],
+            "[tools.grep]\ntimeout = \"5s\"\n[plugin.search]\n",
+            &[],
+        );
+        check(
+            &["--deny-tool", "gerp"],
+            "",
+            &["deny `gerp` matches nothing that is loaded; did you mean `grep`?"],
+        );
+        check(
+            &["--deny-tool", "files/*"],
+            "",
+            &["deny `files/*` matches nothing that is loaded"],
+        );
+        check(
+            &["--deny-tool", "search/glob"],
+            "",
+            &["deny `search/glob` matches nothing that is loaded"],
+        );
+        check(
+            &[],
+            "use_tools = [\"grepp\"]\n[plugin.serach]\n",
+            &[
+                "tool `grepp` matches nothing that is loaded; did you mean `grep`?",
+                "[plugin] `serach` matches nothing that is loaded; did you mean `search`?",
+            ],
+        );
+    }
+}

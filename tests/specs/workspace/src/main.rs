@@ -1,0 +1,4 @@
+fn main() {
+    // TODO: say hello
+    println!("hi");
+}

@@ -1,0 +1,233 @@
+//! The program as an MCP server, spoken to in plain lines: what any client does, without a client's kindness.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e::{Guest, host, root};
+use serde_json::{Value, json};
+
+struct Session {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    next: u64,
+}
+
+impl Session {
+    fn start(args: &[&str]) -> Self {
+        let mut child = host(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut session = Self {
+            child,
+            stdin,
+            stdout,
+            next: 0,
+        };
+        let hello = session.request(
+            "initialize",
+            &json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}),
+        );
+        assert_eq!(hello["result"]["serverInfo"]["name"], "toolhost", "{hello}");
+        session.line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+        session
+    }
+
+    fn line(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    fn send(&mut self, method: &str, params: &Value) -> u64 {
+        self.next += 1;
+        let id = self.next;
+        self.line(
+            &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
+        );
+        id
+    }
+
+    /// The next line, which must be one message: nothing else may be on standard output.
+    fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        assert!(
+            self.stdout.read_line(&mut line).unwrap() > 0,
+            "the server went away"
+        );
+        serde_json::from_str(&line).unwrap_or_else(|_| panic!("not a message: {line}"))
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.send(method, params);
+        loop {
+            let answer = self.receive();
+            if answer["id"] == json!(id) {
+                return answer;
+            }
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn shipped() -> Session {
+    let plugins = root().join("plugins");
+    let workspace = root().join("tests/specs/workspace");
+    Session::start(&[
+        "run",
+        "--plugins",
+        &plugins.to_string_lossy(),
+        "--allow-path",
+        &workspace.to_string_lossy(),
+    ])
+}
+
+fn text(answer: &Value) -> String {
+    answer["result"]["content"][0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{answer}"))
+        .to_owned()
+}
+
+#[test]
+fn a_client_lists_the_tools_and_reads_and_searches() {
+    let mut session = shipped();
+    let list = session.request("tools/list", &json!({}));
+    let tools = list["result"]["tools"].as_array().unwrap();
+    let names: Vec<_> = tools
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    assert_eq!(names, sorted, "a stable order keeps a model's prompt cache");
+    for tool in tools {
+        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+        let writes = tool["name"] == "write_file";
+        assert_eq!(
+            tool["annotations"]["readOnlyHint"],
+            json!(!writes),
+            "{tool}"
+        );
+        assert!(!tool.to_string().contains("x-aliases"), "{tool}");
+    }
+
+    assert!(
+        text(&session.call("read_file", &json!({"path": "readme.md"}))).contains("A workspace")
+    );
+    assert!(text(&session.call("glob", &json!({"pattern": "*.rs"}))).contains("src/main.rs"));
+    let found = text(&session.call(
+        "grep",
+        &json!({"pattern": "TODO", "output_mode": "content"}),
+    ));
+    assert!(
+        found.contains("say hello") && !found.contains("hidden from searches"),
+        "{found}"
+    );
+    // By the folder's real name, as a model that knows the project would.
+    let real = root().join("tests/specs/workspace/readme.md");
+    assert!(text(&session.call("read_file", &json!({"path": real}))).contains("A workspace"));
+}
+
+#[test]
+fn what_fails_is_told_to_the_model() {
+    let mut session = shipped();
+    let outside = session.call("read_file", &json!({"path": "/etc/passwd"}));
+    assert_eq!(outside["result"]["isError"], json!(true));
+    assert!(
+        text(&outside).starts_with("Permission denied: Access denied: "),
+        "{outside}"
+    );
+    let missing = session.call("read_file", &json!({"path": "raedme.md"}));
+    assert!(
+        text(&missing).starts_with("File not found: raedme.md. Did you mean: "),
+        "{missing}"
+    );
+    let write = session.call("write_file", &json!({"path": "x", "content": "x"}));
+    assert_eq!(write["result"]["isError"], json!(true));
+    assert!(text(&write).contains("--allow-tool write_file"), "{write}");
+    let unknown = session.call("raed_file", &json!({}));
+    assert_eq!(unknown["error"]["code"], json!(-32602), "{unknown}");
+    assert!(
+        unknown["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("read_file"),
+        "{unknown}"
+    );
+    let wrong = session.call(
+        "read_file",
+        &json!({"path": "readme.md", "offset": "first"}),
+    );
+    assert_eq!(wrong["result"]["isError"], json!(true));
+    assert!(text(&wrong).contains("offset"), "{wrong}");
+    // Not JSON at all: the session goes on.
+    session.line("this is not json");
+    session.line("{\"jsonrpc\":\"2.0\",");
+    assert!(
+        text(&session.call("read_file", &json!({"path": "readme.md"}))).contains("A workspace")
+    );
+}
+
+#[test]
+fn a_guest_cannot_forge_a_message() {
+    let guest = Guest::new("fake_frames", &[], "");
+    let mut session = Session::start(&["run", "--plugins", &guest.plugin().to_string_lossy()]);
+    for _ in 0..3 {
+        let answer = session.call("fake_frames", &json!({}));
+        assert_eq!(text(&answer), "done");
+        assert!(!answer.to_string().contains("forged"), "{answer}");
+    }
+}
+
+#[test]
+fn calls_end_with_the_client() {
+    let guest = Guest::new("spin", &[], "timeout = \"300s\"");
+    let mut session = Session::start(&["run", "--plugins", &guest.plugin().to_string_lossy()]);
+    for _ in 0..4 {
+        session.send("tools/call", &json!({"name": "spin", "arguments": {}}));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    drop(session.stdin.take());
+    let start = Instant::now();
+    while session.child.try_wait().unwrap().is_none() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "four endless calls keep the server alive"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_cancelled_call_gives_its_place_back() {
+    let guest = Guest::new("spin", &[], "timeout = \"300s\"");
+    let other = Guest::new("counter", &[], "");
+    let mut session = Session::start(&[
+        "run",
+        "--plugins",
+        &guest.plugin().to_string_lossy(),
+        "--plugins",
+        &other.plugin().to_string_lossy(),
+    ]);
+    for _ in 0..20 {
+        let id = session.send("tools/call", &json!({"name": "spin", "arguments": {}}));
+        session.line(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}).to_string());
+    }
+    let answer = session.call("counter", &json!({}));
+    assert_eq!(text(&answer), "1");
+}

@@ -1,0 +1,103 @@
+//! Command-line stories: `tests/specs/*.args` is what is typed, one word a line; `*.out` is what comes back.
+//! `UPDATE_EXPECT=1` (`cargo xtask bless`) writes the second anew.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use e2e::{Ended, host, root, target};
+
+#[test]
+fn stories() {
+    let specs = root().join("tests/specs");
+    let mut stories: Vec<_> = fs::read_dir(&specs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "args")
+        })
+        .collect();
+    stories.sort();
+    assert!(stories.len() > 20, "the stories are gone");
+    twin();
+    for story in stories {
+        let told = tell(&specs, &story);
+        expect_test::expect_file![story.with_extension("out")].assert_eq(&told);
+    }
+}
+
+/// A second plugin with the tools of the first: what happens is up to `--on-duplicate`.
+fn twin() {
+    let dir = target().join("twin");
+    fs::create_dir_all(&dir).unwrap();
+    let manifest = dir.join("plugin.toml");
+    fs::write(
+        &manifest,
+        "name = \"twin\"\nversion = \"0.1.0\"\ndescription = \"A twin of data\"\n",
+    )
+    .unwrap();
+    let packed = host(&["pack"])
+        .arg(target().join("wasm32-wasip2/plugin/data.wasm"))
+        .arg("--manifest")
+        .arg(&manifest)
+        .arg("--output")
+        .arg(dir.join("twin.wasm"))
+        .output()
+        .unwrap();
+    assert!(
+        packed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&packed.stderr)
+    );
+}
+
+fn tell(specs: &Path, story: &Path) -> String {
+    let words = fs::read_to_string(story).unwrap();
+    // A fresh copy, so that a story may write.
+    let scratch = tempfile::tempdir().unwrap();
+    copy(&specs.join("workspace"), &scratch.path().join("workspace"));
+    let places = [
+        ("[SCRATCH]", scratch.path().to_string_lossy().into_owned()),
+        ("[TARGET]", target().to_string_lossy().into_owned()),
+        ("[SPECS]", specs.to_string_lossy().into_owned()),
+        ("[ROOT]", root().to_string_lossy().into_owned()),
+    ];
+    let args: Vec<String> = words
+        .lines()
+        .map(|word| {
+            places.iter().fold(word.to_owned(), |word, (name, place)| {
+                word.replace(name, place)
+            })
+        })
+        .collect();
+    let mut command = host(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    if let Ok(input) = fs::File::open(story.with_extension("in")) {
+        command.stdin(Stdio::from(input));
+    }
+    let ended = Ended::of(&command.output().unwrap());
+    let mut told = format!("exit code {}\n", ended.code.unwrap_or(-1));
+    for (name, text) in [("stdout", &ended.stdout), ("stderr", &ended.stderr)] {
+        if !text.is_empty() {
+            let shown = places.iter().fold(text.clone(), |text, (name, place)| {
+                text.replace(place.as_str(), name)
+            });
+            let _ = write!(told, "--- {name}\n{shown}");
+        }
+    }
+    told
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let copied = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &copied);
+        } else {
+            fs::copy(entry.path(), copied).unwrap();
+        }
+    }
+}

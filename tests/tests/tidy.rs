@@ -1,0 +1,185 @@
+//! What must not creep in, checked on the sources themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Command;
+
+use e2e::root;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// Who may know whom. An arrow that is not here is an error; to add one, say why in ARCHITECTURE.md.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("toolhost-contract", &[]),
+    ("toolhost-vfs", &[]),
+    ("toolhost-runtime", &["toolhost-contract", "toolhost-vfs"]),
+    ("toolhost-kernel", &["toolhost-contract"]),
+    ("toolhost-mcp", &["toolhost-contract", "toolhost-kernel"]),
+    (
+        "toolhost",
+        &[
+            "toolhost-contract",
+            "toolhost-kernel",
+            "toolhost-mcp",
+            "toolhost-runtime",
+            "toolhost-vfs",
+        ],
+    ),
+    ("toolhost-sdk", &["toolhost-sdk-macros"]),
+    ("toolhost-sdk-macros", &[]),
+    ("files", &["toolhost-sdk"]),
+    ("search", &["toolhost-sdk"]),
+    ("data", &["toolhost-sdk"]),
+    ("system", &["toolhost-sdk"]),
+    ("xtask", &[]),
+];
+
+/// Heavy dependencies and the one crate that may name each.
+const ROOMS: &[(&str, &str)] = &[
+    ("wasmtime", "toolhost-runtime"),
+    ("wasmtime-wasi", "toolhost-runtime"),
+    ("rmcp", "toolhost-mcp"),
+    ("clap", "toolhost"),
+    ("rustyline", "toolhost"),
+];
+
+/// A frozen contract is frozen: plugins in the field were built against it. Not frozen before the first release;
+/// until then the hash changes together with the folder, on purpose and in one commit.
+const WIT_V0_1: &str = "fbb1d10c7303c78a0d0a05f1d6c32e435af7137239712e2a221667c35358e9c1";
+
+fn metadata() -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+            "--offline",
+        ])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Each package of the workspace with what it depends on outside of its tests.
+fn packages() -> BTreeMap<String, BTreeSet<String>> {
+    metadata()["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|package| {
+            let dependencies = package["dependencies"].as_array().unwrap().iter();
+            let normal = dependencies.filter(|dependency| dependency["kind"].is_null());
+            let names = normal.map(|dependency| dependency["name"].as_str().unwrap().to_owned());
+            (
+                package["name"].as_str().unwrap().to_owned(),
+                names.collect(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn crates_know_only_whom_they_may() {
+    let packages = packages();
+    for (name, dependencies) in &packages {
+        let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| known == name) else {
+            assert!(
+                ["e2e", "guests"].contains(&name.as_str()),
+                "{name} has no line in ARROWS"
+            );
+            continue;
+        };
+        for dependency in dependencies
+            .iter()
+            .filter(|dependency| packages.contains_key(*dependency))
+        {
+            assert!(
+                allowed.contains(&dependency.as_str()),
+                "{name} must not know {dependency}"
+            );
+        }
+    }
+}
+
+#[test]
+fn heavy_dependencies_stay_in_their_room() {
+    for (name, dependencies) in packages() {
+        for (heavy, room) in ROOMS {
+            let may = name == *room || !dependencies.contains(*heavy);
+            assert!(may, "{name} names {heavy}; only {room} may");
+        }
+    }
+}
+
+#[test]
+fn the_contract_is_what_it_was() {
+    let mut files: Vec<_> = fs::read_dir(root().join("wit/v0.1"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    let mut hasher = Sha256::new();
+    for file in files {
+        hasher.update(fs::read(file).unwrap());
+    }
+    let hash: String = hasher
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    assert_eq!(
+        hash, WIT_V0_1,
+        "wit/v0.1 changed: plugins in the field were built against it; see CONTRIBUTING.md"
+    );
+}
+
+#[test]
+fn no_file_names_a_registry_or_a_place_of_one_machine() {
+    let listed = Command::new("git")
+        .args(["ls-files"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let words = [
+        ["crates", ".io/"].concat(),
+        ["npmjs", ".org"].concat(),
+        ["pypi", ".org"].concat(),
+        ["/home/", "runner"].concat(),
+    ];
+    for file in String::from_utf8(listed.stdout).unwrap().lines() {
+        // Lock files name the registry by design.
+        if file.ends_with("Cargo.lock") {
+            continue;
+        }
+        let Ok(text) = fs::read_to_string(root().join(file)) else {
+            continue;
+        };
+        for word in &words {
+            assert!(!text.contains(word.as_str()), "{file} contains {word}");
+        }
+    }
+}
+
+#[test]
+fn no_test_is_switched_off() {
+    let listed = Command::new("git")
+        .args(["ls-files", "*.rs"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let words = [
+        ["#[ig", "nore"].concat(),
+        ["todo", "!("].concat(),
+        ["dbg", "!("].concat(),
+    ];
+    for file in String::from_utf8(listed.stdout).unwrap().lines() {
+        let Ok(text) = fs::read_to_string(root().join(file)) else {
+            continue;
+        };
+        for word in &words {
+            assert!(!text.contains(word.as_str()), "{file} contains {word}");
+        }
+    }
+}
