@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use e2e::{root, target};
 use serde_json::{Value, json};
-use toolhost_contract::{Call, CallId, Caller, Limits, NoSink, policy};
+use toolhost_contract::{Backend as _, Call, CallId, Caller, Limits, NoSink, policy};
 use toolhost_kernel::{CallRequest, Kernel, Nobody, PluginInfo, Settings};
 use toolhost_runtime::bench::Bare;
 use toolhost_runtime::{Compiler, Plugin, PluginGrants, Runtime, RuntimeSettings};
@@ -260,7 +260,6 @@ async fn spinning() -> anyhow::Result<f64> {
             input: json!({}),
             caller: Caller::default(),
         };
-        use toolhost_contract::Backend as _;
         let start = Instant::now();
         anyhow::ensure!(
             plugin.invoke(call, grant, Arc::new(NoSink)).await.is_err(),
@@ -536,7 +535,7 @@ fn search(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     row(
         rows,
         "the searched tree",
-        bytes as f64 / 1e6,
+        f64::from(u32::try_from(bytes / 1_000_000)?),
         "MB",
         "",
         None,

@@ -56,7 +56,7 @@ fn check(language: &str, tool: &str) {
 
     let (report, ended) = call(&json!({"text": ""}));
     assert_eq!(report["error"]["class"], "invalid_tool_params", "{report}");
-    assert_eq!(ended.code, Some(1));
+    assert_eq!(ended.code, Some(2));
 
     let (report, _) = call(&json!({"texd": "x"}));
     assert!(

@@ -83,10 +83,25 @@ fn tell(specs: &Path, story: &Path) -> String {
             let shown = places.iter().fold(text.clone(), |text, (name, place)| {
                 text.replace(place.as_str(), name)
             });
-            let _ = write!(told, "--- {name}\n{shown}");
+            let _ = write!(told, "--- {name}\n{}", without_build_details(&shown));
         }
     }
     told
+}
+
+/// Leaves out what differs from build to build.
+fn without_build_details(text: &str) -> String {
+    text.lines().fold(String::new(), |mut shown, line| {
+        let kept = ["  size  ", "  digest  "]
+            .into_iter()
+            .find(|start| line.starts_with(start));
+        let _ = writeln!(
+            shown,
+            "{}",
+            kept.map_or_else(|| line.to_owned(), |start| format!("{start}…"))
+        );
+        shown
+    })
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -79,13 +79,12 @@ impl Step {
 
 fn build_host(job: &Job) -> Result<()> {
     let mut cargo = job.cargo("build");
-    cargo.args(["--package", "toolhost"]);
     match job.profile {
-        Profile::Dev => {}
-        Profile::Release => {
-            cargo.arg("--release");
-        }
-    }
+        // The same selection as `cargo test --workspace`: with another one, cargo chooses other features for shared
+        // dependencies, and wasmtime would be compiled twice.
+        Profile::Dev => cargo.args(["--workspace", "--tests", "--bins"]),
+        Profile::Release => cargo.args(["--package", "toolhost", "--release"]),
+    };
     shell::run(&mut cargo)
 }
 

@@ -40,9 +40,9 @@ pub struct Limits {
 
 impl Limits {
     pub const TIMEOUT: Duration = Duration::from_secs(30);
-    pub const NETWORK_TIMEOUT: Duration = Duration::from_secs(60);
+    pub const NETWORK_TIMEOUT: Duration = Duration::from_mins(1);
     /// No tool, plugin or configuration can ask for more.
-    pub const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+    pub const MAX_TIMEOUT: Duration = Duration::from_mins(10);
     pub const MAX_MEMORY: u64 = 256 << 20;
     /// `describe` runs with nothing granted and this long.
     pub const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);

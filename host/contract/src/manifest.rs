@@ -228,9 +228,9 @@ impl Manifest {
 
 /// 1-based line of a byte offset.
 pub fn line_of(text: &str, offset: usize) -> usize {
-    text.as_bytes()[..offset.min(text.len())]
-        .iter()
-        .filter(|byte| **byte == b'\n')
+    text.bytes()
+        .take(offset)
+        .filter(|byte| *byte == b'\n')
         .count()
         + 1
 }

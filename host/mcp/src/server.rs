@@ -200,12 +200,14 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let given_up = context.ct.clone();
+        // In a box, because it is large and rmcp moves the future of a request several times.
+        let call = Box::pin(self.call(params, context));
         tokio::select! {
             biased;
             // Dropping the future of the call is what ends it. A client that cancelled gets no answer from rmcp;
             // one that closed our input gets this.
             () = given_up.cancelled() => Err(ErrorData::internal_error("the input ended before the call did", None)),
-            result = self.call(params, context) => result.map(CallToolResponse::Complete),
+            result = call => result.map(CallToolResponse::Complete),
         }
     }
 
