@@ -82,14 +82,20 @@ impl Schema {
         tool: &Descriptor,
         outcome: &Outcome,
     ) -> Result<(), Box<CallError>> {
-        let (Some(judge), Some(schema), Some(value)) =
-            (&self.output, &tool.output_schema, &outcome.structured)
-        else {
+        let (Some(judge), Some(schema)) = (&self.output, &tool.output_schema) else {
             return Ok(());
         };
         if outcome.is_error() {
             return Ok(());
         }
+        let Some(value) = &outcome.structured else {
+            let what = format!(
+                "`{}` has an output schema and returned no structured result",
+                tool.name
+            );
+            let error = CallError::new(ErrorClass::Failed, what).code("invalid_output");
+            return Err(error.into());
+        };
         let Some(problems) = judge.judge(schema, value, Vec::new()) else {
             return Ok(());
         };

@@ -18,7 +18,7 @@ fn an_error_names_field_and_expectation() {
         json!({}),
         expect![[r#"
         [invalid_tool_params] Parameter validation failed: path: is required
-        - schema of path: {"type":"string","description":"a file","x-aliases":["file_path","filePath"]}"#]],
+        - schema of path: {"type":"string","description":"a file"}"#]],
     );
     read(
         json!({"path": "a", "limit": 0}),
