@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         // Before anything else: the worker wants no threads and no runtime of ours.
         return toolhost_runtime::compile_worker();
     }
+    use_all_descriptors();
     match run(command) {
         Ok(exit) => exit.into(),
         Err(Failure { exit, error }) => {
@@ -46,6 +47,16 @@ fn main() -> ExitCode {
             exit.into()
         }
     }
+}
+
+/// Every call may hold a thousand files. Raises the soft limit to the hard one, so that calls do not take them from
+/// each other.
+fn use_all_descriptors() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Without it fewer calls fit side by side; that is no reason not to start.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 fn run(command: Command) -> Result<Exit, Failure> {

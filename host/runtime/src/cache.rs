@@ -4,8 +4,10 @@
 //! tool can read, over the component's digest, the engine's compatibility hash and the code. It is read into memory,
 //! checked there and deserialised from there: a file that is mapped could change after the check.
 
+use std::fs::DirBuilder;
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
@@ -39,7 +41,12 @@ impl Cache {
         if path.is_symlink() {
             return Err(format!("{shown} is a symbolic link"));
         }
-        Dir::create_ambient_dir_all(path, ambient_authority()).map_err(failed("create"))?;
+        // Ours from the start, whatever the umask.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(failed("create"))?;
         let dir = Dir::open_ambient_dir(path, ambient_authority()).map_err(failed("open"))?;
         let metadata = dir.dir_metadata().map_err(failed("look at"))?;
         if metadata.uid() != rustix::process::geteuid().as_raw() {

@@ -7,6 +7,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use toolhost_vfs::{Access, Entry, Kind, NewTime, OpenHow, Refusal, Scope, Stat};
@@ -21,6 +22,9 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 
 use crate::state::State;
 use types::{ErrorCode, HostDescriptor, HostDirectoryEntryStream};
+
+/// Directory entries that the open listings of one call may hold together.
+const MAX_LISTED: usize = 100_000;
 
 /// A file may not be made larger than this by a size alone: sparse files cost nothing until somebody reads them.
 const MAX_SET_SIZE: u64 = 1 << 30;
@@ -89,16 +93,20 @@ pub struct FilesView<'a> {
     wasi: WasiFilesystemCtxView<'a>,
     files: Files,
     dir_entries: usize,
+    /// Entries in the listings that the call holds open; the host's memory, which no limit of the guest's counts.
+    listed: Arc<AtomicUsize>,
 }
 
 impl<'a> FilesView<'a> {
     pub fn of(state: &'a mut State) -> Self {
         let files = state.files.clone();
         let dir_entries = state.dir_entries;
+        let listed = Arc::clone(&state.listed);
         Self {
             wasi: state.filesystem(),
             files,
             dir_entries,
+            listed,
         }
     }
 
@@ -223,11 +231,16 @@ impl HostDescriptor for FilesView<'_> {
         &mut self,
         fd: Resource<Descriptor>,
     ) -> FsResult<Resource<types::DirectoryEntryStream>> {
-        let limit = self.dir_entries;
+        let held = self.listed.load(Ordering::Relaxed);
+        let limit = self.dir_entries.min(MAX_LISTED.saturating_sub(held));
         let entries = self
             .at(&fd, move |scope, dir, _| scope.read_dir(dir, limit))
             .await?;
-        let listing = self.wasi.table.push(Listing(entries.into_iter()))?;
+        // An empty listing costs something too.
+        let size = entries.len() + 1;
+        self.listed.fetch_add(size, Ordering::Relaxed);
+        let entries = entries.into_iter();
+        let listing = self.wasi.table.push(Listing { entries, size })?;
         // wasmtime's own stream type cannot be made outside of it. The number is what counts: both ends of it are here.
         Ok(Resource::new_own(listing.rep()))
     }
@@ -473,7 +486,10 @@ impl HostDescriptor for FilesView<'_> {
 }
 
 /// What is left of a directory listing.
-struct Listing(std::vec::IntoIter<Entry>);
+struct Listing {
+    entries: std::vec::IntoIter<Entry>,
+    size: usize,
+}
 
 impl HostDirectoryEntryStream for FilesView<'_> {
     async fn read_directory_entry(
@@ -484,16 +500,18 @@ impl HostDirectoryEntryStream for FilesView<'_> {
             .wasi
             .table
             .get_mut(&Resource::<Listing>::new_borrow(stream.rep()))?;
-        Ok(listing.0.next().map(|entry| types::DirectoryEntry {
+        Ok(listing.entries.next().map(|entry| types::DirectoryEntry {
             type_: show_kind(entry.kind),
             name: entry.name,
         }))
     }
 
     fn drop(&mut self, stream: Resource<types::DirectoryEntryStream>) -> wasmtime::Result<()> {
-        self.wasi
+        let listing = self
+            .wasi
             .table
             .delete(Resource::<Listing>::new_own(stream.rep()))?;
+        self.listed.fetch_sub(listing.size, Ordering::Relaxed);
         Ok(())
     }
 }

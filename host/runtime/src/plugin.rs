@@ -128,6 +128,11 @@ fn use_guest_names(input: &mut Value, scope: &Scope) {
 }
 
 fn use_guest_name(path: &mut String, scope: &Scope) {
+    // A name that the guest knows already is what was published, whatever else lies there on the host.
+    let known = |guest: &str| Path::new(path.as_str()).starts_with(guest);
+    if scope.roots().iter().any(|root| known(root.guest())) {
+        return;
+    }
     let nearest = scope
         .roots()
         .iter()
@@ -222,6 +227,10 @@ mod tests {
             (
                 json!({"path": "a/b", "content": format!("{real}/a")}),
                 json!({"path": "a/b", "content": format!("{real}/a")}),
+            ),
+            (
+                json!({"path": "/workspace/inner/a"}),
+                json!({"path": "/workspace/inner/a"}),
             ),
             (json!("text"), json!("text")),
         ] {

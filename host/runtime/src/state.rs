@@ -1,6 +1,7 @@
 //! What the host keeps for one running call. Dropped with the call, whatever its end.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -20,6 +21,7 @@ pub struct State {
     table: ResourceTable,
     pub files: Files,
     pub dir_entries: usize,
+    pub listed: Arc<AtomicUsize>,
     pub limiter: Limiter,
     pub deadline: Instant,
     pub sink: Arc<dyn Sink>,
@@ -54,6 +56,7 @@ impl State {
             table,
             files,
             dir_entries: limits.dir_entries,
+            listed: Arc::default(),
             limiter: Limiter::new(limits),
             deadline,
             sink,

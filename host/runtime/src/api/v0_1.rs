@@ -35,6 +35,13 @@ pub const HOST_FUNCTIONS: [&str; 6] = [
 const MAX_TOOLS: usize = 256;
 const MAX_TEXT: usize = 16 << 10;
 const MAX_SCHEMA: usize = 256 << 10;
+/// Entries of a list in a description, and bytes of one of them.
+const MAX_LIST: usize = 64;
+const MAX_WORD: usize = 256;
+/// What one piece of live output costs beside its bytes.
+const EVENT: usize = 64;
+/// Bytes of one recommendation.
+const MAX_ADVICE: usize = 2_000;
 
 pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
     toolhost::plugin::host::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
@@ -52,7 +59,8 @@ impl toolhost::plugin::host::Host for State {
     }
 
     fn output(&mut self, stream: String, bytes: Vec<u8>) {
-        if self.stdout.count(bytes.len()) {
+        // An event costs the host more than its bytes, so that is counted too.
+        if !bytes.is_empty() && self.stdout.count(bytes.len() + EVENT) {
             let stream = text::inline(&stream, 64);
             self.sink.event(Event::Output { stream, bytes });
         }
@@ -117,6 +125,7 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
     if raw.description.trim().is_empty() {
         return Err("it has no description".to_owned());
     }
+    check_words(&raw)?;
     let annotations = Annotations {
         read_only: raw.annotations.read_only,
         pure: raw.annotations.pure,
@@ -128,7 +137,9 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
     let concurrency = match raw.concurrency.as_deref() {
         Some("parallel") => Concurrency::Parallel,
         Some("serial") => Concurrency::Serial,
-        Some("exclusive") => Concurrency::Exclusive,
+        // A tool that runs alone makes everybody else wait. That is not a plugin's to take; until an operator can
+        // grant it, it waits for its own plugin only.
+        Some("exclusive") => Concurrency::Serial,
         Some(other) => {
             return Err(format!(
                 "`{}` is not a concurrency; use parallel, serial or exclusive",
@@ -181,6 +192,45 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
         hooks: raw.hooks,
         examples,
     })
+}
+
+/// The lists and words of a description end up in registries and menus, so they are few and short.
+fn check_words(raw: &types::Descriptor) -> Result<(), String> {
+    let lists = [
+        ("aliases", &raw.aliases),
+        ("tags", &raw.tags),
+        ("requires", &raw.requires),
+        ("depends-on", &raw.depends_on),
+        ("hooks", &raw.hooks),
+    ];
+    for (what, list) in lists {
+        if list.len() > MAX_LIST || list.iter().any(|word| word.len() > MAX_WORD) {
+            return Err(format!(
+                "{what} may have {MAX_LIST} entries of {MAX_WORD} bytes"
+            ));
+        }
+    }
+    let words = [
+        ("icon", &raw.icon),
+        ("category", &raw.category),
+        ("kind", &raw.kind),
+        ("version", &raw.version),
+    ];
+    for (what, word) in words {
+        if word.as_ref().is_some_and(|word| word.len() > MAX_WORD) {
+            return Err(format!("{what} is longer than {MAX_WORD} bytes"));
+        }
+    }
+    let long = raw
+        .examples
+        .iter()
+        .any(|example| example.description.len() > MAX_TEXT);
+    if raw.examples.len() > MAX_LIST || long {
+        return Err(format!(
+            "examples may be {MAX_LIST}, with descriptions of {MAX_TEXT} bytes"
+        ));
+    }
+    Ok(())
 }
 
 fn schema(what: &str, text: &str) -> Result<Value, String> {
@@ -286,16 +336,35 @@ fn outcome_size(raw: &types::Outcome) -> u64 {
         .llm
         .iter()
         .map(|part| {
-            text(&part.text) + part.data.as_ref().map_or(0, Vec::len) + text(&part.uri) + 64
+            let words =
+                part.kind.len() + text(&part.media_type) + text(&part.uri) + text(&part.name);
+            text(&part.text) + part.data.as_ref().map_or(0, Vec::len) + words + 64
         })
         .sum();
     let display = raw.display.as_ref().map_or(0, |display| {
         let diff = display.diff.as_ref().map_or(0, |diff| {
-            diff.diff.len() + text(&diff.original) + diff.new.len()
+            diff.file_name.len() + diff.diff.len() + text(&diff.original) + diff.new.len()
         });
-        text(&display.text) + text(&display.data) + diff
+        display.kind.len() + text(&display.text) + text(&display.data) + diff
     });
-    (text(&raw.summary) + parts + text(&raw.structured) + display + text(&raw.meta)) as u64
+    let error = raw.error.as_ref().map_or(0, |error| {
+        let advice: usize = error
+            .recommendations
+            .iter()
+            .map(|advice| advice.len() + 24)
+            .sum();
+        text(&error.code) + error.message.len() + advice + text(&error.cause)
+    });
+    let tail = raw
+        .tail
+        .as_ref()
+        .map_or(0, |tail| tail.tool.len() + tail.input.len());
+    let saved_to = raw
+        .truncated
+        .as_ref()
+        .map_or(0, |truncated| text(&truncated.saved_to));
+    let rest = text(&raw.summary) + text(&raw.structured) + text(&raw.meta);
+    (parts + display + error + tail + saved_to + rest) as u64
 }
 
 fn part(raw: types::Part) -> Result<Part, String> {
@@ -359,7 +428,12 @@ pub fn error(raw: types::ToolError) -> CallError {
     if let Some(code) = raw.code {
         error.code = text::inline(&code, 64);
     }
-    error.recommendations = raw.recommendations.into_iter().take(16).collect();
+    error.recommendations = raw
+        .recommendations
+        .iter()
+        .take(16)
+        .map(|advice| text::head(advice, MAX_ADVICE).to_owned())
+        .collect();
     error.retryable = raw.retryable;
     error.cause = raw.cause.map(|cause| text::block(&cause, 2_000));
     error
