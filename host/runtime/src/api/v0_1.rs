@@ -136,10 +136,9 @@ fn descriptor(raw: types::Descriptor, plugin_version: &str) -> Result<Descriptor
     };
     let concurrency = match raw.concurrency.as_deref() {
         Some("parallel") => Concurrency::Parallel,
-        Some("serial") => Concurrency::Serial,
-        // A tool that runs alone makes everybody else wait. That is not a plugin's to take; until an operator can
-        // grant it, it waits for its own plugin only.
-        Some("exclusive") => Concurrency::Serial,
+        // A tool that runs alone makes everybody else wait. That is not a plugin's to take: until an operator can
+        // grant it, an exclusive tool waits for its own plugin only.
+        Some("serial" | "exclusive") => Concurrency::Serial,
         Some(other) => {
             return Err(format!(
                 "`{}` is not a concurrency; use parallel, serial or exclusive",
