@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::{LoadError, engine, scan};
@@ -81,14 +81,13 @@ async fn child(program: &Path, args: &[OsString], component: &[u8]) -> Result<Ve
     };
     let mut stdout = stdout.take(MAX_ARTIFACT + 1);
     let mut stderr = stderr.take(64 << 10);
-    let (fed, read, heard) = tokio::join!(
+    // What it complained of is shown as far as it could be read.
+    let ((), read, _) = tokio::join!(
         feed,
         stdout.read_to_end(&mut artifact),
         stderr.read_to_string(&mut complaint)
     );
-    let () = fed;
     read.map_err(|error| format!("cannot read from the compiler: {error}"))?;
-    let _ = heard;
     let status = child
         .wait()
         .await
@@ -100,7 +99,7 @@ async fn child(program: &Path, args: &[OsString], component: &[u8]) -> Result<Ve
     }
     match status.signal() {
         _ if status.success() => Ok(artifact),
-        Some(signal) if signal == libc_sigxcpu() => Err(format!(
+        Some(signal) if signal == Signal::XCPU.as_raw() => Err(format!(
             "it took more than {CPU_SECONDS} seconds of CPU time"
         )),
         Some(signal) => Err(format!(
@@ -108,10 +107,6 @@ async fn child(program: &Path, args: &[OsString], component: &[u8]) -> Result<Ve
         )),
         None => Err(one_line(&complaint)),
     }
-}
-
-fn libc_sigxcpu() -> i32 {
-    rustix::process::Signal::XCPU.as_raw()
 }
 
 fn one_line(text: &str) -> String {

@@ -53,7 +53,7 @@ impl Plugin {
 
     async fn run(
         &self,
-        call: Call,
+        mut call: Call,
         grant: Grant,
         sink: Arc<dyn Sink>,
     ) -> Result<Outcome, CallError> {
@@ -62,7 +62,6 @@ impl Plugin {
             FileAccess::ReadOnly => &self.read_only,
             FileAccess::AsGranted => &self.granted,
         };
-        let mut call = call;
         use_guest_names(&mut call.input, files.scope());
         let request = request(call, files.scope());
         let setting = Setting {

@@ -3,10 +3,12 @@
 //! `cargo xtask bench` builds everything for release and runs this; `--json` prints the rows as JSON. Read the ratios:
 //! the absolute numbers depend on the machine and on what else it does. What is not installed is said to be missing.
 
+mod client;
+mod tree;
+
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,9 @@ use toolhost_contract::{Backend as _, Call, CallId, Caller, Limits, NoSink, poli
 use toolhost_kernel::{CallRequest, Kernel, Nobody, PluginInfo, Settings};
 use toolhost_runtime::bench::Bare;
 use toolhost_runtime::{Compiler, Plugin, PluginGrants, Runtime, RuntimeSettings};
+
+use client::Client;
+use tree::tree_of_100_mb;
 
 fn main() -> anyhow::Result<()> {
     let as_json = std::env::args().any(|argument| argument == "--json");
@@ -270,93 +275,6 @@ async fn spinning() -> anyhow::Result<f64> {
     Ok(worst.as_secs_f64() * 1e3)
 }
 
-/// A client that writes lines and reads lines: whatever it measures beyond the server is a pipe.
-struct Client {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-    next: u64,
-}
-
-impl Client {
-    fn start(mut command: Command) -> anyhow::Result<Self> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let stdin = child.stdin.take().expect("piped");
-        let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let mut client = Self {
-            child,
-            stdin,
-            stdout,
-            next: 0,
-        };
-        client.request(
-            "initialize",
-            &json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}}),
-        )?;
-        writeln!(
-            client.stdin,
-            r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#
-        )?;
-        Ok(client)
-    }
-
-    fn request(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
-        self.next += 1;
-        let line = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params})
-            .to_string()
-            + "\n";
-        self.stdin.write_all(line.as_bytes())?;
-        loop {
-            let mut answer = String::new();
-            anyhow::ensure!(
-                self.stdout.read_line(&mut answer)? > 0,
-                "the server went away"
-            );
-            let answer: Value = serde_json::from_str(&answer)?;
-            if answer["id"] == json!(self.next) {
-                anyhow::ensure!(answer.get("error").is_none(), "{answer}");
-                return Ok(answer["result"].clone());
-            }
-        }
-    }
-
-    /// The median time of a call, in microseconds.
-    fn time(&mut self, calls: usize, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
-        let params = json!({"name": tool, "arguments": arguments});
-        let mut times = Vec::with_capacity(calls);
-        for number in 0..calls + 100 {
-            let start = Instant::now();
-            let result = self.request("tools/call", &params)?;
-            if number >= 100 {
-                times.push(start.elapsed());
-            }
-            anyhow::ensure!(result["isError"] != json!(true), "{result}");
-        }
-        Ok(median(times))
-    }
-
-    fn memory(&self) -> anyhow::Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmRSS:"))
-            .unwrap_or_default();
-        let kib: f64 = line.split_whitespace().nth(1).unwrap_or("0").parse()?;
-        Ok(kib / 1024.0)
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn host(args: &[&str]) -> Command {
     let mut command = Command::new(target().join("release/host"));
     command
@@ -603,56 +521,6 @@ fn search(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             );
         } else {
             eprintln!("skipped: rg is not installed");
-        }
-    }
-    Ok(())
-}
-
-/// Source files, as an agent would search them: copies of this workspace's dependencies, up to 100 MB.
-fn tree_of_100_mb(tree: &Path) -> anyhow::Result<u64> {
-    const SIZE: u64 = 100_000_000;
-    let mark = tree.join(".complete");
-    if let Ok(size) = fs::read_to_string(&mark) {
-        return Ok(size.parse()?);
-    }
-    let metadata = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1"])
-        .current_dir(root())
-        .output()?;
-    let metadata: Value = serde_json::from_slice(&metadata.stdout)?;
-    let mut total = 0;
-    for package in metadata["packages"].as_array().into_iter().flatten() {
-        let Some(dir) = package["manifest_path"]
-            .as_str()
-            .and_then(|path| Path::new(path).parent())
-        else {
-            continue;
-        };
-        if package["source"].is_null() || total >= SIZE {
-            continue;
-        }
-        let name = dir.file_name().unwrap_or_default();
-        copy_text(dir, &tree.join(name), &mut total, SIZE)?;
-    }
-    fs::write(mark, total.to_string())?;
-    Ok(total)
-}
-
-fn copy_text(from: &Path, to: &Path, total: &mut u64, size: u64) -> anyhow::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (source, copy) = (entry.path(), to.join(entry.file_name()));
-        if *total >= size {
-            break;
-        } else if entry.file_type()?.is_dir() {
-            copy_text(&source, &copy, total, size)?;
-        } else if source.extension().is_some_and(|kind| {
-            ["rs", "md", "toml", "wit", "c", "h", "txt", "json"]
-                .iter()
-                .any(|known| kind == *known)
-        }) {
-            *total += fs::copy(&source, &copy)?;
         }
     }
     Ok(())

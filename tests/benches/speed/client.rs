@@ -1,0 +1,97 @@
+//! An MCP client with nothing of its own in the way.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::median;
+
+/// A client that writes lines and reads lines: whatever it measures beyond the server is a pipe.
+pub struct Client {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    next: u64,
+}
+
+impl Client {
+    pub fn start(mut command: Command) -> anyhow::Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let stdin = child.stdin.take().expect("piped");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut client = Self {
+            child,
+            stdin,
+            stdout,
+            next: 0,
+        };
+        client.request(
+            "initialize",
+            &json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}}),
+        )?;
+        writeln!(
+            client.stdin,
+            r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#
+        )?;
+        Ok(client)
+    }
+
+    pub fn request(&mut self, method: &str, params: &Value) -> anyhow::Result<Value> {
+        self.next += 1;
+        let line = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params})
+            .to_string()
+            + "\n";
+        self.stdin.write_all(line.as_bytes())?;
+        loop {
+            let mut answer = String::new();
+            anyhow::ensure!(
+                self.stdout.read_line(&mut answer)? > 0,
+                "the server went away"
+            );
+            let answer: Value = serde_json::from_str(&answer)?;
+            if answer["id"] == json!(self.next) {
+                anyhow::ensure!(answer.get("error").is_none(), "{answer}");
+                return Ok(answer["result"].clone());
+            }
+        }
+    }
+
+    /// The median time of a call, in microseconds.
+    pub fn time(&mut self, calls: usize, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let mut times = Vec::with_capacity(calls);
+        for number in 0..calls + 100 {
+            let start = Instant::now();
+            let result = self.request("tools/call", &params)?;
+            if number >= 100 {
+                times.push(start.elapsed());
+            }
+            anyhow::ensure!(result["isError"] != json!(true), "{result}");
+        }
+        Ok(median(times))
+    }
+
+    pub fn memory(&self) -> anyhow::Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmRSS:"))
+            .unwrap_or_default();
+        let kib: f64 = line.split_whitespace().nth(1).unwrap_or("0").parse()?;
+        Ok(kib / 1024.0)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
