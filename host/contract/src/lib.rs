@@ -7,6 +7,7 @@ mod backend;
 mod call;
 mod descriptor;
 mod error;
+pub mod hook;
 mod limits;
 pub mod manifest;
 mod names;
