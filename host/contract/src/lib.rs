@@ -4,10 +4,12 @@
 //! what lets the rules be tested by the hundred, and lets one function both decide a call and explain the decision.
 
 mod backend;
+pub mod bus;
 mod call;
 mod descriptor;
 mod error;
 pub mod hook;
+pub mod life;
 mod limits;
 pub mod manifest;
 mod names;

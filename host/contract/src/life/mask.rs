@@ -1,0 +1,176 @@
+//! Secrets and long texts taken out of what is logged, shown and kept.
+//!
+//! Two kinds of patterns: names of members whose values are secrets, and texts that look like secrets wherever they
+//! are. Masking is for logs; it does not replace keeping secrets away from tools.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use serde_json::{Map, Value};
+
+use crate::text;
+
+const MASK: &str = "***";
+/// Characters of one text, members of one list or object, and levels that a preview keeps.
+const TEXT: usize = 200;
+const MEMBERS: usize = 50;
+const DEPTH: usize = 8;
+
+static NAMES: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?ix) pass(word|wd|phrase|code)? $ | secret | token $ | api[_-]?key | private[_-]?key | access[_-]?key
+            | credential | authorization | ^cookie | ^bearer | client[_-]?secret | connection[_-]?string",
+    )
+    .expect("a fixed pattern")
+});
+
+/// `name=value`, `Bearer …`, well-known prefixes of tokens, passwords in URLs, private keys.
+static TEXTS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r#"(?xi)
+        (?P<keep>
+            \b (?: [a-z0-9_-]* (?: password | passwd | passphrase | secret | api[_-]?key | access[_-]?key | token ) )
+            ["']? \s* [=:] \s* ["']?
+          | \b (?: bearer | basic ) \s+
+          | :// [^\s/:@]+ :
+        )
+        (?P<value> [^\s"',;&@]{3,} )
+        | (?P<whole>
+            \b gh[pousr]_[a-z0-9]{20,} | \b github_pat_[a-z0-9_]{20,} | \b sk-[a-z0-9_-]{16,} | \b AKIA[0-9A-Z]{16} \b
+          | \b xox[abprs]-[a-z0-9-]{10,} | \b AIza[0-9a-z_-]{30,} | \b eyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]+
+          | -----BEGIN\ [A-Z\ ]*PRIVATE\ KEY----- (?s: .*? ) (?: -----END\ [A-Z\ ]*PRIVATE\ KEY----- | $ )
+        )"#,
+    )
+    .expect("a fixed pattern")
+});
+
+/// The value with secrets masked and everything long cut.
+pub fn masked(value: &Value) -> Value {
+    preview(value, DEPTH)
+}
+
+/// The text with what looks like a secret masked.
+pub fn masked_text(text: &str) -> String {
+    TEXTS
+        .replace_all(text, |found: &Captures<'_>| match found.name("keep") {
+            Some(keep) => format!("{}{MASK}", keep.as_str()),
+            None => MASK.to_owned(),
+        })
+        .into_owned()
+}
+
+fn preview(value: &Value, depth: usize) -> Value {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        Value::String(words) => Value::String(cut(words)),
+        Value::Array(_) | Value::Object(_) if depth == 0 => Value::String("…".to_owned()),
+        Value::Array(items) => {
+            let mut shown: Vec<Value> = items
+                .iter()
+                .take(MEMBERS)
+                .map(|item| preview(item, depth - 1))
+                .collect();
+            if items.len() > MEMBERS {
+                shown.push(Value::String(format!("… (+{})", items.len() - MEMBERS)));
+            }
+            Value::Array(shown)
+        }
+        Value::Object(members) => {
+            let mut shown: Map<String, Value> = members
+                .iter()
+                .take(MEMBERS)
+                .map(|(name, member)| {
+                    let member = if NAMES.is_match(text::head(name, TEXT)) && !member.is_null() {
+                        Value::String(MASK.to_owned())
+                    } else {
+                        preview(member, depth - 1)
+                    };
+                    (text::head(name, TEXT).to_owned(), member)
+                })
+                .collect();
+            if members.len() > MEMBERS {
+                shown.insert("…".to_owned(), Value::from(members.len() - MEMBERS));
+            }
+            Value::Object(shown)
+        }
+    }
+}
+
+fn cut(words: &str) -> String {
+    // Masked before it is cut, or half a secret would be shown; from the head only, or a long text would cost.
+    let head = masked_text(text::head(words, TEXT * 8));
+    let end = head.char_indices().nth(TEXT).map(|(end, _)| end);
+    match end {
+        Some(end) => format!("{}…", &head[..end]),
+        None if head.len() < words.len() && words.len() > TEXT * 8 => format!("{head}…"),
+        None => head,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn r_147_secrets_are_masked_by_name_and_by_look() {
+        for (value, shown) in [
+            (
+                json!({"password": "x", "path": "a"}),
+                json!({"password": "***", "path": "a"}),
+            ),
+            (
+                json!({"apiKey": 7, "token": null}),
+                json!({"apiKey": "***", "token": null}),
+            ),
+            (json!({"max_tokens": 7}), json!({"max_tokens": 7})),
+            (json!("PASSWORD=hunter2 ls"), json!("PASSWORD=*** ls")),
+            (json!("db_password: 'abc' x"), json!("db_password: '***' x")),
+            (
+                json!("Authorization: Bearer abc.def"),
+                json!("Authorization: Bearer ***"),
+            ),
+            (
+                json!("https://me:pw12@host/x"),
+                json!("https://me:***@host/x"),
+            ),
+            (json!("key ghp_abcdefghijklmnopqrstuv!"), json!("key ***!")),
+            (json!("AKIAABCDEFGHIJKLMNOP"), json!("***")),
+            (
+                json!("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY----- rest"),
+                json!("*** rest"),
+            ),
+            (json!("src/token.rs"), json!("src/token.rs")),
+        ] {
+            assert_eq!(masked(&value), shown);
+        }
+    }
+
+    #[test]
+    fn r_147_long_inputs_are_cut() {
+        let long = "ä".repeat(300);
+        assert_eq!(masked(&json!(long)), json!(format!("{}…", "ä".repeat(200))));
+        let huge = "x".repeat(1 << 20);
+        assert!(masked(&json!(huge)).to_string().len() < 300);
+        let many: Vec<u32> = (0..60).collect();
+        assert_eq!(masked(&json!(many)).as_array().unwrap().len(), 51);
+        let mut deep = json!(1);
+        for _ in 0..100 {
+            deep = json!([deep]);
+        }
+        assert_eq!(masked(&deep), json!([[[[[[[["…"]]]]]]]]));
+    }
+
+    #[test]
+    fn masking_twice_is_masking_once() {
+        for words in [
+            "password=abc token: x1y2z3",
+            "Bearer abcdef",
+            "https://a:bcd@c/",
+        ] {
+            let once = masked_text(words);
+            assert_eq!(masked_text(&once), once);
+        }
+    }
+}

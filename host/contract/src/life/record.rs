@@ -1,0 +1,279 @@
+//! Everything that is known of one call, as the fold of its steps.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{CallState, Found, Millis, Step};
+use crate::{CallId, Caller};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    pub id: CallId,
+    /// The name the caller used, until the tool is found; its canonical name from then on.
+    pub name: String,
+    pub input: Arc<Value>,
+    pub caller: Caller,
+    pub origin: Origin,
+    /// The call that caused this one.
+    pub parent: Option<CallId>,
+    /// The model turn it belongs to.
+    pub batch: Option<String>,
+    pub wave: Option<usize>,
+    pub found: Option<Found>,
+    pub state: CallState,
+    pub approval: Approval,
+    pub is_error: bool,
+    pub error: Option<Ended>,
+    /// Who supplied the result when the tool did not run.
+    pub supplied_by: Option<String>,
+    pub input_modified: bool,
+    pub backgrounded: Option<String>,
+    /// How often the tool was started.
+    pub attempts: u32,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    /// When the guest started, so that waiting is not counted.
+    pub started_at: Option<Millis>,
+    pub completed_at: Option<Millis>,
+    pub duration: Option<Duration>,
+    /// Who or what let it run.
+    pub allowed_by: Option<String>,
+    pub trail: Vec<Trail>,
+}
+
+/// Who wanted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Origin {
+    #[default]
+    Model,
+    Client,
+    Tail,
+    Background,
+}
+
+impl Origin {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Origin::Model => "model",
+            Origin::Client => "client",
+            Origin::Tail => "tail",
+            Origin::Background => "background",
+        }
+    }
+}
+
+/// was a person asked, and what did they say?
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Approval {
+    pub required: bool,
+    pub reason: Option<String>,
+    /// `allow` or `deny`.
+    pub decision: Option<&'static str>,
+    pub decided_by: Option<String>,
+    pub decided_at: Option<Millis>,
+    pub scope: Option<String>,
+    pub note: Option<String>,
+    pub meta: Option<Value>,
+}
+
+/// Why a call did not complete.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    pub code: String,
+    pub message: String,
+}
+
+/// one line of the audit trail.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trail {
+    pub state: CallState,
+    pub at: Millis,
+    pub kind: &'static str,
+    pub note: Option<String>,
+}
+
+/// A step that cannot happen in the state the call is in. A fault of ours, never of a guest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("call {call}: `{step}` cannot happen in state `{state}`")]
+pub struct Illegal {
+    pub call: CallId,
+    pub step: &'static str,
+    pub state: CallState,
+}
+
+impl Record {
+    pub fn new(id: CallId, name: String, input: Arc<Value>, caller: Caller, at: Millis) -> Self {
+        Self {
+            id,
+            name,
+            input,
+            caller,
+            origin: Origin::default(),
+            parent: None,
+            batch: None,
+            wave: None,
+            found: None,
+            state: CallState::Pending,
+            approval: Approval::default(),
+            is_error: false,
+            error: None,
+            supplied_by: None,
+            input_modified: false,
+            backgrounded: None,
+            attempts: 0,
+            created_at: at,
+            updated_at: at,
+            started_at: None,
+            completed_at: None,
+            duration: None,
+            allowed_by: None,
+            trail: vec![Trail {
+                state: CallState::Pending,
+                at,
+                kind: "requested",
+                note: None,
+            }],
+        }
+    }
+
+    /// Folds one step in. When it cannot happen, the record stays as it is.
+    pub fn take(&mut self, step: Step, at: Millis) -> Result<CallState, Illegal> {
+        let Some(to) = step.leads(self.state) else {
+            return Err(Illegal {
+                call: self.id.clone(),
+                step: step.kind(),
+                state: self.state,
+            });
+        };
+        let kind = step.kind();
+        let note = self.fold(step, at);
+        self.state = to;
+        self.updated_at = at;
+        if to.is_terminal() {
+            self.completed_at = Some(at);
+        }
+        self.trail.push(Trail {
+            state: to,
+            at,
+            kind,
+            note,
+        });
+        Ok(to)
+    }
+
+    /// Puts what the step brings into its place, and returns what the trail says about it.
+    fn fold(&mut self, step: Step, at: Millis) -> Option<String> {
+        match step {
+            Step::Picked | Step::PostProcessing => None,
+            Step::Found(found) => {
+                self.name.clone_from(&found.tool);
+                self.found = Some(*found);
+                None
+            }
+            Step::InputChanged { input, by } => {
+                self.input = input;
+                Some(by)
+            }
+            Step::Modified { input, by } => {
+                self.input = input;
+                self.input_modified = true;
+                Some(format!("input changed by {by}"))
+            }
+            Step::Asked { reason, meta, .. } => {
+                self.approval = Approval {
+                    required: true,
+                    reason: Some(reason.clone()),
+                    meta,
+                    ..Approval::default()
+                };
+                Some(reason)
+            }
+            Step::Approved { by, scope, note } => {
+                let said = format!("{by}: {scope}");
+                self.decided("allow", by, at, note);
+                self.approval.scope = Some(scope);
+                Some(said)
+            }
+            Step::Scheduled { by, wave } => {
+                self.allowed_by = Some(by.clone());
+                self.wave = wave;
+                Some(by)
+            }
+            Step::Started => {
+                self.started_at = Some(at);
+                self.attempts += 1;
+                None
+            }
+            Step::Backgrounded { task } => {
+                self.backgrounded = Some(task.clone());
+                Some(task)
+            }
+            Step::Completed {
+                is_error,
+                supplied_by,
+                duration,
+            } => {
+                self.is_error = is_error;
+                self.duration = Some(duration);
+                self.supplied_by.clone_from(&supplied_by);
+                supplied_by
+            }
+            Step::Failed {
+                code,
+                message,
+                duration,
+            } => {
+                self.duration = Some(duration);
+                self.ends(code, message)
+            }
+            Step::Denied {
+                code,
+                reason,
+                by,
+                note,
+            } => {
+                self.decided("deny", by.unwrap_or_else(|| "policy".to_owned()), at, note);
+                self.ends(code, reason)
+            }
+            Step::Cancelled { reason, duration } => {
+                self.duration = Some(duration);
+                self.ends("cancelled".to_owned(), reason)
+            }
+            Step::Sealed => {
+                let advice = self.state.advice_when_sealed().to_owned();
+                self.ends("sealed".to_owned(), advice)
+            }
+        }
+    }
+
+    fn decided(&mut self, decision: &'static str, by: String, at: Millis, note: Option<String>) {
+        let approval = &mut self.approval;
+        approval.decision = Some(decision);
+        approval.decided_by = Some(by);
+        approval.decided_at = Some(at);
+        approval.note = note;
+    }
+
+    fn ends(&mut self, code: String, message: String) -> Option<String> {
+        self.is_error = true;
+        let note = format!("{code}: {message}");
+        self.error = Some(Ended { code, message });
+        Some(note)
+    }
+
+    /// May the call change something? What is not known counts as yes.
+    pub fn is_effectful(&self) -> bool {
+        self.found
+            .as_ref()
+            .is_none_or(|found| !matches!(found.effect, "pure" | "reads"))
+    }
+}
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
