@@ -4,6 +4,7 @@
 //! server stands behind a name, so it is tested with backends of a few lines.
 
 mod gate;
+pub mod hooks;
 mod kernel;
 mod prompter;
 mod register;

@@ -1,0 +1,267 @@
+//! Hooks: whoever wants a say before a call runs, or after it ended.
+//!
+//! Hooks run in the order they were added. Before a call, the first one that denies or answers ends the round; asks and
+//! allows are collected, and the policy weighs them. A hook that fails counts as a no when it is fail-closed and as
+//! silence when it is fail-open.
+
+mod matcher;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use serde_json::Value;
+use tokio::time::timeout;
+use toolhost_contract::hook::{After, Before, Decision};
+use toolhost_contract::{BoxFuture, Call, Descriptor, Outcome, PluginName, ToolName, text};
+
+pub use matcher::{Matcher, MatcherError};
+
+/// Longest time of one hook, unless it has one of its own.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
+/// So often may hooks change the input of one call before they are taken for going in a circle.
+pub const MAX_ROUNDS: usize = 8;
+
+/// A call as hooks see it.
+#[derive(Debug, Clone)]
+pub struct HookCall {
+    pub call: Call,
+    /// The name callers use.
+    pub name: ToolName,
+    pub plugin: PluginName,
+    pub tool: Arc<Descriptor>,
+    pub mode: String,
+}
+
+/// Implemented by a callback, a component and a command.
+pub trait Hook: Send + Sync {
+    fn before<'a>(&'a self, _call: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+        Box::pin(std::future::ready(Ok(Before::default())))
+    }
+
+    fn after<'a>(
+        &'a self,
+        _call: &'a HookCall,
+        _outcome: &'a Outcome,
+    ) -> BoxFuture<'a, Result<After, HookError>> {
+        Box::pin(std::future::ready(Ok(After::Keep)))
+    }
+
+    /// The messages of a session changed. Told, not asked: there is no answer.
+    fn messages_changed<'a>(
+        &'a self,
+        _session: &'a str,
+        _messages: &'a Value,
+    ) -> BoxFuture<'a, Result<(), HookError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct HookError(pub String);
+
+/// What a hook that fails means for the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// The call goes on; the failure is a log message.
+    Open,
+    /// The call is denied.
+    #[default]
+    Closed,
+}
+
+/// A hook with the operator's word on when and how it is heard.
+#[derive(Clone)]
+pub struct HookEntry {
+    /// For messages and the audit trail.
+    pub name: String,
+    pub hook: Arc<dyn Hook>,
+    pub matcher: Matcher,
+    pub on_failure: OnFailure,
+    pub timeout: Duration,
+}
+
+/// What the hooks said together before a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// Nobody objects; `ask` and `allow` are for the policy to weigh.
+    Go(Weights),
+    /// The input to start over with, and who changed it.
+    Changed {
+        input: Value,
+        by: String,
+    },
+    Denied {
+        by: String,
+        reason: Option<String>,
+        outcome: Option<Box<Outcome>>,
+    },
+    Answered {
+        by: String,
+        outcome: Box<Outcome>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Weights {
+    pub ask: Option<Ask>,
+    /// The hook that allowed it.
+    pub allow: Option<String>,
+    /// Failures of fail-open hooks, for the log.
+    pub failures: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    pub by: String,
+    pub reason: Option<String>,
+    pub meta: Option<Value>,
+}
+
+/// All hooks of a kernel, in their order.
+#[derive(Clone, Default)]
+pub struct Hooks(Vec<HookEntry>);
+
+impl Hooks {
+    pub fn new(entries: Vec<HookEntry>) -> Self {
+        Self(entries)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub async fn before(&self, call: &HookCall) -> Said {
+        let mut weights = Weights::default();
+        for entry in self.0.iter().filter(|entry| entry.matcher.matches(call)) {
+            let said = match entry.run(entry.hook.before(call)).await {
+                Ok(said) => said,
+                Err(error) => match entry.failed(&error) {
+                    Ok(words) => {
+                        weights.failures.push(words);
+                        continue;
+                    }
+                    Err(reason) => {
+                        return Said::Denied {
+                            by: entry.name.clone(),
+                            reason: Some(reason),
+                            outcome: None,
+                        };
+                    }
+                },
+            };
+            let by = entry.name.clone();
+            match said.decision {
+                Decision::Deny { reason, outcome } => {
+                    return Said::Denied {
+                        by,
+                        reason,
+                        outcome,
+                    };
+                }
+                Decision::Result(outcome) => return Said::Answered { by, outcome },
+                Decision::Continue => {}
+                Decision::Allow { .. } => weights.allow = weights.allow.or(Some(by.clone())),
+                // The first who wants a person is the one whose words the person reads.
+                Decision::Ask { reason, meta } => {
+                    weights.ask = weights.ask.or(Some(Ask {
+                        by: by.clone(),
+                        reason,
+                        meta,
+                    }));
+                }
+            }
+            // Same input, no change: otherwise a hook that always says what it wants would never let a call go.
+            if let Some(input) = said.updated_input
+                && input != call.call.input
+            {
+                return Said::Changed {
+                    input,
+                    by: entry.name.clone(),
+                };
+            }
+        }
+        Said::Go(weights)
+    }
+
+    /// Every matching hook in turn, each on what the one before it left.
+    pub async fn after(&self, call: &HookCall, mut outcome: Outcome) -> (Outcome, Vec<String>) {
+        let mut failures = Vec::new();
+        for entry in self.0.iter().filter(|entry| entry.matcher.matches(call)) {
+            match entry.run(entry.hook.after(call, &outcome)).await {
+                Ok(after) => outcome = after.apply(outcome),
+                Err(error) => match entry.failed(&error) {
+                    Ok(words) => failures.push(words),
+                    // What the hook was there to hide or to cut must not get through because it crashed.
+                    Err(reason) => {
+                        let failure = toolhost_contract::Failure::new("hook_failed", reason);
+                        outcome = Outcome {
+                            error: Some(failure),
+                            ..Outcome::default()
+                        };
+                    }
+                },
+            }
+        }
+        (outcome, failures)
+    }
+
+    pub async fn messages_changed(&self, session: &str, messages: &Value) -> Vec<String> {
+        let mut failures = Vec::new();
+        for entry in &self.0 {
+            let told = entry.run(entry.hook.messages_changed(session, messages));
+            if let Err(error) = told.await {
+                failures.push(entry.words(&error));
+            }
+        }
+        failures
+    }
+}
+
+impl HookEntry {
+    /// A hook by itself is for every call, closed on failure.
+    pub fn new(name: impl Into<String>, hook: Arc<dyn Hook>) -> Self {
+        Self {
+            name: name.into(),
+            hook,
+            matcher: Matcher::everything(),
+            on_failure: OnFailure::Closed,
+            timeout: TIMEOUT,
+        }
+    }
+
+    async fn run<T>(
+        &self,
+        saying: impl Future<Output = Result<T, HookError>>,
+    ) -> Result<T, HookError> {
+        match timeout(self.timeout, AssertUnwindSafe(saying).catch_unwind()).await {
+            Ok(Ok(said)) => said,
+            Ok(Err(_panic)) => Err(HookError("it panicked".to_owned())),
+            Err(_) => Err(HookError(format!(
+                "no answer within {}ms",
+                self.timeout.as_millis()
+            ))),
+        }
+    }
+
+    fn words(&self, error: &HookError) -> String {
+        format!(
+            "hook `{}` failed: {}",
+            self.name,
+            text::inline(&error.0, 500)
+        )
+    }
+
+    /// Ok: the call goes on, and this is for the log. Err: it does not, and this is why.
+    fn failed(&self, error: &HookError) -> Result<String, String> {
+        match self.on_failure {
+            OnFailure::Open => Ok(self.words(error)),
+            OnFailure::Closed => Err(self.words(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! Which calls a hook wants to hear of.
+
+use regex::Regex;
+
+use super::HookCall;
+
+/// A regular expression that has to match a whole name or alias of the tool, in any case.
+#[derive(Debug, Clone)]
+pub struct Matcher(Option<Regex>);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{pattern}` is not a pattern for tools: {reason}")]
+pub struct MatcherError {
+    pattern: String,
+    reason: String,
+}
+
+impl Matcher {
+    pub fn everything() -> Self {
+        Self(None)
+    }
+
+    /// `""` and `*` are everything; otherwise a regular expression such as `read_file|grep` or `mcp__.*`.
+    pub fn parse(pattern: &str) -> Result<Self, MatcherError> {
+        if matches!(pattern, "" | "*") {
+            return Ok(Self::everything());
+        }
+        regex::RegexBuilder::new(&format!("^(?:{pattern})$"))
+            .case_insensitive(true)
+            .size_limit(1 << 20)
+            .build()
+            .map(|regex| Self(Some(regex)))
+            .map_err(|error| MatcherError {
+                pattern: toolhost_contract::text::inline(pattern, 200),
+                reason: error
+                    .to_string()
+                    .lines()
+                    .last()
+                    .unwrap_or_default()
+                    .trim()
+                    .to_owned(),
+            })
+    }
+
+    pub(super) fn matches(&self, call: &HookCall) -> bool {
+        let Some(regex) = &self.0 else {
+            return true;
+        };
+        // Every name of the tool: a hook on `Edit` must not be avoided by calling `edit_file`.
+        [call.name.as_str(), call.tool.name.as_str()]
+            .into_iter()
+            .chain(call.tool.aliases.iter().map(String::as_str))
+            .any(|name| regex.is_match(name))
+    }
+}

@@ -1,0 +1,221 @@
+use std::sync::Mutex;
+
+use expect_test::expect;
+use serde_json::json;
+use toolhost_contract::{CallId, Caller};
+
+use super::*;
+
+/// A hook that says what it was made with.
+struct Says(Mutex<Vec<Result<Before, HookError>>>);
+
+impl Hook for Says {
+    fn before<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+        let said = self.0.lock().unwrap().remove(0);
+        Box::pin(std::future::ready(said))
+    }
+
+    fn after<'a>(
+        &'a self,
+        _: &'a HookCall,
+        outcome: &'a Outcome,
+    ) -> BoxFuture<'a, Result<After, HookError>> {
+        let text = format!("{}+", outcome.model_text());
+        let said = match outcome.model_text().as_str() {
+            "fail" => Err(HookError("no\u{1b}".to_owned())),
+            _ => Ok(After::Replace(Box::new(Outcome::text(text)))),
+        };
+        Box::pin(std::future::ready(said))
+    }
+}
+
+struct Hangs;
+
+impl Hook for Hangs {
+    fn before<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+struct Panics;
+
+impl Hook for Panics {
+    fn before<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+        Box::pin(async { panic!("ouch") })
+    }
+}
+
+fn call() -> HookCall {
+    let name = ToolName::parse("edit_file").unwrap();
+    let mut tool = Descriptor::new(name.clone(), "x");
+    tool.aliases = vec!["Edit".to_owned()];
+    HookCall {
+        call: Call {
+            id: CallId("1".to_owned()),
+            tool: name.clone(),
+            input: json!({"path": "a"}),
+            caller: Caller::default(),
+        },
+        name,
+        plugin: PluginName::parse("files").unwrap(),
+        tool: Arc::new(tool),
+        mode: "default".to_owned(),
+    }
+}
+
+fn entry(name: &str, hook: impl Hook + 'static, on_failure: OnFailure) -> HookEntry {
+    HookEntry {
+        on_failure,
+        ..HookEntry::new(name, Arc::new(hook))
+    }
+}
+
+fn says(decision: Decision) -> Says {
+    Says(Mutex::new(vec![Ok(Before {
+        decision,
+        updated_input: None,
+    })]))
+}
+
+fn ask(reason: &str) -> Says {
+    says(Decision::Ask {
+        reason: Some(reason.to_owned()),
+        meta: Some(json!({"risk": "high"})),
+    })
+}
+
+// R-210, R-218
+#[tokio::test]
+async fn the_first_deny_or_answer_ends_the_round_and_asks_are_collected() {
+    let deny = || {
+        says(Decision::Deny {
+            reason: Some("no".to_owned()),
+            outcome: None,
+        })
+    };
+    let answer = || says(Decision::Result(Box::new(Outcome::text("cached"))));
+    let allow = || says(Decision::Allow { reason: None });
+    let closed = OnFailure::Closed;
+    let hooks = Hooks::new(vec![
+        entry("one", ask("first"), closed),
+        entry("two", ask("second"), closed),
+        entry("three", allow(), closed),
+    ]);
+    let Said::Go(weights) = hooks.before(&call()).await else {
+        panic!("stopped")
+    };
+    let ask_of = weights.ask.unwrap();
+    assert_eq!(
+        (ask_of.by.as_str(), ask_of.reason.as_deref()),
+        ("one", Some("first"))
+    );
+    assert_eq!(weights.allow.as_deref(), Some("three"));
+
+    let hooks = Hooks::new(vec![
+        entry("a", allow(), closed),
+        entry("d", deny(), closed),
+    ]);
+    assert!(matches!(hooks.before(&call()).await, Said::Denied { by, .. } if by == "d"));
+    let hooks = Hooks::new(vec![
+        entry("r", answer(), closed),
+        entry("d", deny(), closed),
+    ]);
+    assert!(matches!(hooks.before(&call()).await, Said::Answered { by, .. } if by == "r"));
+}
+
+#[tokio::test]
+async fn an_unchanged_input_is_no_change() {
+    let updated = |input| {
+        Says(Mutex::new(vec![Ok(Before {
+            decision: Decision::Continue,
+            updated_input: Some(input),
+        })]))
+    };
+    let hooks = Hooks::new(vec![entry(
+        "same",
+        updated(json!({"path": "a"})),
+        OnFailure::Closed,
+    )]);
+    assert_eq!(hooks.before(&call()).await, Said::Go(Weights::default()));
+    let hooks = Hooks::new(vec![entry(
+        "new",
+        updated(json!({"path": "b"})),
+        OnFailure::Closed,
+    )]);
+    assert!(matches!(hooks.before(&call()).await, Said::Changed { by, .. } if by == "new"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_fails_is_a_no_or_silence_as_its_operator_said() {
+    let fails = || {
+        Says(Mutex::new(vec![Err(HookError(
+            "broken\u{1b}[2J".to_owned(),
+        ))]))
+    };
+    let mut told = Vec::new();
+    for on_failure in [OnFailure::Closed, OnFailure::Open] {
+        for entry in [
+            entry("fails", fails(), on_failure),
+            entry("hangs", Hangs, on_failure),
+            entry("panics", Panics, on_failure),
+        ] {
+            let said = Hooks::new(vec![entry]).before(&call()).await;
+            told.push(match said {
+                Said::Denied { reason, .. } => format!("denied: {}", reason.unwrap()),
+                Said::Go(weights) => format!("goes on: {}", weights.failures.join(", ")),
+                other => panic!("{other:?}"),
+            });
+        }
+    }
+    expect![[r"
+        denied: hook `fails` failed: broken\u{1b}[2J
+        denied: hook `hangs` failed: no answer within 60000ms
+        denied: hook `panics` failed: it panicked
+        goes on: hook `fails` failed: broken\u{1b}[2J
+        goes on: hook `hangs` failed: no answer within 60000ms
+        goes on: hook `panics` failed: it panicked"]]
+    .assert_eq(&told.join("\n"));
+}
+
+// R-211
+#[tokio::test]
+async fn hooks_after_a_call_build_on_each_other_and_a_closed_failure_lets_nothing_through() {
+    let hook = || Says(Mutex::default());
+    let hooks = Hooks::new(vec![
+        entry("a", hook(), OnFailure::Closed),
+        entry("b", hook(), OnFailure::Closed),
+    ]);
+    let (outcome, failures) = hooks.after(&call(), Outcome::text("x")).await;
+    assert_eq!((outcome.model_text().as_str(), failures.len()), ("x++", 0));
+
+    let open = Hooks::new(vec![entry("a", hook(), OnFailure::Open)]);
+    let (outcome, failures) = open.after(&call(), Outcome::text("fail")).await;
+    assert_eq!((outcome.model_text().as_str(), failures.len()), ("fail", 1));
+
+    let closed = Hooks::new(vec![entry("a", hook(), OnFailure::Closed)]);
+    let (outcome, _) = closed.after(&call(), Outcome::text("fail")).await;
+    expect![[r"hook `a` failed: no\u{1b}"]].assert_eq(&outcome.model_text());
+}
+
+#[test]
+fn a_matcher_sees_every_name_and_only_whole_names() {
+    for (pattern, hit) in [
+        ("", true),
+        ("*", true),
+        ("edit_file", true),
+        ("Edit", true),
+        ("edit", true),
+        ("read_file|edit_.*", true),
+        ("edi", false),
+        ("mcp__.*", false),
+        ("a|b", false),
+    ] {
+        assert_eq!(
+            Matcher::parse(pattern).unwrap().matches(&call()),
+            hit,
+            "{pattern}"
+        );
+    }
+    let error = Matcher::parse("edit(").unwrap_err().to_string();
+    expect!["`edit(` is not a pattern for tools: error: unclosed group"].assert_eq(&error);
+}
