@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("toolhost-runtime", &["toolhost-contract", "toolhost-vfs"]),
     ("toolhost-kernel", &["toolhost-contract"]),
     ("toolhost-mcp", &["toolhost-contract", "toolhost-kernel"]),
+    ("toolhost-store", &["toolhost-contract"]),
     (
         "toolhost",
         &[
@@ -40,6 +41,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("wasmtime", "toolhost-runtime"),
     ("wasmtime-wasi", "toolhost-runtime"),
     ("rmcp", "toolhost-mcp"),
+    ("rusqlite", "toolhost-store"),
     ("clap", "toolhost"),
     ("rustyline", "toolhost"),
 ];

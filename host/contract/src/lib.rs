@@ -17,6 +17,7 @@ mod outcome;
 pub mod policy;
 pub mod text;
 pub mod units;
+pub mod views;
 
 pub use backend::{Backend, BoxFuture, Event, Level, NoSink, Sink};
 pub use call::{Access, Call, CallId, Caller};

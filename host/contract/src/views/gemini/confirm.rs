@@ -1,0 +1,176 @@
+//! Gemini CLI's four dialogs, and what an answer given in one of them means here.
+//!
+//! The content of a permission request is read as an object with these members, all optional: `kind` (`edit`, `exec`,
+//! `mcp`, `info`), `diff` (`file_name`, `diff`, `original`, `new`), `command`, `root_command`, `server`, `tool`, `text`,
+//! `urls`. Without a `kind`, what is there decides.
+
+use serde_json::{Value, json};
+
+use crate::text;
+use crate::views::shown::{Shown, object, spelled_text};
+
+const TITLE: usize = 300;
+
+///
+pub(super) fn details(call: Shown<'_>, title: &str, summary: &str, content: &Value) -> Value {
+    let shown = |value: &Value| value.as_str().map(spelled_text);
+    let (kind, own, outcomes): (_, [(&str, Value); 4], &[&str]) = match kind(call, content) {
+        Kind::Edit => {
+            let diff = &content["diff"];
+            (
+                "edit",
+                [
+                    ("fileName", json!(shown(&diff["file_name"]))),
+                    ("fileDiff", json!(shown(&diff["diff"]))),
+                    // Not escaped: an editor opens it and its text comes back. No original: a new file.
+                    ("originalContent", diff["original"].clone()),
+                    ("newContent", diff["new"].clone()),
+                ],
+                &["ProceedOnce", "ProceedAlways", "ModifyWithEditor", "Cancel"],
+            )
+        }
+        Kind::Exec => {
+            let command = shown(&content["command"]).unwrap_or_default();
+            let root = shown(&content["root_command"])
+                .or_else(|| command.split_whitespace().next().map(str::to_owned));
+            (
+                "exec",
+                [
+                    ("command", json!(command)),
+                    ("rootCommand", json!(root)),
+                    none(),
+                    none(),
+                ],
+                &["ProceedOnce", "ProceedAlways", "Cancel"],
+            )
+        }
+        Kind::Mcp => {
+            let parts = call.name().strip_prefix("mcp__").unwrap_or(call.name());
+            let (server, tool) = parts.split_once("__").unwrap_or(("", parts));
+            let server = shown(&content["server"]).unwrap_or_else(|| server.to_owned());
+            let tool = shown(&content["tool"]).unwrap_or_else(|| tool.to_owned());
+            (
+                "mcp",
+                [
+                    ("serverName", json!(server)),
+                    ("toolName", json!(tool)),
+                    ("toolDisplayName", json!(call.name())),
+                    none(),
+                ],
+                &[
+                    "ProceedOnce",
+                    "ProceedAlwaysTool",
+                    "ProceedAlwaysServer",
+                    "Cancel",
+                ],
+            )
+        }
+        Kind::Info => {
+            let prompt = shown(&content["text"]).unwrap_or_else(|| spelled_text(summary));
+            (
+                "info",
+                [
+                    ("prompt", json!(prompt)),
+                    ("urls", content["urls"].clone()),
+                    none(),
+                    none(),
+                ],
+                &["ProceedOnce", "ProceedAlways", "Cancel"],
+            )
+        }
+    };
+    let [first, second, third, fourth] = own;
+    let mut details = object([
+        ("type", json!(kind)),
+        ("title", json!(text::inline(title, TITLE))),
+        first,
+        second,
+        third,
+        fourth,
+        // A function there; here, what to answer with.
+        (
+            "onConfirm",
+            json!({"callId": call.id(), "outcomes": outcomes}),
+        ),
+    ]);
+    if kind == "edit" && details.get("originalContent").is_none() {
+        details["originalContent"] = Value::Null;
+    }
+    details
+}
+
+fn none() -> (&'static str, Value) {
+    ("", Value::Null)
+}
+
+enum Kind {
+    Edit,
+    Exec,
+    Mcp,
+    Info,
+}
+
+fn kind(call: Shown<'_>, content: &Value) -> Kind {
+    let (diff, command) = (content["diff"].is_object(), content["command"].is_string());
+    // A dialog without what it is about would ask for a blind yes, so what is there has to match the word.
+    match content["kind"].as_str() {
+        Some("edit") | None if diff => Kind::Edit,
+        Some("exec") | None if command => Kind::Exec,
+        Some("mcp") => Kind::Mcp,
+        None if content["server"].is_string() || call.name().starts_with("mcp__") => Kind::Mcp,
+        _ => Kind::Info,
+    }
+}
+
+/// What a person answered, in our terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    Allow {
+        /// `once`, `session` or `project`.
+        scope: &'static str,
+        width: Width,
+    },
+    /// The answer comes with other input, and the call is looked at again.
+    Modify,
+    /// Ends this call and those of its batch that have not started.
+    Cancel,
+}
+
+/// How much a lasting yes covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    /// What the question says: a command's prefix, a path, a host.
+    AsAsked,
+    Tool,
+    Server,
+}
+
+/// Gemini's names and their values in its messages (`proceed_once`) are both known.
+pub fn reply(outcome: &str) -> Option<Reply> {
+    let allow = |scope, width| Reply::Allow { scope, width };
+    Some(match outcome {
+        "ProceedOnce" | "proceed_once" => allow("once", Width::AsAsked),
+        // This session only; what outlives it has a word of its own (C-25).
+        "ProceedAlways" | "proceed_always" => allow("session", Width::AsAsked),
+        "ProceedAlwaysTool" | "proceed_always_tool" => allow("session", Width::Tool),
+        "ProceedAlwaysServer" | "proceed_always_server" => allow("session", Width::Server),
+        "ProceedAlwaysAndSave" | "proceed_always_and_save" => allow("project", Width::AsAsked),
+        "ModifyWithEditor" | "modify_with_editor" => Reply::Modify,
+        "Cancel" | "cancel" => Reply::Cancel,
+        _ => return None,
+    })
+}
+
+/// The word for an answer that was given.
+pub(super) fn outcome(call: Shown<'_>) -> Option<&'static str> {
+    if call.approval("required") != &Value::Bool(true) {
+        return None;
+    }
+    let scope = call.approval("scope").as_str();
+    match (call.approval("decision").as_str()?, scope) {
+        ("allow", Some("session")) => Some("ProceedAlways"),
+        ("allow", Some("project" | "user")) => Some("ProceedAlwaysAndSave"),
+        ("allow", _) => Some("ProceedOnce"),
+        _ => Some("Cancel"),
+    }
+}

@@ -1,0 +1,259 @@
+//! Kode-SDK's names: eight states, three channels, and snapshots of calls.
+//!
+//! Kode's own loop leaves some started calls without an end (C-31). Here every `tool:start` is followed by exactly one
+//! `tool:end`, with a `tool:error` before it when the call did not run to its end.
+
+mod result;
+
+use serde_json::{Value, json};
+
+use super::View;
+use super::shown::{Shown, object, whole};
+use crate::Event;
+use crate::bus::{BusEvent, Channel, Happening};
+use crate::life::{CallState, masked};
+
+pub use result::{content, tool_result};
+
+/// `tool:start`, `tool:end`, `tool:error`; `permission_required`, `permission_decided`; `tool_executed`,
+/// `tool_custom_event`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Kode;
+
+impl View for Kode {
+    fn take(&mut self, event: &BusEvent) -> Vec<Value> {
+        match Shown::of(event) {
+            Some(call) => said(event, call),
+            None => Vec::new(),
+        }
+    }
+}
+
+fn said(event: &BusEvent, call: Shown<'_>) -> Vec<Value> {
+    let on = |channel: Channel, kind: &str, rest: [(&str, Value); 3]| {
+        let [first, second, third] = rest;
+        object([
+            ("channel", json!(channel.as_str())),
+            ("type", json!(kind)),
+            first,
+            second,
+            third,
+        ])
+    };
+    let with_call = |channel, kind, call: &Value, second| {
+        let none = ("", Value::Null);
+        on(channel, kind, [("call", call.clone()), second, none])
+    };
+    let none = || ("", Value::Null);
+    match &event.happening {
+        //
+        Happening::CallCreated => {
+            vec![with_call(
+                Channel::Progress,
+                "tool:start",
+                &snapshot(call, None),
+                none(),
+            )]
+        }
+        // `respond` cannot travel as data, so it says what to answer with.
+        Happening::PermissionRequest { .. } => {
+            let respond = json!({"callId": call.id(), "decisions": ["allow", "deny"]});
+            let shown = snapshot(call, None);
+            vec![with_call(
+                Channel::Control,
+                "permission_required",
+                &shown,
+                ("respond", respond),
+            )]
+        }
+        //
+        Happening::PermissionDecided { decision, by, note } => {
+            let decided = object([
+                ("channel", json!(Channel::Control.as_str())),
+                ("type", json!("permission_decided")),
+                ("callId", json!(call.id())),
+                ("decision", json!(decision)),
+                ("decidedBy", json!(by)),
+                ("note", json!(note)),
+            ]);
+            vec![decided]
+        }
+        //
+        Happening::Call(said) => match said {
+            Event::Custom { event: kind, data } => vec![custom(call, kind, data.clone())],
+            Event::Progress { .. } => vec![custom(call, "progress", event.happening.data())],
+            Event::Output { .. } => vec![custom(call, "output", event.happening.data())],
+            Event::Log { .. } | Event::Dropped { .. } => Vec::new(),
+        },
+        Happening::CallCompleted { result, .. } => {
+            let shown = snapshot(call, result.as_ref());
+            let mut said = vec![with_call(Channel::Progress, "tool:end", &shown, none())];
+            said.extend(executed(call, &shown));
+            said
+        }
+        //
+        Happening::CallFailed
+        | Happening::CallDenied
+        | Happening::CallCancelled
+        | Happening::CallSealed => {
+            let shown = snapshot(call, None);
+            let error = ("error", shown["error"].clone());
+            let mut said = vec![
+                with_call(Channel::Progress, "tool:error", &shown, error),
+                with_call(Channel::Progress, "tool:end", &shown, none()),
+            ];
+            said.extend(executed(call, &shown));
+            said
+        }
+        Happening::CallState(_)
+        | Happening::BatchCompleted { .. }
+        | Happening::BatchSubmitted { .. }
+        | Happening::RegistryChanged
+        | Happening::PolicyUpdated => Vec::new(),
+    }
+}
+
+/// for whatever ran, well or not.
+fn executed(call: Shown<'_>, shown: &Value) -> Option<Value> {
+    call.was_started().then(
+        || json!({"channel": Channel::Monitor.as_str(), "type": "tool_executed", "call": shown}),
+    )
+}
+
+fn custom(call: Shown<'_>, kind: &str, data: Value) -> Value {
+    json!({
+        "channel": Channel::Monitor.as_str(),
+        "type": "tool_custom_event",
+        "callId": call.id(),
+        "eventType": kind,
+        "data": data,
+    })
+}
+
+/// the state's name here. `decision` is what a person said, `asked` whether one was asked.
+fn state(state: CallState, asked: bool, decision: Option<&str>) -> &'static str {
+    match state {
+        CallState::Pending | CallState::Validating | CallState::Scheduled => {
+            match (asked, decision) {
+                (true, Some("allow")) => "APPROVED",
+                // Input that a person changed is looked at again, and they still have not answered.
+                (true, _) => "APPROVAL_REQUIRED",
+                (false, _) => "PENDING",
+            }
+        }
+        CallState::AwaitingApproval => "APPROVAL_REQUIRED",
+        CallState::Approved => "APPROVED",
+        CallState::Executing => "EXECUTING",
+        CallState::Completed => "COMPLETED",
+        // A word for what somebody stopped is missing; the audit trail has it.
+        CallState::Failed | CallState::Cancelled => "FAILED",
+        CallState::Denied => "DENIED",
+        CallState::Sealed => "SEALED",
+    }
+}
+
+/// Kode's snapshot of a call, with its result when there is one.
+fn snapshot(call: Shown<'_>, result: Option<&Value>) -> Value {
+    let required = call.approval("required") == &Value::Bool(true);
+    let decision = call.approval("decision");
+    let mut approval = json!({"required": required});
+    for member in ["decision", "decidedBy", "decidedAt", "note", "meta"] {
+        let value = call.approval(member);
+        if !value.is_null() {
+            approval[member] = value.clone();
+        }
+    }
+    let error = (!call.get("error").is_null()).then(|| error(call));
+    object([
+        ("id", json!(call.id())),
+        ("name", json!(call.name())),
+        ("inputPreview", call.get("inputPreview").clone()),
+        (
+            "state",
+            json!(state(call.state(), required, decision.as_str())),
+        ),
+        ("approval", approval),
+        ("result", result.map(masked).unwrap_or_default()),
+        ("error", json!(error)),
+        ("isError", call.get("isError").clone()),
+        ("startedAt", call.get("startedAt").clone()),
+        ("completedAt", call.get("completedAt").clone()),
+        (
+            "durationMs",
+            call.get("durationMs")
+                .as_f64()
+                .map(whole)
+                .unwrap_or_default(),
+        ),
+        ("createdAt", call.get("createdAt").clone()),
+        ("updatedAt", call.get("updatedAt").clone()),
+        ("auditTrail", trail(call)),
+    ])
+}
+
+/// What Kode's record says, which is not always what the model is told.
+fn error(call: Shown<'_>) -> String {
+    match call.code() {
+        "tool_not_registered" => format!("Tool not found: {}", call.name()),
+        "policy_violation" => "Tool denied by policy".to_owned(),
+        "user_denied" => "Permission denied by user".to_owned(),
+        "hook_denied" if call.message().is_empty() => "Denied by hook".to_owned(),
+        _ => call.message().to_owned(),
+    }
+}
+
+/// the lines that have a new state or a note.
+fn trail(call: Shown<'_>) -> Value {
+    let (mut asked, mut decision, mut last) = (false, None, "");
+    let mut shown = Vec::new();
+    for line in call.get("auditTrail").as_array().into_iter().flatten() {
+        match line["kind"].as_str() {
+            Some("asked") => (asked, decision) = (true, None),
+            Some("approved") => decision = Some("allow"),
+            _ => {}
+        }
+        let ours = line["state"].as_str().and_then(CallState::parse);
+        let now = state(ours.unwrap_or(CallState::Pending), asked, decision);
+        let note = &line["note"];
+        if now == last && note.is_null() {
+            continue;
+        }
+        last = now;
+        shown.push(object([
+            ("state", json!(now)),
+            ("timestamp", line["timestamp"].clone()),
+            ("note", note.clone()),
+        ]));
+    }
+    Value::Array(shown)
+}
+
+/// what a screen shows for a `tool:start`, and what it changes there at the `tool:end`.
+pub fn card(event: &Value) -> Option<Value> {
+    let call = &event["call"];
+    let of = |name: &str| call[name].clone();
+    match event["type"].as_str()? {
+        "tool:start" => Some(object([
+            ("id", of("id")),
+            ("name", of("name")),
+            ("input", of("inputPreview")),
+            ("state", of("state")),
+            ("status", json!("executing")),
+            ("startedAt", of("startedAt")),
+        ])),
+        "tool:end" => {
+            let success = call["state"] == "COMPLETED";
+            Some(object([
+                ("id", of("id")),
+                ("result", of("result")),
+                ("error", of("error")),
+                ("isError", of("isError")),
+                ("state", of("state")),
+                ("status", json!(if success { "success" } else { "failed" })),
+                ("duration", of("durationMs")),
+                ("completedAt", of("completedAt")),
+            ]))
+        }
+        _ => None,
+    }
+}

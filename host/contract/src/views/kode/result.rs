@@ -1,0 +1,108 @@
+//! What Kode-SDK gives the model for a call: any value when it went well, `{ok: false, …}` when it did not.
+
+use serde_json::{Value, json};
+
+use crate::views::pegasus::exported;
+use crate::views::shown::object;
+use crate::{CallError, CallId, ErrorClass, Outcome, text};
+
+/// the block of a message. Its content needs no translation for a front end.
+pub fn tool_result(
+    id: &CallId,
+    tool: &str,
+    answer: &Result<Outcome, CallError>,
+    note: Option<&str>,
+) -> Value {
+    let content = content(tool, answer, note);
+    let failed = match answer {
+        // it ran, and says that the answer is no.
+        Ok(outcome) => outcome.is_error() || says_no(&content),
+        Err(_) => true,
+    };
+    json!({"type": "tool_result", "tool_use_id": id.0, "content": content, "is_error": failed})
+}
+
+/// `note` is what a person said with their no.
+pub fn content(tool: &str, answer: &Result<Outcome, CallError>, note: Option<&str>) -> Value {
+    match answer {
+        Ok(outcome) => {
+            let Some(failure) = &outcome.error else {
+                return exported(outcome);
+            };
+            // A tool that already speaks Kode's language, or a hook with words of its own, is let through.
+            match &outcome.structured {
+                Some(structured) if says_no(structured) => structured.clone(),
+                _ => refusal(&failure.message, &failure.recommendations, note),
+            }
+        }
+        Err(error) => {
+            let mut recommendations = error.recommendations.clone();
+            if recommendations.is_empty() {
+                recommendations.extend(usual(error.class).iter().map(|&text| text.to_owned()));
+            }
+            refusal(&words(tool, error), &recommendations, note)
+        }
+    }
+}
+
+fn says_no(content: &Value) -> bool {
+    content["ok"] == false
+}
+
+fn refusal(error: &str, recommendations: &[String], note: Option<&str>) -> Value {
+    let recommendations = (!recommendations.is_empty()).then_some(recommendations);
+    object([
+        ("ok", json!(false)),
+        ("error", json!(error)),
+        ("recommendations", json!(recommendations)),
+        ("note", json!(note)),
+    ])
+}
+
+///
+fn words(tool: &str, error: &CallError) -> String {
+    match (error.class, error.code.as_str()) {
+        (ErrorClass::NotRegistered, _) => {
+            format!("Tool not found: {}", text::inline(tool, 128))
+        }
+        (_, "user_denied") => "Permission denied by user".to_owned(),
+        (_, "policy_violation") => "Permission denied by policy".to_owned(),
+        (_, "hook_denied") => {
+            let message = error.message.as_str();
+            let reason = message
+                .strip_prefix("Permission denied: ")
+                .unwrap_or(message);
+            if reason.is_empty() {
+                "Denied by hook".to_owned()
+            } else {
+                reason.to_owned()
+            }
+        }
+        _ => error.message.clone(),
+    }
+}
+
+/// what helps when the error itself does not say.
+fn usual(class: ErrorClass) -> &'static [&'static str] {
+    match class {
+        ErrorClass::NotRegistered => &[
+            "check that the tool is registered",
+            "check the tools of the agent's template",
+        ],
+        ErrorClass::InvalidInput => &[
+            "check the arguments against the tool's schema",
+            "correct them and call again",
+        ],
+        ErrorClass::Denied
+        | ErrorClass::NotFound
+        | ErrorClass::TimedOut
+        | ErrorClass::Cancelled
+        | ErrorClass::LimitExceeded
+        | ErrorClass::OutputLimit
+        | ErrorClass::StackOverflow
+        | ErrorClass::Trapped
+        | ErrorClass::Unavailable
+        | ErrorClass::Failed
+        | ErrorClass::Internal => &[],
+    }
+}

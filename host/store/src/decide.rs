@@ -1,0 +1,137 @@
+//! Changes that look before they write: approvals, answers and orphans. Each runs in a writing transaction, so what it
+//! saw is still so when it writes, whatever other processes do.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::{AnswerError, AnswerRow, ApprovalError, ApprovalRow, CallRow, owner, read};
+
+pub fn put_approval(
+    connection: &Connection,
+    row: &ApprovalRow,
+) -> rusqlite::Result<Result<(), ApprovalError>> {
+    // Never replaced: a revoked approval must not come back under its name.
+    let added = connection
+        .prepare_cached(
+            "INSERT INTO approvals (id, tool, plugin, identity, scope, session, body, created_ms, expires_ms,
+                                    uses_left, used, revoked_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+             ON CONFLICT (id) DO NOTHING",
+        )?
+        .execute(params![
+            row.id,
+            row.tool,
+            row.plugin,
+            row.identity,
+            row.scope,
+            row.session,
+            row.body.to_string(),
+            row.created_ms,
+            row.expires_ms,
+            row.uses_left,
+            row.used,
+            row.revoked_ms
+        ])?;
+    Ok(match added {
+        0 => Err(ApprovalError::Exists { id: row.id.clone() }),
+        _ => Ok(()),
+    })
+}
+
+/// Twice is once: the first time stays.
+pub fn revoke_approval(
+    connection: &Connection,
+    id: &str,
+    at_ms: i64,
+) -> rusqlite::Result<Result<(), ApprovalError>> {
+    let found = connection
+        .prepare_cached("UPDATE approvals SET revoked_ms = coalesce(revoked_ms, ?2) WHERE id = ?1")?
+        .execute(params![id, at_ms])?;
+    Ok(match found {
+        0 => Err(ApprovalError::Unknown { id: id.to_owned() }),
+        _ => Ok(()),
+    })
+}
+
+pub fn use_approval(connection: &Connection, id: &str, at_ms: i64) -> rusqlite::Result<bool> {
+    // A clock before the approval's own beginning cannot tell whether it has expired; the careful answer is yes.
+    let used = connection
+        .prepare_cached(
+            "UPDATE approvals SET used = used + 1, uses_left = uses_left - 1
+             WHERE id = ?1 AND revoked_ms IS NULL AND (uses_left IS NULL OR uses_left > 0)
+               AND (expires_ms IS NULL OR (created_ms <= ?2 AND ?2 < expires_ms))",
+        )?
+        .execute(params![id, at_ms])?;
+    Ok(used > 0)
+}
+
+pub fn answer(
+    connection: &Connection,
+    row: &AnswerRow,
+) -> rusqlite::Result<Result<(), AnswerError>> {
+    let call: Option<(String, bool, i64)> = connection
+        .prepare_cached("SELECT state, finished, updated_ms FROM calls WHERE id = ?1")?
+        .query_row([&row.call], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .optional()?;
+    let asked_ms = match call {
+        None => {
+            return Ok(Err(AnswerError::UnknownCall {
+                call: row.call.clone(),
+            }));
+        }
+        Some((state, true, _)) => return Ok(Err(AnswerError::Finished { state })),
+        Some((state, ..)) if state != "awaiting_approval" => {
+            return Ok(Err(AnswerError::NotWaiting { state }));
+        }
+        Some((.., asked_ms)) => asked_ms,
+    };
+    if let Some(first) = read::answer(connection, &row.call, asked_ms)? {
+        return Ok(Err(AnswerError::AlreadyAnswered { by: first.by }));
+    }
+    // What may be there answers an earlier question of this call.
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO answers VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
+        .execute(params![
+            row.call,
+            asked_ms,
+            row.decision,
+            row.note,
+            row.payload.as_ref().map(ToString::to_string),
+            row.by,
+            row.at_ms
+        ])?;
+    Ok(Ok(()))
+}
+
+pub fn clear_answer(connection: &Connection, call: &str) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("DELETE FROM answers WHERE call = ?1")?
+        .execute([call])?;
+    Ok(())
+}
+
+/// Unfinished calls whose process is gone.
+pub fn orphans(connection: &Connection, owners: &Path) -> rusqlite::Result<Vec<CallRow>> {
+    let mut alive = HashMap::new();
+    let mut calls = read::unfinished(connection)?;
+    calls.retain(|(owner, _)| {
+        !*alive
+            .entry(owner.clone())
+            .or_insert_with(|| owner::lives(owners, owner))
+    });
+    Ok(calls.into_iter().map(|(_, call)| call).collect())
+}
+
+/// Takes the orphans over, so that of two processes that start at once only one seals each of them.
+pub fn adopt(connection: &Connection, owners: &Path, us: &str) -> rusqlite::Result<Vec<CallRow>> {
+    let calls = orphans(connection, owners)?;
+    let mut statement = connection.prepare_cached("UPDATE calls SET owner = ?2 WHERE id = ?1")?;
+    for call in &calls {
+        statement.execute(params![call.id, us])?;
+    }
+    Ok(calls)
+}

@@ -1,0 +1,279 @@
+//! SQL becomes rows.
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
+use serde_json::Value;
+
+use crate::{
+    AnswerRow, ApprovalRow, BatchRow, CallFilter, CallRow, EventRow, SessionRow, StoredTransition,
+    TransitionFilter, TransitionRow,
+};
+
+/// No list is longer, whatever limit is asked for.
+const MAX_LIST: u32 = 10_000;
+
+const CALL: &str =
+    "id, session, batch, parent, tool, plugin, state, finished, deferred, effectful, created_ms,
+                    updated_ms, record, owner";
+
+pub fn call(connection: &Connection, id: &str) -> rusqlite::Result<Option<CallRow>> {
+    connection
+        .prepare_cached(&format!("SELECT {CALL} FROM calls WHERE id = ?1"))?
+        .query_row([id], call_of)
+        .optional()
+}
+
+pub fn calls(connection: &Connection, filter: &CallFilter) -> rusqlite::Result<Vec<CallRow>> {
+    list(
+        connection,
+        &format!(
+            "SELECT {CALL} FROM calls
+             WHERE (?1 IS NULL OR session = ?1) AND (?2 IS NULL OR tool = ?2) AND (?3 IS NULL OR state = ?3)
+               AND (?4 = 0 OR finished = 0) AND (?5 IS NULL OR created_ms >= ?5)
+               AND (?6 IS NULL OR created_ms < ?6)
+             ORDER BY seq DESC LIMIT ?7"
+        ),
+        params![
+            filter.session,
+            filter.tool,
+            filter.state,
+            filter.unfinished,
+            filter.after_ms,
+            filter.before_ms,
+            filter.limit.min(MAX_LIST)
+        ],
+        call_of,
+    )
+}
+
+/// Calls that wait for something other than a person's leisure, each with its owner.
+pub fn unfinished(connection: &Connection) -> rusqlite::Result<Vec<(String, CallRow)>> {
+    list(
+        connection,
+        &format!(
+            "SELECT {CALL} FROM calls WHERE finished = 0 AND deferred = 0 ORDER BY seq LIMIT ?1"
+        ),
+        [MAX_LIST],
+        |row| Ok((row.get(13)?, call_of(row)?)),
+    )
+}
+
+pub fn transitions(
+    connection: &Connection,
+    filter: &TransitionFilter,
+) -> rusqlite::Result<Vec<StoredTransition>> {
+    let columns =
+        "SELECT seq, call, session, at_ms, state, kind, note, detail, hash FROM transitions
+                   WHERE seq > ?1 AND (?2 IS NULL OR session = ?2)";
+    let limit = filter.limit.min(MAX_LIST);
+    // Two texts, because SQLite takes the index of the calls only when the column is compared outright.
+    match &filter.call {
+        Some(call) => list(
+            connection,
+            &format!("{columns} AND call = ?3 ORDER BY seq LIMIT ?4"),
+            params![filter.after_seq, filter.session, call, limit],
+            transition_of,
+        ),
+        None => list(
+            connection,
+            &format!("{columns} ORDER BY seq LIMIT ?3"),
+            params![filter.after_seq, filter.session, limit],
+            transition_of,
+        ),
+    }
+}
+
+pub fn sessions(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<SessionRow>> {
+    list(
+        connection,
+        "SELECT id, started_ms, ended_ms, client, mode, detail FROM sessions ORDER BY seq DESC LIMIT ?1",
+        [limit.min(MAX_LIST)],
+        |row| {
+            Ok(SessionRow {
+                id: row.get(0)?,
+                started_ms: row.get(1)?,
+                ended_ms: row.get(2)?,
+                client: row.get(3)?,
+                mode: row.get(4)?,
+                detail: json(row, 5)?,
+            })
+        },
+    )
+}
+
+pub fn batches(connection: &Connection, session: &str) -> rusqlite::Result<Vec<BatchRow>> {
+    list(
+        connection,
+        "SELECT id, session, created_ms, finished_ms, submitted_ms, calls, strategy FROM batches
+         WHERE session = ?1 ORDER BY seq DESC LIMIT ?2",
+        params![session, MAX_LIST],
+        |row| {
+            Ok(BatchRow {
+                id: row.get(0)?,
+                session: row.get(1)?,
+                created_ms: row.get(2)?,
+                finished_ms: row.get(3)?,
+                submitted_ms: row.get(4)?,
+                calls: row.get(5)?,
+                strategy: row.get(6)?,
+            })
+        },
+    )
+}
+
+pub fn events(
+    connection: &Connection,
+    channel: Option<&str>,
+    after: i64,
+    limit: u32,
+) -> rusqlite::Result<Vec<(i64, EventRow)>> {
+    let columns =
+        "SELECT seq, channel, session, call, at_ms, kind, body FROM events WHERE seq > ?1";
+    let limit = limit.min(MAX_LIST);
+    match channel {
+        Some(channel) => list(
+            connection,
+            &format!("{columns} AND channel = ?2 ORDER BY seq LIMIT ?3"),
+            params![after, channel, limit],
+            event_of,
+        ),
+        None => list(
+            connection,
+            &format!("{columns} ORDER BY seq LIMIT ?2"),
+            params![after, limit],
+            event_of,
+        ),
+    }
+}
+
+/// The number of the newest event, for whoever wants to follow from now on.
+pub fn last_event(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(seq), 0) FROM events")?
+        .query_row([], |row| row.get(0))
+}
+
+pub fn approvals(connection: &Connection) -> rusqlite::Result<Vec<ApprovalRow>> {
+    list(
+        connection,
+        "SELECT id, tool, plugin, identity, scope, session, body, created_ms, expires_ms, uses_left, used, revoked_ms
+         FROM approvals ORDER BY seq",
+        [],
+        |row| {
+            Ok(ApprovalRow {
+                id: row.get(0)?,
+                tool: row.get(1)?,
+                plugin: row.get(2)?,
+                identity: row.get(3)?,
+                scope: row.get(4)?,
+                session: row.get(5)?,
+                body: json(row, 6)?,
+                created_ms: row.get(7)?,
+                expires_ms: row.get(8)?,
+                uses_left: row.get(9)?,
+                used: row.get(10)?,
+                revoked_ms: row.get(11)?,
+            })
+        },
+    )
+}
+
+/// The answer to one question: an answer to an earlier question of the same call does not count.
+pub fn answer(
+    connection: &Connection,
+    call: &str,
+    asked_ms: i64,
+) -> rusqlite::Result<Option<AnswerRow>> {
+    connection
+        .prepare_cached(
+            "SELECT call, decision, note, payload, by, at_ms FROM answers WHERE call = ?1 AND asked_ms = ?2",
+        )?
+        .query_row(params![call, asked_ms], |row| {
+            Ok(AnswerRow {
+                call: row.get(0)?,
+                decision: row.get(1)?,
+                note: row.get(2)?,
+                payload: match row.get_ref(3)?.data_type() {
+                    Type::Null => None,
+                    _ => Some(json(row, 3)?),
+                },
+                by: row.get(4)?,
+                at_ms: row.get(5)?,
+            })
+        })
+        .optional()
+}
+
+/// Changes whenever another connection, ours or another process's, has written.
+pub fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("PRAGMA data_version")?
+        .query_row([], |row| row.get(0))
+}
+
+fn list<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+    row: impl FnMut(&Row) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    connection
+        .prepare_cached(sql)?
+        .query_map(params, row)?
+        .collect()
+}
+
+fn call_of(row: &Row) -> rusqlite::Result<CallRow> {
+    Ok(CallRow {
+        id: row.get(0)?,
+        session: row.get(1)?,
+        batch: row.get(2)?,
+        parent: row.get(3)?,
+        tool: row.get(4)?,
+        plugin: row.get(5)?,
+        state: row.get(6)?,
+        finished: row.get(7)?,
+        deferred: row.get(8)?,
+        effectful: row.get(9)?,
+        created_ms: row.get(10)?,
+        updated_ms: row.get(11)?,
+        record: json(row, 12)?,
+    })
+}
+
+fn transition_of(row: &Row) -> rusqlite::Result<StoredTransition> {
+    Ok(StoredTransition {
+        seq: row.get(0)?,
+        row: TransitionRow {
+            call: row.get(1)?,
+            session: row.get(2)?,
+            at_ms: row.get(3)?,
+            state: row.get(4)?,
+            kind: row.get(5)?,
+            note: row.get(6)?,
+            detail: json(row, 7)?,
+        },
+        hash: row.get(8)?,
+    })
+}
+
+fn event_of(row: &Row) -> rusqlite::Result<(i64, EventRow)> {
+    Ok((
+        row.get(0)?,
+        EventRow {
+            channel: row.get(1)?,
+            session: row.get(2)?,
+            call: row.get(3)?,
+            at_ms: row.get(4)?,
+            kind: row.get(5)?,
+            body: json(row, 6)?,
+        },
+    ))
+}
+
+fn json(row: &Row, index: usize) -> rusqlite::Result<Value> {
+    let text = row.get_ref(index)?.as_str()?;
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(index, Type::Text, Box::new(error))
+    })
+}

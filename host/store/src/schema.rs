@@ -1,0 +1,120 @@
+//! Opening a connection, and the tables as a list of steps from an empty file to today.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use crate::StoreError;
+use crate::chain;
+
+/// Says whose file this is to whoever finds it: the letters `thst`.
+pub const APPLICATION_ID: i64 = 0x7468_7374;
+
+/// Step `n` leads from format `n` to `n + 1`. A step that has been released is never changed; a new one is added.
+const STEPS: &[&str] = &[include_str!("schema/1.sql")];
+
+/// The format this program writes.
+pub const FORMAT: i64 = STEPS.len().cast_signed() as i64;
+
+/// A connection with the settings every connection of ours has.
+pub fn connect(database: &Path, busy: Duration) -> Result<Connection, StoreError> {
+    // The file was made and checked by `Place`; a missing one means that somebody took it away just now.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(database, flags)
+        .map_err(|error| StoreError::sql(database, &error))?;
+    // SQLite opens what it may not write for reading, and would fail at the first write only.
+    let read_only = connection
+        .is_readonly("main")
+        .map_err(|error| StoreError::sql(database, &error))?;
+    if read_only {
+        return Err(StoreError::ReadOnly {
+            path: database.to_owned(),
+        });
+    }
+    settle(&connection, busy).map_err(|error| StoreError::sql(database, &error))?;
+    Ok(connection)
+}
+
+fn settle(connection: &Connection, busy: Duration) -> rusqlite::Result<()> {
+    connection.busy_timeout(busy)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    // Pages that many rows share are copied home less often.
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    // An acknowledged row outlives a power cut, not only a kill.
+    connection.pragma_update(None, "synchronous", "FULL")
+}
+
+/// Makes the file ours and of today's format, or says why it cannot be.
+pub fn migrate(
+    connection: &mut Connection,
+    database: &Path,
+    busy: Duration,
+) -> Result<(), StoreError> {
+    let sql = |error: rusqlite::Error| StoreError::sql(database, &error);
+    if known(connection, database)? < FORMAT {
+        // Two processes may start on one empty file. SQLite does not wait for the other one while it changes the
+        // journal, so the waiting is done here.
+        let mut patience = busy.as_millis() / 10;
+        while let Err(error) = connection.pragma_update(None, "journal_mode", "WAL") {
+            let error = sql(error);
+            if !matches!(error, StoreError::Locked { .. }) || patience == 0 {
+                return Err(error);
+            }
+            patience -= 1;
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(sql)?;
+        // Looked at again now that nobody else can write: the other process may have done it all.
+        let format = known(&transaction, database)?;
+        for step in STEPS
+            .iter()
+            .skip(usize::try_from(format).unwrap_or_default())
+        {
+            transaction.execute_batch(step).map_err(sql)?;
+        }
+        if format == 0 {
+            let genesis = chain::genesis();
+            transaction
+                .execute("INSERT INTO chain VALUES (1, 0, ?1)", [genesis.as_slice()])
+                .map_err(sql)?;
+        }
+        transaction
+            .pragma_update(None, "application_id", APPLICATION_ID)
+            .map_err(sql)?;
+        transaction
+            .pragma_update(None, "user_version", FORMAT)
+            .map_err(sql)?;
+        transaction.commit().map_err(sql)?;
+    }
+    Ok(())
+}
+
+/// The format of a file that is ours or empty.
+fn known(connection: &Connection, database: &Path) -> Result<i64, StoreError> {
+    let number = |sql: &str| {
+        connection
+            .query_row(sql, [], |row| row.get::<_, i64>(0))
+            .map_err(|error| StoreError::sql(database, &error))
+    };
+    let path = || database.to_owned();
+    let format = number("PRAGMA user_version")?;
+    match number("PRAGMA application_id")? {
+        APPLICATION_ID if format > FORMAT => Err(StoreError::Newer {
+            path: path(),
+            found: format,
+            known: FORMAT,
+        }),
+        APPLICATION_ID if format > 0 => Ok(format),
+        0 if format == 0 && number("SELECT count(*) FROM sqlite_schema")? == 0 => Ok(0),
+        _ => Err(StoreError::NotADatabase { path: path() }),
+    }
+}

@@ -1,0 +1,105 @@
+//! The one thread that writes: a group of jobs, one transaction, one `fsync`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::StoreError;
+use crate::apply::Group;
+use crate::queue::{Job, Queue, Work};
+
+pub struct Writer {
+    pub connection: Connection,
+    pub database: PathBuf,
+    pub owner: String,
+    pub queue: Arc<Queue>,
+}
+
+/// Tells everybody when the thread ends, also when it panics.
+struct Farewell(Arc<Queue>);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        self.0.die();
+    }
+}
+
+impl Writer {
+    pub fn run(mut self) {
+        let _farewell = Farewell(Arc::clone(&self.queue));
+        while let Some(group) = self.queue.take() {
+            self.settle(group);
+        }
+    }
+
+    fn settle(&mut self, mut group: Vec<Job>) {
+        match self.write(&mut group) {
+            Ok(wrote) => {
+                if wrote {
+                    self.queue.succeeded();
+                }
+                reply(group, &Ok(()));
+            }
+            // One row that SQLite refuses must not take its neighbours along.
+            Err(failure) if failure.is_of_the_row() && group.len() > 1 => {
+                for job in group {
+                    self.settle(vec![job]);
+                }
+            }
+            Err(failure) if failure.is_of_the_row() => {
+                if group.iter().any(|job| job.reply.is_none()) {
+                    self.queue.lost(failure.clone());
+                }
+                reply(group, &Err(failure));
+            }
+            Err(failure) => {
+                // The state first: whoever hears of the failure and asks for the health gets the same answer.
+                let awaited = self.queue.failed(failure.clone(), group);
+                reply(awaited, &Err(failure));
+            }
+        }
+    }
+
+    /// Whether anything was written.
+    fn write(&mut self, jobs: &mut [Job]) -> Result<bool, StoreError> {
+        let failed = |error: rusqlite::Error| StoreError::sql(&self.database, &error);
+        let before = self.connection.total_changes();
+        // The lock is taken before anything is read: the head of the chain must still be the head when it moves.
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(failed)?;
+        if jobs.is_empty() {
+            probe(&transaction).map_err(failed)?;
+        }
+        let mut group = Group::new(&transaction, &self.owner);
+        for job in jobs {
+            match &mut job.work {
+                Work::Write(write) => group.write(write).map_err(failed)?,
+                Work::Change(change) => {
+                    // A change looks at rows, so the rows written before it have to be there.
+                    group.flush().map_err(failed)?;
+                    change(&transaction).map_err(failed)?;
+                }
+            }
+        }
+        group.finish().map_err(failed)?;
+        transaction.commit().map_err(failed)?;
+        Ok(self.connection.total_changes() != before)
+    }
+}
+
+/// Asks for a little room and gives it back.
+fn probe(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute("INSERT INTO probe VALUES (zeroblob(16384))", [])?;
+    connection.execute("DELETE FROM probe", [])?;
+    Ok(())
+}
+
+fn reply(group: Vec<Job>, result: &Result<(), StoreError>) {
+    for reply in group.into_iter().filter_map(|job| job.reply) {
+        // Whoever stopped waiting does not want to know.
+        let _ = reply.send(result.clone());
+    }
+}
