@@ -4,14 +4,18 @@
 //! two rules of this module: whatever `bash` and a plain `sh` might read differently is not read at all, and what is
 //! not read is an [`Unparsed`], upon which the policy asks a person. Nothing here runs anything.
 //!
-//! The parser is our own. Of the crates, the one that fits reads `echo \$'\' ; rm x #'` as a single harmless word where
+//! The parser is our own. The crate `brush-parser` 0.4 reads `echo \$'\' ; rm x #'` as a single harmless word where
 //! bash runs `rm`, panics on `~99999999999999999999` and overflows its stack on nested `$(`.
 
+mod compound;
 mod danger;
 mod parser;
 mod pattern;
 mod prefix;
 mod reads;
+mod redirect;
+mod shape;
+mod simple;
 #[cfg(test)]
 mod tests;
 mod word;

@@ -107,9 +107,7 @@ fn dangerous_command(command: &Simple) -> Option<&'static str> {
             Some("deletes directories and everything in them, without asking")
         }
         "rm" if recursive => Some("deletes directories and everything in them"),
-        "rm" if command.arguments().iter().any(|word| is_root(word)) => {
-            Some("deletes system files")
-        }
+        "rm" if command.arguments().iter().any(is_root) => Some("deletes system files"),
         "find" if long("-delete") => Some("deletes every file that it finds"),
         "dd" if !command.arguments().is_empty() => Some("copies raw data over files or disks"),
         "shred" | "wipefs" | "srm" => Some("destroys data for good"),
@@ -122,7 +120,7 @@ fn dangerous_command(command: &Simple) -> Option<&'static str> {
         }
         "chmod" if long("777") || long("a+rwx") || long("0777") => Some("lets everybody write"),
         "chown" | "chgrp" if recursive => Some("changes the owner of a whole directory"),
-        "mv" if command.arguments().iter().any(|word| is_root(word)) => Some("moves system files"),
+        "mv" if command.arguments().iter().any(is_root) => Some("moves system files"),
         "git" => git(command),
         "shutdown" | "reboot" | "halt" | "poweroff" => Some("stops the machine"),
         "kill" if command.arguments().last().and_then(Word::literal) == Some("-1") => {

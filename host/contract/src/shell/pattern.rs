@@ -60,7 +60,7 @@ impl Pattern {
                 "an empty command pattern matches nothing; write `*` for every command".to_owned(),
             );
         }
-        if pattern.len() > 1024 || pattern.chars().any(|c| text::is_hostile(c)) {
+        if pattern.len() > 1024 || pattern.chars().any(text::is_hostile) {
             return Err(format!(
                 "the command pattern `{}` is too long or holds control characters",
                 text::inline(pattern, 60)

@@ -189,17 +189,20 @@ fn looks(command: &Simple) -> bool {
             !unsure(command) && !has_flag(command, "-o") && !has_flag(command, "--output")
         }
         _ if TRANSPARENT.contains(&program) => true,
+        // A date without a `+` is set.
+        "date"
+            if command
+                .arguments()
+                .iter()
+                .any(|word| !word.shown().starts_with(['+', '-'])) =>
+        {
+            false
+        }
         _ => WITHOUT
             .iter()
             .find(|(name, _)| *name == program)
             .is_some_and(|(_, flags)| {
-                !unsure(command)
-                    && !flags.iter().any(|flag| has_flag(command, flag))
-                    && !(program == "date"
-                        && command.arguments().iter().any(|word| {
-                            word.literal()
-                                .is_none_or(|word| !word.starts_with(['+', '-']))
-                        }))
+                !unsure(command) && !flags.iter().any(|flag| has_flag(command, flag))
             }),
     }
 }
@@ -225,14 +228,14 @@ fn has_flag(command: &Simple, flag: &str) -> bool {
         .arguments()
         .iter()
         .filter_map(Word::literal)
-        .any(|word| match flag.strip_prefix("--") {
-            Some(long) => word.strip_prefix("--").is_some_and(|word| {
-                let name = word.split('=').next().unwrap_or(word);
-                !name.is_empty() && long.starts_with(name)
-            }),
-            None => {
-                let short = &flag[1..];
-                word.starts_with('-') && !word.starts_with("--") && word[1..].contains(short)
+        .any(|word| {
+            if let Some(long) = flag.strip_prefix("--") {
+                let name = word
+                    .strip_prefix("--")
+                    .map(|word| word.split('=').next().unwrap_or(word));
+                return name.is_some_and(|name| !name.is_empty() && long.starts_with(name));
             }
+            word.strip_prefix('-')
+                .is_some_and(|word| !word.starts_with('-') && word.contains(&flag[1..]))
         })
 }

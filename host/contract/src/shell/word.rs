@@ -79,17 +79,16 @@ impl Parser<'_> {
         } else {
             while let Some(c) = self.peek() {
                 match c {
-                    ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' => break,
                     '<' | '>' if self.second() == Some('(') && self.at > piece.start => {
                         return Err(Unparsed::new("a process substitution is glued to a word"));
                     }
-                    '<' | '>' => break,
+                    ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
                     '\\' => {
                         self.at += 1;
                         let escaped = self
                             .raw()
                             .ok_or_else(|| Unparsed::new("it ends in a backslash"))?;
-                        self.check_seen(escaped)?;
+                        Self::check_seen(escaped)?;
                         piece.push_quoted(escaped);
                         self.at += 1;
                     }
@@ -98,7 +97,7 @@ impl Parser<'_> {
                     '$' => self.dollar(&mut piece, false)?,
                     '`' => self.backquoted(&mut piece, false)?,
                     c => {
-                        self.check_seen(c)?;
+                        Self::check_seen(c)?;
                         piece.push_plain(c);
                         self.at += 1;
                     }
@@ -125,7 +124,7 @@ impl Parser<'_> {
         Ok(Some((word, piece)))
     }
 
-    pub(super) fn check_seen(&self, c: char) -> Parsed {
+    pub(super) fn check_seen(c: char) -> Parsed {
         if is_unseen(c) {
             return Err(Unparsed::new(format!(
                 "an invisible or misleading character \\u{{{:x}}} outside quotes",
@@ -322,7 +321,7 @@ impl Parser<'_> {
                 c => {
                     self.check_quoted(c)?;
                     if !quoted {
-                        self.check_seen(c)?;
+                        Self::check_seen(c)?;
                     }
                     self.at += 1;
                 }

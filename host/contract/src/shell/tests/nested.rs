@@ -376,3 +376,85 @@ fn wrappers_and_what_they_wrap_are_both_commands() {
         "#]],
     );
 }
+
+#[test]
+fn here_documents_expand_unless_their_end_is_quoted() {
+    check(
+        r##"
+            cat <<E⏎rm x⏎E
+            cat <<E⏎$(rm x) `rm y` $z⏎E⏎ls
+            cat <<'E'⏎$(rm x)⏎E
+            cat <<"E"⏎$(rm x)⏎E
+            cat <<\E⏎$(rm x)⏎E
+            cat <<E⏎\$(rm x)⏎E
+            cat <<-E⏎⇥a⏎⇥E⏎ls
+            cat <<E
+            cat <<E⏎a
+            cat <<E⏎a\⏎E⏎E
+            cat <<E'F'⏎EF
+            cat <<$x⏎a⏎$x
+            cat <<E <<F⏎1⏎E⏎2⏎F⏎ls
+            cat <<E | wc⏎a⏎E
+            cat <<E; ls⏎a⏎E⏎pwd
+            (cat <<E⏎a⏎E⏎)
+            cat <<E)
+            git commit -m "$(cat <<'E'⏎it's (fine)⏎⏎E⏎)"
+            echo $(cat <<E)
+            cat <<E $(a⏎b)⏎E
+            cat <<E "x⏎y"⏎E
+            cat <<E⏎" ' (⏎E
+            cat <<E⏎${x:-$(rm y)}⏎E
+            cat <<''⏎
+        "##,
+        expect![[r#"
+            cat <<E⏎rm x⏎E
+                cat
+            cat <<E⏎$(rm x) `rm y` $z⏎E⏎ls
+                cat | (<< $(…)) rm x | (<< `…`) rm y | ls
+            cat <<'E'⏎$(rm x)⏎E
+                cat
+            cat <<"E"⏎$(rm x)⏎E
+                cat
+            cat <<\E⏎$(rm x)⏎E
+                cat
+            cat <<E⏎\$(rm x)⏎E
+                cat
+            cat <<-E⏎⇥a⏎⇥E⏎ls
+                cat | ls
+            cat <<E
+                ? a here-document has no body
+            cat <<E⏎a
+                ? a here-document never ends with `E`
+            cat <<E⏎a\⏎E⏎E
+                ? a line of a here-document ends in a backslash
+            cat <<E'F'⏎EF
+                ? a here-document that ends with `E'F'`
+            cat <<$x⏎a⏎$x
+                ? a here-document that ends with `$x`
+            cat <<E <<F⏎1⏎E⏎2⏎F⏎ls
+                cat | ls
+            cat <<E | wc⏎a⏎E
+                cat | wc
+            cat <<E; ls⏎a⏎E⏎pwd
+                cat | ls | pwd
+            (cat <<E⏎a⏎E⏎)
+                cat
+            cat <<E)
+                ? unexpected `)`
+            git commit -m "$(cat <<'E'⏎it's (fine)⏎⏎E⏎)"
+                git commit -m «"$(cat <<'E'\nit's (fine)\n\nE\n)"» | ($(…)) cat
+            echo $(cat <<E)
+                ? a here-document has no body
+            cat <<E $(a⏎b)⏎E
+                ? a substitution goes over the line of a here-document
+            cat <<E "x⏎y"⏎E
+                ? a quoted newline stands before a here-document's body
+            cat <<E⏎" ' (⏎E
+                cat
+            cat <<E⏎${x:-$(rm y)}⏎E
+                cat | (<< $(…)) rm y
+            cat <<''⏎
+                ? a here-document that ends with `''`
+        "#]],
+    );
+}
