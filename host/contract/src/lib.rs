@@ -15,6 +15,7 @@ pub mod manifest;
 mod names;
 mod outcome;
 pub mod policy;
+pub mod shell;
 pub mod text;
 pub mod units;
 pub mod views;
