@@ -55,6 +55,11 @@ pub enum StoreError {
     )]
     Corrupt { path: PathBuf, detail: String },
     #[error(
+        "a row of {} cannot be read ({detail}); it was changed by another program, verify the store",
+        show(path)
+    )]
+    Unreadable { path: PathBuf, detail: String },
+    #[error(
         "{} is locked by another process; end that process or try again when it is done",
         show(path)
     )]
@@ -146,16 +151,19 @@ impl StoreError {
             Some(ErrorCode::DiskFull) => Self::Full { path },
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Self::ReadOnly { path },
             Some(ErrorCode::NotADatabase) => Self::NotADatabase { path },
-            // Without a code it is a value of the wrong type or text that is not JSON, and nobody but this program
-            // writes here.
-            Some(ErrorCode::DatabaseCorrupt) | None => Self::Corrupt { path, detail },
+            Some(ErrorCode::DatabaseCorrupt) => Self::Corrupt { path, detail },
             Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Self::Io { path, detail },
             Some(_) => Self::Statement { path, detail },
+            // A value of the wrong type, or text that is not JSON: nobody but this program writes here.
+            None => Self::Unreadable { path, detail },
         }
     }
 
     /// The row was at fault, not the place: the rows beside it may well be written.
     pub(crate) fn is_of_the_row(&self) -> bool {
-        matches!(self, Self::Statement { .. } | Self::TooLarge { .. })
+        matches!(
+            self,
+            Self::Statement { .. } | Self::Unreadable { .. } | Self::TooLarge { .. }
+        )
     }
 }

@@ -58,7 +58,11 @@ pub fn migrate(
     busy: Duration,
 ) -> Result<(), StoreError> {
     let sql = |error: rusqlite::Error| StoreError::sql(database, &error);
-    if known(connection, database)? < FORMAT {
+    // One snapshot for all that is looked at, for another process may be at the same work.
+    let snapshot = connection.transaction().map_err(sql)?;
+    let format = known(&snapshot, database)?;
+    drop(snapshot);
+    if format < FORMAT {
         // Two processes may start on one empty file. SQLite does not wait for the other one while it changes the
         // journal, so the waiting is done here.
         let mut patience = busy.as_millis() / 10;

@@ -33,7 +33,16 @@ impl Writer {
         }
     }
 
-    fn settle(&mut self, mut group: Vec<Job>) {
+    fn settle(&mut self, group: Vec<Job>) {
+        if let Err((failure, group)) = self.attempt(group) {
+            // The state first: whoever hears of the failure and asks for the health gets the same answer.
+            let awaited = self.queue.failed(failure.clone(), group);
+            reply(awaited, &Err(failure));
+        }
+    }
+
+    /// Writes and replies. What comes back, in its order, could not be written because of the place.
+    fn attempt(&mut self, mut group: Vec<Job>) -> Result<(), (StoreError, Vec<Job>)> {
         match self.write(&mut group) {
             Ok(wrote) => {
                 if wrote {
@@ -43,8 +52,12 @@ impl Writer {
             }
             // One row that SQLite refuses must not take its neighbours along.
             Err(failure) if failure.is_of_the_row() && group.len() > 1 => {
-                for job in group {
-                    self.settle(vec![job]);
+                let mut jobs = group.into_iter();
+                while let Some(job) = jobs.next() {
+                    if let Err((failure, mut left)) = self.attempt(vec![job]) {
+                        left.extend(jobs);
+                        return Err((failure, left));
+                    }
                 }
             }
             Err(failure) if failure.is_of_the_row() => {
@@ -53,12 +66,9 @@ impl Writer {
                 }
                 reply(group, &Err(failure));
             }
-            Err(failure) => {
-                // The state first: whoever hears of the failure and asks for the health gets the same answer.
-                let awaited = self.queue.failed(failure.clone(), group);
-                reply(awaited, &Err(failure));
-            }
+            Err(failure) => return Err((failure, group)),
         }
+        Ok(())
     }
 
     /// Whether anything was written.

@@ -162,6 +162,23 @@ async fn one_row_sqlite_refuses_takes_no_other_along() {
     ));
 }
 
+#[tokio::test]
+async fn a_row_somebody_spoilt_is_an_error_where_it_is_read_and_nowhere_else() {
+    let home = Home::new();
+    let store = home.open();
+    store.commit(write("c1", &["executing"])).await.unwrap();
+    store.commit(write("c2", &["executing"])).await.unwrap();
+    home.raw()
+        .execute_batch("UPDATE calls SET record = '{', owner = '' WHERE id = 'c1'")
+        .unwrap();
+    let unreadable = |error: StoreError| matches!(error, StoreError::Unreadable { .. });
+    assert!(unreadable(store.call("c1").unwrap_err()));
+    assert!(store.call("c2").unwrap().is_some());
+    assert!(unreadable(store.adopt_orphans().await.unwrap_err()));
+    store.health().unwrap();
+    store.commit(write("c3", &["executing"])).await.unwrap();
+}
+
 /// A panic in the writer must not leave anybody waiting.
 #[tokio::test]
 async fn a_writer_that_is_gone_says_so() {
