@@ -9,6 +9,7 @@ mod kernel;
 mod prompter;
 mod register;
 mod registry;
+pub mod schedule;
 mod schema;
 mod settings;
 mod stats;

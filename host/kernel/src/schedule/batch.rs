@@ -1,0 +1,227 @@
+//! Runs the calls of one model turn and gives back one result for each, in call order.
+
+mod canceller;
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+use std::vec::IntoIter;
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use tokio::time::{Instant, sleep_until};
+
+use super::line::{Line, Ticket};
+use super::locks::Places;
+use super::{Shape, Strategy, waves};
+pub use canceller::{Canceller, Stop};
+
+/// So many calls of a wave are under way at most; the next one starts when one ends. What calls cost before the pools
+/// let them run is thus bounded, however many a model makes.
+const WINDOW: usize = 256;
+
+/// So long a call may take to end after it was told to; then it is dropped, which stops it where it stands.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How a call ended, as far as its siblings care: only `Cancelled` touches them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Completed,
+    Failed,
+    Denied,
+    /// A person stopped it, and with it what the model wanted in the same breath.
+    Cancelled,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End<R> {
+    pub result: R,
+    pub fate: Fate,
+}
+
+/// Why a call has no result of its own. `because` is the index of the call that was cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    NotRun {
+        because: usize,
+    },
+    /// It ran and did not end when it was told to; what it did so far is done.
+    Interrupted {
+        because: usize,
+    },
+    Panicked,
+}
+
+/// Starts a call. When it hears that it shall stop it should end soon, as `Cancelled`.
+pub type Run<'a, R> = Box<dyn FnOnce(Stop) -> BoxFuture<'a, End<R>> + Send + 'a>;
+
+/// One call of a batch.
+pub struct Planned<'a, R> {
+    pub shape: Shape,
+    pub run: Run<'a, R>,
+}
+
+/// The calls of one model turn.
+pub struct Batch<'a, R> {
+    waves: Vec<Vec<usize>>,
+    calls: Vec<State<'a, R>>,
+    canceller: Canceller,
+}
+
+enum State<'a, R> {
+    Waiting { places: Places, run: Run<'a, R> },
+    Running,
+    Ended(R),
+    Panicked,
+}
+
+impl<'a, R: Send + 'a> Batch<'a, R> {
+    pub fn new(strategy: Strategy, planned: Vec<Planned<'a, R>>) -> Self {
+        let (shapes, runs): (Vec<_>, Vec<_>) = planned
+            .into_iter()
+            .map(|planned| (planned.shape, planned.run))
+            .unzip();
+        let state = |(shape, run): (&Shape, _)| State::Waiting {
+            places: Places::of(&shape.places),
+            run,
+        };
+        Self {
+            waves: waves(strategy, &shapes),
+            calls: shapes.iter().zip(runs).map(state).collect(),
+            canceller: Canceller::new(shapes.len()),
+        }
+    }
+
+    /// How many calls it has.
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    pub fn canceller(&self) -> Canceller {
+        self.canceller.clone()
+    }
+
+    /// One result per call, in call order; `missing` makes the result of a call that has none of its own. Dropping
+    /// the future cancels every call.
+    pub async fn run(self, missing: impl Fn(usize, Missing) -> R) -> Vec<R> {
+        let Self {
+            waves,
+            mut calls,
+            canceller,
+        } = self;
+        // A call that was handed on to another task hears of a drop only through its token.
+        let guard = canceller.token().clone().drop_guard();
+        for wave in waves {
+            Wave::new(wave, &mut calls, &canceller).run().await;
+        }
+        // What a call left running in the background outlives the batch.
+        guard.disarm();
+        // Nothing but a cancelled call keeps others from running to their end.
+        let because = canceller.cause().unwrap_or_default();
+        let result = |(index, call)| match call {
+            State::Ended(result) => result,
+            State::Waiting { .. } => missing(index, Missing::NotRun { because }),
+            State::Running => missing(index, Missing::Interrupted { because }),
+            State::Panicked => missing(index, Missing::Panicked),
+        };
+        calls.into_iter().enumerate().map(result).collect()
+    }
+}
+
+/// Calls that may run beside each other, but for those that touch the same places.
+struct Wave<'w, 'a, R> {
+    coming: IntoIter<usize>,
+    calls: &'w mut [State<'a, R>],
+    canceller: &'w Canceller,
+    /// Those under way, whether they run or wait for a sibling. The pools know places too, but a call gets to them
+    /// only after a person was asked, and an edit must not pass the write before it while that person thinks.
+    line: Line<Places>,
+    indices: HashMap<Ticket, usize>,
+    running: FuturesUnordered<BoxFuture<'a, (Ticket, Ended<R>)>>,
+}
+
+type Ended<R> = Result<End<R>, Box<dyn Any + Send>>;
+
+impl<'w, 'a, R: Send + 'a> Wave<'w, 'a, R> {
+    fn new(wave: Vec<usize>, calls: &'w mut [State<'a, R>], canceller: &'w Canceller) -> Self {
+        Self {
+            coming: wave.into_iter(),
+            calls,
+            canceller,
+            line: Line::new(),
+            indices: HashMap::new(),
+            running: FuturesUnordered::new(),
+        }
+    }
+
+    async fn run(mut self) {
+        let mut deadline = None;
+        loop {
+            self.fill();
+            // When nothing runs nothing waits either, for the first in the line never does.
+            tokio::select! {
+                biased;
+                ended = self.running.next() => match ended {
+                    Some((ticket, end)) => self.end(ticket, end),
+                    None => return,
+                },
+                () = self.canceller.token().cancelled(), if deadline.is_none() => {
+                    deadline = Some(Instant::now() + GRACE);
+                }
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => return,
+            }
+        }
+    }
+
+    fn fill(&mut self) {
+        while !self.canceller.token().is_cancelled()
+            && self.line.len() < WINDOW
+            && let Some(index) = self.coming.next()
+        {
+            if let State::Waiting { places, .. } = &mut self.calls[index] {
+                let (ticket, free) = self.line.enter(std::mem::take(places));
+                self.indices.insert(ticket, index);
+                if free {
+                    self.start(ticket, index);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, ticket: Ticket, index: usize) {
+        let call = std::mem::replace(&mut self.calls[index], State::Running);
+        if let State::Waiting { run, .. } = call {
+            let stop = self.canceller.stop();
+            let running = AssertUnwindSafe(async move { run(stop).await });
+            let running = running.catch_unwind().map(move |end| (ticket, end));
+            self.running.push(running.boxed());
+        }
+    }
+
+    fn end(&mut self, ticket: Ticket, end: Ended<R>) {
+        let Some(index) = self.indices.remove(&ticket) else {
+            return;
+        };
+        let (state, fate) = match end {
+            Ok(End { result, fate }) => (State::Ended(result), fate),
+            Err(_) => (State::Panicked, Fate::Failed),
+        };
+        self.calls[index] = state;
+        self.canceller.ended(index, fate);
+        let (_, free) = self.line.leave(ticket).unwrap_or_default();
+        for ticket in free {
+            if !self.canceller.token().is_cancelled() {
+                self.start(ticket, self.indices[&ticket]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

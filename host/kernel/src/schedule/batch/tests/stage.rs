@@ -1,0 +1,129 @@
+//! Calls that pretend, and the record of what they did.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::time::{Instant, sleep, timeout};
+use toolhost_contract::Concurrency;
+
+use super::super::{Batch, End, Fate, Missing, Planned, Stop};
+use crate::schedule::{Needs, Place, Pool, Pools, Shape, Strategy};
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// A batch of fakes and what they did.
+pub(super) struct Stage {
+    start: Instant,
+    log: Log,
+    /// Calls run at once without these.
+    pub(super) pools: Option<Pools>,
+    strategy: Strategy,
+}
+
+impl Stage {
+    pub(super) fn new(strategy: Strategy) -> Self {
+        Self {
+            start: Instant::now(),
+            log: Log::default(),
+            pools: None,
+            strategy,
+        }
+    }
+
+    pub(super) fn note(&self, words: String) {
+        note(&self.log, self.start, words);
+    }
+
+    /// One line per call: `name seconds fate`, then of what shape it is. A call hears its token, unless it is `deaf`.
+    pub(super) fn batch<'a>(&'a self, calls: &'a str) -> Batch<'a, String> {
+        let planned = calls.lines().map(|line| self.planned(line.trim()));
+        Batch::new(self.strategy, planned.collect())
+    }
+
+    fn planned<'a>(&'a self, line: &'a str) -> Planned<'a, String> {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let seconds = words[1].parse().unwrap();
+        let fate = match words[2] {
+            "completed" => Some(Fate::Completed),
+            "failed" => Some(Fate::Failed),
+            "denied" => Some(Fate::Denied),
+            "cancelled" => Some(Fate::Cancelled),
+            "panics" => None,
+            word => panic!("{word}"),
+        };
+        let is = |word: &str| words[3..].contains(&word);
+        let shape = Shape {
+            concurrency: match () {
+                () if is("serial") => Concurrency::Serial,
+                () if is("exclusive") => Concurrency::Exclusive,
+                () => Concurrency::Parallel,
+            },
+            read_only: is("read"),
+            wait_for_previous: is("wait"),
+            places: words[3..]
+                .iter()
+                .filter_map(|word| word.strip_prefix("W"))
+                .map(Place::write)
+                .collect(),
+        };
+        let (name, deaf) = (words[0], is("deaf"));
+        let run = move |stop: Stop| {
+            async move {
+                let _permit = match &self.pools {
+                    Some(pools) => match stop.unless(pools.admit(plain())).await {
+                        Some(permit) => Some(permit),
+                        None => return unstarted(name, &stop),
+                    },
+                    None => None,
+                };
+                self.note(format!("{name} starts"));
+                let ends = tokio::select! {
+                    () = sleep(Duration::from_secs(seconds)) => fate.expect("a panic"),
+                    () = stop.token().cancelled(), if !deaf => Fate::Cancelled,
+                };
+                self.note(format!("{name} {ends:?}"));
+                let result = format!("{name} {ends:?}");
+                End { result, fate: ends }
+            }
+            .boxed()
+        };
+        let run = Box::new(run);
+        Planned { shape, run }
+    }
+
+    pub(super) async fn run(&self, batch: Batch<'_, String>) {
+        let results = timeout(Duration::from_secs(1000), batch.run(missing)).await;
+        let results = results.expect("all calls get their turn");
+        self.note(format!("results: {}", results.join(", ")));
+    }
+
+    pub(super) fn transcript(&self) -> String {
+        self.log.lock().unwrap().join("\n")
+    }
+}
+
+fn note(log: &Log, start: Instant, words: String) {
+    let line = format!("{} {words}", start.elapsed().as_secs());
+    log.lock().unwrap().push(line);
+}
+
+fn missing(index: usize, why: Missing) -> String {
+    format!("{index} {why:?}")
+}
+
+fn unstarted(name: &str, stop: &Stop) -> End<String> {
+    End {
+        result: format!("{name} never ran because of {}", stop.because().unwrap()),
+        fate: Fate::Cancelled,
+    }
+}
+
+pub(super) fn plain() -> Needs<'static> {
+    Needs {
+        pool: Pool::Plain,
+        lane: None,
+        places: &[],
+        exclusive: false,
+    }
+}

@@ -1,0 +1,170 @@
+//! Which places of the workspace a call touches, and whether two calls touch the same one.
+
+use std::fmt;
+
+use super::line::Clash;
+
+/// A call that names more places than this is taken to touch everything. The list comes from a guest, and comparing
+/// two calls costs the product of their lists.
+const MAX_PLACES: usize = 32;
+
+/// A longer path is cut to a directory above it, which covers it.
+const MAX_PATH: usize = 4096;
+
+/// A path that a call reads or writes. A directory stands for all that is below it.
+///
+/// The path is a virtual one. It is compared as text, so two names of one file (a symlink, another case) are two
+/// places: a lock keeps well-meaning calls apart, and is not what protects a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Without `.`, `..` and empty parts, each part after a `/`; the root is the empty text.
+    path: String,
+    write: bool,
+}
+
+impl Place {
+    pub fn read(path: &str) -> Self {
+        Self::new(path, false)
+    }
+
+    pub fn write(path: &str) -> Self {
+        Self::new(path, true)
+    }
+
+    fn new(path: &str, write: bool) -> Self {
+        let path = normal(path);
+        Self { path, write }
+    }
+
+    pub fn path(&self) -> &str {
+        if self.path.is_empty() {
+            "/"
+        } else {
+            &self.path
+        }
+    }
+
+    pub fn is_write(&self) -> bool {
+        self.write
+    }
+
+    fn clashes(&self, other: &Self) -> bool {
+        (self.write || other.write)
+            && (covers(&self.path, &other.path) || covers(&other.path, &self.path))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let deed = if self.write { "write" } else { "read" };
+        write!(f, "{deed} {}", self.path())
+    }
+}
+
+fn normal(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let mut normal = String::new();
+    for part in parts {
+        if normal.len() + 1 + part.len() > MAX_PATH {
+            break;
+        }
+        normal.push('/');
+        normal.push_str(part);
+    }
+    normal
+}
+
+/// `/a` covers `/a` and `/a/b`, not `/ab`.
+fn covers(above: &str, below: &str) -> bool {
+    below
+        .strip_prefix(above)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// All places of one call. They are taken together or not at all, so two calls never each hold what the other wants.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Places(Vec<Place>);
+
+impl Places {
+    pub(super) fn of(places: &[Place]) -> Self {
+        if places.len() <= MAX_PLACES {
+            return Self(places.to_vec());
+        }
+        let write = places.iter().any(Place::is_write);
+        Self(vec![Place::new("/", write)])
+    }
+}
+
+impl Clash for Places {
+    fn clashes(&self, other: &Self) -> bool {
+        self.0
+            .iter()
+            .any(|place| other.0.iter().any(|theirs| place.clashes(theirs)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(first: &[Place], second: &[Place], clash: bool) {
+        let (first, second) = (Places::of(first), Places::of(second));
+        assert_eq!(first.clashes(&second), clash, "{first:?} {second:?}");
+        assert_eq!(second.clashes(&first), clash, "{second:?} {first:?}");
+    }
+
+    #[test]
+    fn a_directory_covers_what_is_below_it_and_not_its_namesakes() {
+        let write = |path| [Place::write(path)];
+        check(&write("/workspace/a"), &write("/workspace/a"), true);
+        check(&write("/workspace/a"), &write("/workspace/a/b"), true);
+        check(&write("/workspace/a"), &write("/workspace/ab"), false);
+        check(&write("/"), &write("/workspace/ab"), true);
+        check(&write("/workspace/a/b"), &write("/workspace/a/c"), false);
+    }
+
+    #[test]
+    fn readers_share_and_a_writer_does_not() {
+        check(&[Place::read("/a")], &[Place::read("/a")], false);
+        check(&[Place::read("/a")], &[Place::write("/a")], true);
+        check(
+            &[Place::read("/a"), Place::write("/b")],
+            &[Place::read("/a"), Place::read("/b/c")],
+            true,
+        );
+        check(&[], &[Place::write("/")], false);
+    }
+
+    #[test]
+    fn one_path_has_one_spelling() {
+        for path in ["/a/b", "a/b/", "//a/./b", "/a/x/../b", "/../a/b/."] {
+            assert_eq!(Place::read(path).path(), "/a/b");
+        }
+        for path in ["", "/", "/..", "."] {
+            assert_eq!(Place::read(path).to_string(), "read /");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_covered_by_something_shorter() {
+        let deep = format!("/top/{}", "directory/".repeat(1000));
+        let place = Place::write(&deep);
+        assert!(place.path().len() <= MAX_PATH && covers(place.path(), deep.trim_end_matches('/')));
+        assert_eq!(Place::write(&"x".repeat(MAX_PATH)).path(), "/");
+
+        let many: Vec<_> = (0..=MAX_PLACES)
+            .map(|n| Place::read(&format!("/{n}")))
+            .collect();
+        check(&many, &[Place::write("/elsewhere")], true);
+        check(&many, &[Place::read("/elsewhere")], false);
+    }
+}

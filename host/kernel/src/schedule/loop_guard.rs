@@ -1,0 +1,165 @@
+//! Stops a model that makes the same failing call again and again.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use toolhost_contract::{ToolName, text};
+
+use super::Fate;
+
+/// From this failure on the model is told to do something else.
+const ADVISE: u32 = 3;
+
+/// After so many failures the call is not run any more.
+const REFUSE: u32 = 4;
+
+/// So many tools are remembered; beyond that the one that failed longest ago is forgotten.
+const MAX_TOOLS: usize = 256;
+
+/// One per session.
+///
+/// A tool's row of failures is broken by a success and by other arguments. Other tools do not break it: a model that
+/// is stuck on an edit reads the file in between.
+#[derive(Debug, Default)]
+pub struct LoopGuard {
+    rows: Mutex<Rows>,
+}
+
+#[derive(Debug, Default)]
+struct Rows {
+    of: HashMap<ToolName, Row>,
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Row {
+    arguments: blake3::Hash,
+    failures: u32,
+    last: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{}` failed {failures} times in a row with these same arguments and was not run again: change the arguments or \
+     take another way",
+    text::inline(.tool.as_str(), 64)
+)]
+pub struct Repeated {
+    pub tool: ToolName,
+    pub failures: u32,
+}
+
+impl LoopGuard {
+    /// Ask before a call runs.
+    pub fn check(&self, tool: &ToolName, input: &Value) -> Result<(), Repeated> {
+        let rows = self.rows();
+        match rows.of.get(tool) {
+            Some(row) if row.failures >= REFUSE && row.arguments == hash(input) => Err(Repeated {
+                tool: tool.clone(),
+                failures: row.failures,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tell how a call ended. Returns what to recommend to the model.
+    pub fn record(&self, tool: &ToolName, input: &Value, fate: Fate) -> Option<String> {
+        let arguments = hash(input);
+        let mut rows = self.rows();
+        let same = rows.of.get(tool).filter(|row| row.arguments == arguments);
+        let before = same.map_or(0, |row| row.failures);
+        let failures = match fate {
+            Fate::Completed => 0,
+            Fate::Failed => before.saturating_add(1),
+            // It did not run, or not to its end, so it tells nothing about these arguments.
+            Fate::Denied | Fate::Cancelled => before,
+        };
+        rows.set(tool, arguments, failures);
+        (fate == Fate::Failed && failures >= ADVISE).then(|| {
+            format!(
+                "this same call has failed {failures} times in a row: do not repeat it, change the arguments or take \
+                 another way"
+            )
+        })
+    }
+
+    /// Forgets everything: a person spoke, and may have put right what made the calls fail.
+    pub fn clear(&self) {
+        *self.rows() = Rows::default();
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rows {
+    fn set(&mut self, tool: &ToolName, arguments: blake3::Hash, failures: u32) {
+        if failures == 0 {
+            self.of.remove(tool);
+            return;
+        }
+        if self.of.len() >= MAX_TOOLS && !self.of.contains_key(tool) {
+            let oldest = self.of.iter().min_by_key(|(_, row)| row.last);
+            if let Some(oldest) = oldest.map(|(tool, _)| tool.clone()) {
+                self.of.remove(&oldest);
+            }
+        }
+        self.clock += 1;
+        let row = Row {
+            arguments,
+            failures,
+            last: self.clock,
+        };
+        self.of.insert(tool.clone(), row);
+    }
+}
+
+/// The same for inputs that mean the same: the order of keys and `1` for `1.0` make no difference.
+fn hash(input: &Value) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    feed(&mut hasher, input);
+    hasher.finalize()
+}
+
+/// Each part is fed with its kind and its length, so that no two inputs feed the same bytes.
+fn feed(hasher: &mut blake3::Hasher, value: &Value) {
+    match value {
+        Value::Null => part(hasher, b'n', b""),
+        Value::Bool(truth) => part(hasher, b'b', &[u8::from(*truth)]),
+        Value::Number(number) => {
+            let digits = number.to_string();
+            part(
+                hasher,
+                b'd',
+                digits.strip_suffix(".0").unwrap_or(&digits).as_bytes(),
+            );
+        }
+        Value::String(text) => part(hasher, b's', text.as_bytes()),
+        Value::Array(items) => {
+            part(hasher, b'a', &items.len().to_le_bytes());
+            for item in items {
+                feed(hasher, item);
+            }
+        }
+        Value::Object(members) => {
+            part(hasher, b'o', &members.len().to_le_bytes());
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(key, _)| *key);
+            for (key, value) in members {
+                part(hasher, b'k', key.as_bytes());
+                feed(hasher, value);
+            }
+        }
+    }
+}
+
+fn part(hasher: &mut blake3::Hasher, kind: u8, bytes: &[u8]) {
+    hasher.update(&[kind]);
+    hasher.update(&bytes.len().to_le_bytes());
+    hasher.update(bytes);
+}
+
+#[cfg(test)]
+mod tests;

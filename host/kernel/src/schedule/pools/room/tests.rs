@@ -1,0 +1,164 @@
+use proptest::prelude::*;
+
+use super::super::super::Place;
+use super::*;
+
+const LIMITS: Limits = Limits {
+    all: 3,
+    network: 2,
+    processes: 1,
+    agents: 2,
+    interactive: 1,
+};
+
+#[derive(Debug, Clone)]
+enum Step {
+    Arrive(Claim),
+    /// One of those that are here, running or waiting, taken modulo their number.
+    Leave(usize),
+}
+
+fn claim() -> impl proptest::strategy::Strategy<Value = Claim> {
+    let pool = prop_oneof![
+        3 => Just(Pool::Plain),
+        1 => Just(Pool::Network),
+        1 => Just(Pool::Processes),
+        1 => Just(Pool::Interactive),
+    ];
+    let path = prop::sample::select(vec!["/a", "/a/b", "/a/b/c", "/ab", "/c", "/"]);
+    let place = (path, any::<bool>()).prop_map(|(path, write)| {
+        if write {
+            Place::write(path)
+        } else {
+            Place::read(path)
+        }
+    });
+    let lane = prop::option::weighted(0.3, 0..3_u64);
+    let share =
+        (pool, lane, prop::collection::vec(place, 0..3)).prop_map(|(pool, lane, places)| {
+            let places = Places::of(&places);
+            Claim::Share { pool, lane, places }
+        });
+    prop_oneof![10 => share, 1 => Just(Claim::Everything), 1 => Just(Claim::Agent)]
+}
+
+fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => claim().prop_map(Step::Arrive),
+        2 => any::<usize>().prop_map(Step::Leave),
+    ];
+    prop::collection::vec(step, 0..120)
+}
+
+/// The slow and plain truth: everyone here in the order in which they came.
+struct House {
+    room: Room,
+    here: Vec<(Ticket, Claim, bool)>,
+}
+
+impl House {
+    fn arrive(&mut self, claim: Claim) {
+        let (ticket, runs) = self.room.arrive(claim.clone());
+        self.here.push((ticket, claim, false));
+        self.admit(runs.then_some(ticket).into_iter().collect());
+    }
+
+    fn leave(&mut self, index: usize) {
+        let (ticket, ..) = self.here.remove(index);
+        let admitted = self.room.leave(ticket);
+        assert_eq!(self.room.leave(ticket), [], "nobody leaves twice");
+        self.admit(admitted);
+    }
+
+    fn admit(&mut self, tickets: Vec<Ticket>) {
+        for ticket in tickets {
+            let index = self.here.iter().position(|(one, ..)| *one == ticket);
+            let index = index.expect("only who is here is let in");
+            let claim = &self.here[index].1;
+            assert!(!self.here[index].2, "nobody is let in twice");
+            assert!(
+                !self.here[..index]
+                    .iter()
+                    .enumerate()
+                    .any(|(older, (_, other, runs))| !runs
+                        && other.pool() == claim.pool()
+                        && claim.pool().is_some()
+                        && !self.is_blocked(older)),
+                "{ticket:?} went before an older one that needs nothing but the same pool"
+            );
+            self.here[index].2 = true;
+        }
+        self.check();
+    }
+
+    fn is_blocked(&self, index: usize) -> bool {
+        let claim = &self.here[index].1;
+        self.here[..index]
+            .iter()
+            .any(|(_, other, _)| other.clashes(claim))
+    }
+
+    fn running(&self, pool: Pool) -> usize {
+        self.here
+            .iter()
+            .filter(|(_, claim, runs)| *runs && claim.pool() == Some(pool))
+            .count()
+    }
+
+    fn check(&self) {
+        let limit = |pool| match pool {
+            Pool::Plain => LIMITS.all,
+            Pool::Network => LIMITS.network,
+            Pool::Processes => LIMITS.processes,
+            Pool::Agents => LIMITS.agents,
+            Pool::Interactive => LIMITS.interactive,
+        };
+        for (index, (ticket, claim, runs)) in self.here.iter().enumerate() {
+            if *runs {
+                assert!(
+                    claim
+                        .pool()
+                        .is_none_or(|pool| self.running(pool) <= limit(pool))
+                );
+                let mut others = self.here.iter().filter(|(other, ..)| other != ticket);
+                assert!(
+                    !others.any(|(_, other, runs)| *runs && other.clashes(claim)),
+                    "{claim:?} runs beside what it clashes with"
+                );
+            } else {
+                let full = claim
+                    .pool()
+                    .is_some_and(|pool| self.running(pool) == limit(pool));
+                assert!(
+                    full || self.is_blocked(index),
+                    "{claim:?} waits for nothing: a wake-up was lost"
+                );
+            }
+        }
+    }
+}
+
+proptest! {
+    /// never more than the limit. Two that clash never run together, nobody waits without a reason, and
+    /// the oldest goes first.
+    #[test]
+    fn r_174_every_step_keeps_the_rules_and_all_get_their_turn(steps in steps()) {
+        let mut house = House { room: Room::new(LIMITS).unwrap(), here: Vec::new() };
+        for step in steps {
+            match step {
+                Step::Arrive(claim) => house.arrive(claim),
+                Step::Leave(index) if !house.here.is_empty() => house.leave(index % house.here.len()),
+                Step::Leave(_) => {}
+            }
+        }
+        // Only who runs can end, so this comes to an end only when no circle of waiting exists.
+        while !house.here.is_empty() {
+            let running = house.here.iter().rposition(|(_, _, runs)| *runs);
+            house.leave(running.expect("somebody runs as long as somebody is here"));
+        }
+        for counter in &house.room.counters {
+            prop_assert!(counter.running.is_empty() && counter.waiting.is_empty());
+        }
+        prop_assert_eq!(house.room.line.len(), 0);
+    }
+}

@@ -1,0 +1,261 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use futures::FutureExt;
+use futures::future::join_all;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::*;
+
+/// One line per call, in the order in which they come: `name seconds` and what it needs. Shows who runs when.
+async fn check(limits: Limits, calls: &str, expected: Expect) {
+    let pools = Pools::new(limits).unwrap();
+    let lanes = [Lane::new(), Lane::new()];
+    let start = Instant::now();
+    let calls = calls.lines().map(|line| call(&pools, &lanes, start, line));
+    let all = timeout(Duration::from_secs(1000), join_all(calls)).await;
+    expected.assert_eq(&all.expect("all calls get their turn").join("\n"));
+    assert_eq!(pools.door().room.here(), 0);
+}
+
+async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> String {
+    let mut words = line.split_whitespace();
+    let name = words.next().unwrap();
+    let seconds = words.next().unwrap().parse().unwrap();
+    let (mut pool, mut lane, mut places, mut exclusive) = (Pool::Plain, None, Vec::new(), false);
+    for word in words {
+        match word.split_at(1) {
+            _ if word == "network" => pool = Pool::Network,
+            _ if word == "processes" => pool = Pool::Processes,
+            _ if word == "agents" => pool = Pool::Agents,
+            _ if word == "interactive" => pool = Pool::Interactive,
+            _ if word == "exclusive" => exclusive = true,
+            ("L", number) => lane = Some(&lanes[number.parse::<usize>().unwrap()]),
+            ("R", path) => places.push(Place::read(path)),
+            ("W", path) => places.push(Place::write(path)),
+            _ => panic!("{word}"),
+        }
+    }
+    let needs = Needs {
+        pool,
+        lane,
+        places: &places,
+        exclusive,
+    };
+    let _permit = pools.admit(needs).await;
+    let from = start.elapsed().as_secs();
+    sleep(Duration::from_secs(seconds)).await;
+    format!("{name} {from}-{}", start.elapsed().as_secs())
+}
+
+fn plain() -> Needs<'static> {
+    Needs {
+        pool: Pool::Plain,
+        lane: None,
+        places: &[],
+        exclusive: false,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_172_r_174_three_run_at_once_and_the_rest_come_in_order() {
+    check(
+        Limits::default(),
+        "a 3
+         b 1
+         c 2
+         d 1
+         e 1",
+        expect![[r#"
+            a 0-3
+            b 0-1
+            c 0-2
+            d 1-2
+            e 2-3"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pools_do_not_count_in_each_other() {
+    let limits = Limits {
+        all: 1,
+        network: 2,
+        ..Limits::default()
+    };
+    check(
+        limits,
+        "a 2
+         b 2
+         n 3 network
+         m 3 network
+         o 3 network
+         p 1 processes
+         i 1 interactive
+         j 1 interactive
+         s 1 agents",
+        expect![[r#"
+            a 0-2
+            b 2-4
+            n 0-3
+            m 0-3
+            o 3-6
+            p 0-1
+            i 0-1
+            j 1-2
+            s 0-1"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_173_a_lane_runs_one_at_a_time_and_holds_no_permit_while_it_waits() {
+    let limits = Limits {
+        all: 2,
+        ..Limits::default()
+    };
+    check(
+        limits,
+        "a 3 L0
+         b 1 L0
+         c 1
+         d 1 L1",
+        expect![[r#"
+            a 0-3
+            b 3-4
+            c 0-1
+            d 1-2"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn writers_of_one_place_take_turns_and_readers_do_not_pass_a_waiting_writer() {
+    check(
+        Limits::default(),
+        "a 2 R/w
+         b 2 W/w/f
+         c 2 R/w/f
+         d 2 R/w/other",
+        expect![[r#"
+            a 0-2
+            b 2-4
+            c 4-6
+            d 0-2"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_are_taken_together_so_crossing_calls_do_not_lock_up() {
+    check(
+        Limits::default(),
+        "a 1 W/x W/y
+         b 1 W/y W/x
+         c 1 W/x/1
+         d 1 W/y/1",
+        expect![[r#"
+            a 0-1
+            b 1-2
+            c 2-3
+            d 2-3"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exclusive_call_waits_for_all_and_holds_all_and_is_not_overtaken() {
+    check(
+        Limits::default(),
+        "a 2
+         n 3 network
+         x 1 exclusive
+         b 1
+         m 1 network
+         y 1 exclusive",
+        expect![[r#"
+            a 0-2
+            n 0-3
+            x 3-4
+            b 4-5
+            m 4-5
+            y 5-6"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_calls_of_an_agent_run_while_an_exclusive_call_waits() {
+    let pools = Pools::new(Limits::default()).unwrap();
+    let everything = Needs {
+        exclusive: true,
+        ..plain()
+    };
+    let agent = Needs {
+        pool: Pool::Agents,
+        ..everything
+    };
+    let agent = pools.admit(agent).await;
+    let plain_call = pools.admit(plain()).await;
+    let mut outside = Box::pin(pools.admit(everything));
+    assert!(outside.as_mut().now_or_never().is_none());
+    let mut inside = Box::pin(pools.admit(everything));
+    assert!(inside.as_mut().now_or_never().is_none());
+    drop(plain_call);
+    // Neither waits for the agent, which still runs.
+    drop(outside.await);
+    drop(inside.await);
+    drop(agent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_dropped_leaves_no_trace_and_the_next_one_wakes() {
+    let limits = Limits {
+        all: 1,
+        ..Limits::default()
+    };
+    let pools = Pools::new(limits).unwrap();
+    let first = pools.admit(plain()).await;
+    let mut second = Box::pin(pools.admit(plain()));
+    let mut third = Box::pin(pools.admit(plain()));
+    let mut fourth = Box::pin(pools.admit(plain()));
+    for waiter in [&mut second, &mut third, &mut fourth] {
+        assert!(waiter.as_mut().now_or_never().is_none());
+    }
+    drop(second);
+    // The third is let in, and goes before it hears of it.
+    drop(first);
+    drop(third);
+    let fourth = fourth.now_or_never().expect("nobody else is here");
+    drop(fourth);
+    assert_eq!(pools.door().room.here(), 0);
+    assert!(pools.door().bells.is_empty());
+}
+
+#[tokio::test]
+async fn a_permit_frees_its_place_also_when_the_call_panics() {
+    let limits = Limits {
+        all: 1,
+        ..Limits::default()
+    };
+    let pools = Arc::new(Pools::new(limits).unwrap());
+    let theirs = Arc::clone(&pools);
+    let task = tokio::spawn(async move {
+        let _permit = theirs.admit(plain()).await;
+        panic!("on purpose");
+    });
+    assert!(task.await.is_err());
+    assert!(pools.admit(plain()).now_or_never().is_some());
+}
+
+#[test]
+fn a_limit_of_nothing_is_refused() {
+    let limits = Limits {
+        network: 0,
+        ..Limits::default()
+    };
+    let error = Pools::new(limits).err().unwrap();
+    expect!["the limit `network` is 0 and no call of it would ever run: give at least 1"]
+        .assert_eq(&error.to_string());
+}
