@@ -4,6 +4,9 @@
 //! allows are collected, and the policy weighs them. A hook that fails counts as a no when it is fail-closed and as
 //! silence when it is fail-open.
 
+mod cache;
+mod callback;
+mod command;
 mod matcher;
 
 use std::panic::AssertUnwindSafe;
@@ -16,6 +19,9 @@ use tokio::time::timeout;
 use toolhost_contract::hook::{After, Before, Decision};
 use toolhost_contract::{BoxFuture, Call, Descriptor, Outcome, PluginName, ToolName, text};
 
+pub use cache::{Fingerprint, ReadCache};
+pub use callback::CallbackHook;
+pub use command::{CommandHook, HookEvent, HookEventError, STOP_CODE};
 pub use matcher::{Matcher, MatcherError};
 
 /// Longest time of one hook, unless it has one of its own.

@@ -45,7 +45,7 @@ impl Hook for Panics {
     }
 }
 
-fn call() -> HookCall {
+pub(super) fn call() -> HookCall {
     let name = ToolName::parse("edit_file").unwrap();
     let mut tool = Descriptor::new(name.clone(), "x");
     tool.aliases = vec!["Edit".to_owned()];

@@ -1,0 +1,109 @@
+//! What makes two calls the same: tool, input, caller and the state of what they read, in one hash.
+
+use serde_json::Value;
+
+use crate::hooks::HookCall;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Key([u8; 32]);
+
+pub(super) fn key(call: &HookCall, fingerprint: [u8; 32]) -> Key {
+    let caller = &call.call.caller;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&fingerprint);
+    for word in [
+        call.plugin.as_str(),
+        call.tool.name.as_str(),
+        &call.tool.version,
+        // An answer from memory is judged by no rule again, so it goes only to the one who had it before.
+        &caller.session_id,
+        &caller.agent_id,
+        &call.mode,
+    ] {
+        add(&mut hasher, b'w', word.as_bytes());
+    }
+    add_value(
+        &mut hasher,
+        &caller.user_id.as_deref().map_or(Value::Null, Value::from),
+    );
+    add_value(&mut hasher, &call.call.input);
+    Key(*hasher.finalize().as_bytes())
+}
+
+/// With its kind and length in front, so that no two lists of values have the same bytes.
+fn add(hasher: &mut blake3::Hasher, kind: u8, bytes: &[u8]) {
+    hasher.update(&[kind]);
+    hasher.update(&(bytes.len() as u64).to_le_bytes());
+    hasher.update(bytes);
+}
+
+/// Members in the order of their names: how a model happened to write an object makes no difference.
+fn add_value(hasher: &mut blake3::Hasher, value: &Value) {
+    match value {
+        Value::Null => add(hasher, b'0', b""),
+        Value::Bool(flag) => add(hasher, b'b', &[u8::from(*flag)]),
+        Value::Number(number) => add(hasher, b'n', number.to_string().as_bytes()),
+        Value::String(text) => add(hasher, b's', text.as_bytes()),
+        Value::Array(items) => {
+            add(hasher, b'a', &(items.len() as u64).to_le_bytes());
+            for item in items {
+                add_value(hasher, item);
+            }
+        }
+        Value::Object(members) => {
+            add(hasher, b'o', &(members.len() as u64).to_le_bytes());
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            for (name, value) in members {
+                add(hasher, b'm', name.as_bytes());
+                add_value(hasher, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::hooks::tests::call;
+
+    fn of(change: impl FnOnce(&mut HookCall)) -> Key {
+        let mut call = call();
+        change(&mut call);
+        key(&call, [0; 32])
+    }
+
+    #[test]
+    fn r_217_the_order_of_members_makes_no_difference_and_everything_else_does() {
+        let input = |input: Value| of(|call| call.call.input = input);
+        let plain = of(|_| {});
+        assert_eq!(plain, of(|call| call.call.id.0.push('x')));
+        assert_eq!(
+            input(json!({"a": 1, "b": {"c": 2, "d": 3}})),
+            input(json!({"b": {"d": 3, "c": 2}, "a": 1}))
+        );
+        let different = [
+            plain,
+            key(&call(), [1; 32]),
+            of(|call| call.mode = "plan".to_owned()),
+            of(|call| call.call.caller.session_id = "other".to_owned()),
+            of(|call| call.call.caller.agent_id = "other".to_owned()),
+            of(|call| call.call.caller.user_id = Some("other".to_owned())),
+            of(|call| call.plugin = toolhost_contract::PluginName::parse("other").unwrap()),
+            input(json!({"path": "b"})),
+            input(json!({"path": ["a"]})),
+            input(json!({"path": "a", "more": null})),
+            input(json!(["ab", "c"])),
+            input(json!(["a", "bc"])),
+            input(json!([["a"], "bc"])),
+            input(json!([["a", "bc"]])),
+            input(json!(1)),
+            input(json!("1")),
+        ];
+        for (index, one) in different.iter().enumerate() {
+            assert!(!different[..index].contains(one), "{index}");
+        }
+    }
+}

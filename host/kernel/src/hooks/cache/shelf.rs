@@ -1,0 +1,147 @@
+//! Outcomes by key, bounded in time, number and size.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+use toolhost_contract::{Outcome, Part};
+
+use super::key::Key;
+
+/// What every text, part and member costs beside its bytes, about.
+const OVERHEAD: usize = 64;
+
+pub(super) struct Shelf {
+    ttl: Duration,
+    max_entries: usize,
+    max_bytes: usize,
+    entries: HashMap<Key, Entry>,
+    bytes: usize,
+    /// Counts uses, so that the least recent one is known.
+    clock: u64,
+}
+
+struct Entry {
+    outcome: Arc<Outcome>,
+    bytes: usize,
+    stored: Instant,
+    used: u64,
+}
+
+impl Shelf {
+    pub(super) fn new(ttl: Duration, max_entries: usize, max_bytes: usize) -> Self {
+        Self {
+            ttl,
+            max_entries,
+            max_bytes,
+            entries: HashMap::new(),
+            bytes: 0,
+            clock: 0,
+        }
+    }
+
+    /// With its age, unless that is too high.
+    pub(super) fn get(&mut self, key: &Key, now: Instant) -> Option<(Arc<Outcome>, Duration)> {
+        let age = now.duration_since(self.entries.get(key)?.stored);
+        if age >= self.ttl {
+            self.remove(key);
+            return None;
+        }
+        self.clock += 1;
+        let entry = self.entries.get_mut(key)?;
+        entry.used = self.clock;
+        Some((Arc::clone(&entry.outcome), age))
+    }
+
+    pub(super) fn put(&mut self, key: Key, outcome: &Outcome, now: Instant) {
+        self.remove(&key);
+        let bytes = weight(outcome);
+        if bytes > self.max_bytes || self.max_entries == 0 {
+            return;
+        }
+        while self.entries.len() >= self.max_entries || self.bytes + bytes > self.max_bytes {
+            let least = self.entries.iter().min_by_key(|(_, entry)| entry.used);
+            let Some(key) = least.map(|(key, _)| *key) else {
+                break;
+            };
+            self.remove(&key);
+        }
+        self.clock += 1;
+        self.bytes += bytes;
+        let entry = Entry {
+            outcome: Arc::new(outcome.clone()),
+            bytes,
+            stored: now,
+            used: self.clock,
+        };
+        self.entries.insert(key, entry);
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.bytes -= entry.bytes;
+        }
+    }
+}
+
+/// About as many bytes as the outcome takes in memory.
+fn weight(outcome: &Outcome) -> usize {
+    let Outcome {
+        summary,
+        llm,
+        structured,
+        display,
+        error: _,
+        truncated: _,
+        tail: _,
+        meta,
+    } = outcome;
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let value = |value: &Option<Value>| value.as_ref().map_or(0, of_value);
+    let display = display.as_ref().map_or(0, |display| {
+        let diff = display.diff.as_ref().map_or(0, |diff| {
+            diff.file_name.len() + diff.diff.len() + text(&diff.original) + diff.new.len()
+        });
+        display.kind.len() + text(&display.text) + value(&display.data) + diff
+    });
+    let parts: usize = llm.iter().map(|part| OVERHEAD + of_part(part)).sum();
+    OVERHEAD + text(summary) + parts + value(structured) + display + value(meta)
+}
+
+fn of_part(part: &Part) -> usize {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    match part {
+        Part::Text(text) => text.len(),
+        Part::Json(value) => of_value(value),
+        Part::Image { data, media_type } | Part::Audio { data, media_type } => {
+            data.len() + media_type.len()
+        }
+        Part::File {
+            data,
+            media_type,
+            uri,
+            name,
+        } => data.len() + media_type.len() + text(uri) + text(name),
+        Part::ResourceLink {
+            uri,
+            name,
+            media_type,
+        } => uri.len() + text(name) + text(media_type),
+        Part::Other { kind, text: words } => kind.len() + text(words),
+    }
+}
+
+fn of_value(value: &Value) -> usize {
+    OVERHEAD
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(of_value).sum(),
+            Value::Object(members) => members
+                .iter()
+                .map(|(name, value)| name.len() + of_value(value))
+                .sum(),
+        }
+}

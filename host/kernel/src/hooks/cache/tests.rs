@@ -1,0 +1,316 @@
+use std::sync::Mutex;
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use tokio::time::advance;
+use toolhost_contract::{Annotations, Failure, TailCall};
+
+use super::*;
+use crate::hooks::tests::call;
+
+/// Says what a test wrote into it.
+#[derive(Default)]
+struct World(Mutex<Option<[u8; 32]>>);
+
+impl World {
+    fn set(&self, content: Option<u8>) {
+        *self.0.lock().unwrap() = content.map(|byte| [byte; 32]);
+    }
+}
+
+impl Fingerprint for World {
+    fn of<'a>(&'a self, _: &'a HookCall) -> BoxFuture<'a, Option<[u8; 32]>> {
+        Box::pin(std::future::ready(*self.0.lock().unwrap()))
+    }
+}
+
+struct Bench {
+    world: Arc<World>,
+    cache: ReadCache,
+    calls: u32,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let world = Arc::new(World::default());
+        world.set(Some(0));
+        let cache = ReadCache::new(Arc::clone(&world) as Arc<dyn Fingerprint>);
+        Self {
+            world,
+            cache,
+            calls: 0,
+        }
+    }
+
+    fn call(&mut self, path: &str) -> HookCall {
+        self.calls += 1;
+        let mut call = call();
+        call.call.id = CallId(self.calls.to_string());
+        call.call.input = json!({"path": path});
+        call.tool = Arc::new(reader());
+        call
+    }
+
+    /// What a call of the tool brings: from the cache, or else `fresh`.
+    async fn brings(&mut self, path: &str, fresh: Outcome) -> String {
+        let call = self.call(path);
+        self.run(&call, fresh).await
+    }
+
+    async fn run(&mut self, call: &HookCall, fresh: Outcome) -> String {
+        match self.cache.before(call).await.unwrap().decision {
+            Decision::Continue => {
+                let after = self.cache.after(call, &fresh).await.unwrap();
+                assert_eq!(after, After::Keep);
+                format!("{} (new)", fresh.model_text())
+            }
+            Decision::Result(outcome) => {
+                let meta = outcome.meta.clone().unwrap_or_default();
+                let after = self.cache.after(call, &outcome).await.unwrap();
+                assert_eq!(after, After::Keep);
+                format!("{} {meta}", outcome.model_text())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn reader() -> Descriptor {
+    let mut tool = Descriptor::clone(&call().tool);
+    tool.concurrency = Concurrency::Parallel;
+    tool.annotations = Annotations {
+        read_only: Some(true),
+        open_world: Some(false),
+        ..Annotations::default()
+    };
+    tool
+}
+
+/// Each line: what happens, then `=>` and what a call brings.
+async fn check(script: &[(&str, Value)], expected: Expect) {
+    let mut bench = Bench::new();
+    let mut told = Vec::new();
+    for (index, (deed, value)) in script.iter().enumerate() {
+        match *deed {
+            "read" => {
+                let path = value.as_str().unwrap();
+                let brought = bench.brings(path, Outcome::text(format!("#{index}"))).await;
+                told.push(format!("{path}: {brought}"));
+            }
+            "content" => bench
+                .world
+                .set(value.as_u64().map(|byte| u8::try_from(byte).unwrap())),
+            "seconds" => advance(Duration::from_secs(value.as_u64().unwrap())).await,
+            "entries" => {
+                let entries = usize::try_from(value.as_u64().unwrap()).unwrap();
+                bench.cache = bench.cache.bounded(TTL, entries, MAX_BYTES);
+            }
+            "bytes" => {
+                let bytes = usize::try_from(value.as_u64().unwrap()).unwrap();
+                bench.cache = bench.cache.bounded(TTL, MAX_ENTRIES, bytes);
+            }
+            other => panic!("{other}"),
+        }
+    }
+    expected.assert_eq(&told.join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_217_a_repeated_read_is_answered_from_memory_until_its_time_is_up() {
+    check(
+        &[
+            ("read", json!("a")),
+            ("seconds", json!(299)),
+            ("read", json!("a")),
+            ("read", json!("b")),
+            ("seconds", json!(1)),
+            ("read", json!("a")),
+            ("read", json!("b")),
+        ],
+        expect![[r#"
+            a: #0 (new)
+            a: #0 {"cached":true,"age_ms":299000}
+            b: #3 (new)
+            a: #5 (new)
+            b: #3 {"cached":true,"age_ms":1000}"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_217_a_read_of_something_that_changed_is_made_again() {
+    check(
+        &[
+            ("read", json!("a")),
+            ("content", json!(1)),
+            ("read", json!("a")),
+            ("content", json!(0)),
+            ("read", json!("a")),
+            ("content", json!(null)),
+            ("read", json!("a")),
+            ("read", json!("a")),
+        ],
+        expect![[r#"
+            a: #0 (new)
+            a: #2 (new)
+            a: #0 {"cached":true,"age_ms":0}
+            a: #6 (new)
+            a: #7 (new)"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_217_the_least_recently_used_goes_first() {
+    check(
+        &[
+            ("entries", json!(2)),
+            ("read", json!("a")),
+            ("read", json!("b")),
+            ("read", json!("a")),
+            ("read", json!("c")),
+            ("read", json!("a")),
+            ("read", json!("b")),
+        ],
+        expect![[r#"
+            a: #1 (new)
+            b: #2 (new)
+            a: #1 {"cached":true,"age_ms":0}
+            c: #4 (new)
+            a: #1 {"cached":true,"age_ms":0}
+            b: #6 (new)"#]],
+    )
+    .await;
+    // Each takes some 130 bytes.
+    check(
+        &[
+            ("bytes", json!(300)),
+            ("read", json!("a")),
+            ("read", json!("b")),
+            ("read", json!("a")),
+            ("read", json!("c")),
+            ("read", json!("b")),
+            ("bytes", json!(100)),
+            ("read", json!("a")),
+            ("read", json!("a")),
+        ],
+        expect![[r#"
+            a: #1 (new)
+            b: #2 (new)
+            a: #1 {"cached":true,"age_ms":0}
+            c: #4 (new)
+            b: #5 (new)
+            a: #7 (new)
+            a: #8 (new)"#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn r_217_errors_and_tail_calls_are_not_remembered() {
+    let failed = Outcome {
+        error: Some(Failure::new("file_not_found", "no")),
+        ..Outcome::default()
+    };
+    let tail = Outcome {
+        tail: Some(TailCall {
+            tool: "grep".to_owned(),
+            input: json!({}),
+        }),
+        ..Outcome::text("x")
+    };
+    for outcome in [failed, tail] {
+        let mut bench = Bench::new();
+        for _ in 0..2 {
+            let brought = bench.brings("a", outcome.clone()).await;
+            assert!(brought.ends_with("(new)"), "{brought}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn r_217_only_tools_that_do_nothing_but_read_are_remembered() {
+    let cases: [(&str, Change, bool); 10] = [
+        ("a reader", |_| {}, true),
+        ("pure", |t| t.annotations = pure(None), true),
+        ("pure, open", |t| t.annotations = pure(Some(true)), false),
+        ("writes", |t| t.annotations.read_only = None, false),
+        (
+            "says nothing",
+            |t| t.annotations = Annotations::default(),
+            false,
+        ),
+        (
+            "destroys",
+            |t| t.annotations.destructive = Some(true),
+            false,
+        ),
+        ("open", |t| t.annotations.open_world = Some(true), false),
+        ("perhaps open", |t| t.annotations.open_world = None, false),
+        (
+            "interactive",
+            |t| t.annotations.interactive = Some(true),
+            false,
+        ),
+        ("serial", |t| t.concurrency = Concurrency::Serial, false),
+    ];
+    for (name, change, hit) in cases {
+        let mut bench = Bench::new();
+        let mut tool = reader();
+        change(&mut tool);
+        let mut brought = String::new();
+        for _ in 0..2 {
+            let mut call = bench.call("a");
+            call.tool = Arc::new(tool.clone());
+            brought = bench.run(&call, Outcome::text("x")).await;
+        }
+        assert_eq!(brought.contains("cached"), hit, "{name}: {brought}");
+    }
+}
+
+type Change = fn(&mut Descriptor);
+
+fn pure(open_world: Option<bool>) -> Annotations {
+    Annotations {
+        pure: Some(true),
+        open_world,
+        ..Annotations::default()
+    }
+}
+
+#[tokio::test]
+async fn r_217_what_changed_while_it_was_read_is_not_remembered() {
+    let mut bench = Bench::new();
+    let call = bench.call("a");
+    bench.cache.before(&call).await.unwrap();
+    bench.world.set(Some(1));
+    let old = Outcome::text("old");
+    bench.cache.after(&call, &old).await.unwrap();
+    for content in [1, 0] {
+        bench.world.set(Some(content));
+        let next = bench.call("a");
+        let said = bench.cache.before(&next).await.unwrap();
+        assert_eq!(said, Before::default(), "content {content}");
+    }
+}
+
+#[tokio::test]
+async fn r_217_calls_that_never_end_do_not_pile_up() {
+    let mut bench = Bench::new();
+    for index in 0..MAX_OPEN * 2 {
+        let call = bench.call(&index.to_string());
+        bench.cache.before(&call).await.unwrap();
+        bench.cache.before(&call).await.unwrap();
+    }
+    assert_eq!(bench.cache.lock().open.len(), MAX_OPEN);
+}
+
+#[tokio::test]
+async fn r_217_another_agent_is_not_answered_from_this_ones_memory() {
+    let mut bench = Bench::new();
+    let first = bench.call("a");
+    bench.run(&first, Outcome::text("x")).await;
+    let mut second = bench.call("a");
+    second.call.caller.agent_id = "other".to_owned();
+    assert_eq!(bench.run(&second, Outcome::text("y")).await, "y (new)");
+}

@@ -1,0 +1,223 @@
+//! Hooks written as closures, for a program that embeds the host.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use toolhost_contract::hook::{After, Before};
+use toolhost_contract::{BoxFuture, Outcome};
+
+use super::{Hook, HookCall, HookError};
+
+type Said<T> = BoxFuture<'static, Result<T, HookError>>;
+type SaysBefore = dyn Fn(HookCall) -> Said<Before> + Send + Sync;
+type SaysAfter = dyn Fn(HookCall, Outcome) -> Said<After> + Send + Sync;
+type Hears = dyn Fn(String, Value) -> Said<()> + Send + Sync;
+
+/// What is not given a closure has no opinion.
+///
+/// ```
+/// use toolhost_contract::hook::{Before, Decision};
+/// use toolhost_kernel::hooks::CallbackHook;
+///
+/// let hook = CallbackHook::before(|call| async move {
+///     let mut said = Before::default();
+///     if call.call.input["command"].as_str().is_some_and(|command| command.contains("rm -rf")) {
+///         said.decision = Decision::Ask { reason: Some("it deletes".to_owned()), meta: None };
+///     }
+///     Ok(said)
+/// });
+/// # drop(hook);
+/// ```
+#[derive(Clone, Default)]
+pub struct CallbackHook {
+    before: Option<Arc<SaysBefore>>,
+    after: Option<Arc<SaysAfter>>,
+    messages_changed: Option<Arc<Hears>>,
+}
+
+impl CallbackHook {
+    /// A hook with this to say before a call; `CallbackHook::default()` is one with nothing to say before it.
+    pub fn before<F, S>(say: F) -> Self
+    where
+        F: Fn(HookCall) -> S + Send + Sync + 'static,
+        S: Future<Output = Result<Before, HookError>> + Send + 'static,
+    {
+        Self {
+            before: Some(Arc::new(move |call| Box::pin(say(call)))),
+            ..Self::default()
+        }
+    }
+
+    #[must_use]
+    pub fn after<F, S>(mut self, say: F) -> Self
+    where
+        F: Fn(HookCall, Outcome) -> S + Send + Sync + 'static,
+        S: Future<Output = Result<After, HookError>> + Send + 'static,
+    {
+        self.after = Some(Arc::new(move |call, outcome| Box::pin(say(call, outcome))));
+        self
+    }
+
+    #[must_use]
+    pub fn messages_changed<F, S>(mut self, hear: F) -> Self
+    where
+        F: Fn(String, Value) -> S + Send + Sync + 'static,
+        S: Future<Output = Result<(), HookError>> + Send + 'static,
+    {
+        self.messages_changed = Some(Arc::new(move |session, messages| {
+            Box::pin(hear(session, messages))
+        }));
+        self
+    }
+}
+
+impl Hook for CallbackHook {
+    // The closures are called inside of the futures: whoever awaits these catches a panic, and a panic of the
+    // closure itself would otherwise happen too early for that.
+    fn before<'a>(&'a self, call: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+        Box::pin(async move {
+            match &self.before {
+                Some(say) => say(call.clone()).await,
+                None => Ok(Before::default()),
+            }
+        })
+    }
+
+    fn after<'a>(
+        &'a self,
+        call: &'a HookCall,
+        outcome: &'a Outcome,
+    ) -> BoxFuture<'a, Result<After, HookError>> {
+        Box::pin(async move {
+            match &self.after {
+                Some(say) => say(call.clone(), outcome.clone()).await,
+                None => Ok(After::Keep),
+            }
+        })
+    }
+
+    fn messages_changed<'a>(
+        &'a self,
+        session: &'a str,
+        messages: &'a Value,
+    ) -> BoxFuture<'a, Result<(), HookError>> {
+        Box::pin(async move {
+            match &self.messages_changed {
+                Some(hear) => hear(session.to_owned(), messages.clone()).await,
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use serde_json::json;
+    use toolhost_contract::hook::{Decision, Patch};
+    use toolhost_contract::{Descriptor, ToolName};
+
+    use super::*;
+    use crate::hooks::tests::call;
+    use crate::hooks::{HookEntry, Hooks, Matcher, Said as Together};
+
+    fn hooks(hook: CallbackHook) -> Hooks {
+        Hooks::new(vec![HookEntry::new("mine", Arc::new(hook))])
+    }
+
+    #[tokio::test]
+    async fn r_210_a_closure_decides_before_a_call() {
+        let hook = CallbackHook::before(|call| async move {
+            assert_eq!(call.name.as_str(), "edit_file");
+            Ok(Before {
+                decision: Decision::Deny {
+                    reason: Some(format!("not {}", call.call.input["path"])),
+                    outcome: None,
+                },
+                updated_input: None,
+            })
+        });
+        let Together::Denied { reason, .. } = hooks(hook).before(&call()).await else {
+            panic!("not denied")
+        };
+        assert_eq!(reason.as_deref(), Some("not \"a\""));
+    }
+
+    #[tokio::test]
+    async fn r_211_a_closure_changes_what_a_call_brought() {
+        let hook = CallbackHook::default().after(|_, outcome| async move {
+            Ok(After::Update(Box::new(Patch {
+                summary: Some(format!("was {}", outcome.model_text())),
+                ..Patch::default()
+            })))
+        });
+        let (outcome, failures) = hooks(hook).after(&call(), Outcome::text("x")).await;
+        assert_eq!(outcome.summary.as_deref(), Some("was x"));
+        assert!(failures.is_empty());
+    }
+
+    #[tokio::test]
+    async fn r_212_a_closure_hears_that_messages_changed() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let here = Arc::clone(&heard);
+        let hook = CallbackHook::default().messages_changed(move |session, messages| {
+            here.lock().unwrap().push((session, messages));
+            std::future::ready(Ok(()))
+        });
+        hooks(hook).messages_changed("s1", &json!(["hi"])).await;
+        assert_eq!(*heard.lock().unwrap(), [("s1".to_owned(), json!(["hi"]))]);
+    }
+
+    #[tokio::test]
+    async fn r_218_hooks_of_one_tool_and_of_the_whole_agent_are_both_heard() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let entry = |name: &'static str, pattern| {
+            let heard = Arc::clone(&heard);
+            let hook = CallbackHook::before(move |call| {
+                heard
+                    .lock()
+                    .unwrap()
+                    .push(format!("{name}: {}", call.name.as_str()));
+                std::future::ready(Ok(Before::default()))
+            });
+            HookEntry {
+                matcher: Matcher::parse(pattern).unwrap(),
+                ..HookEntry::new(name, Arc::new(hook))
+            }
+        };
+        let hooks = Hooks::new(vec![entry("tool", "edit_file"), entry("agent", "*")]);
+        let mut other = call();
+        other.name = ToolName::parse("grep").unwrap();
+        let mut tool = Descriptor::clone(&other.tool);
+        (tool.name, tool.aliases) = (other.name.clone(), Vec::new());
+        other.tool = Arc::new(tool);
+        hooks.before(&call()).await;
+        hooks.before(&other).await;
+        assert_eq!(
+            *heard.lock().unwrap(),
+            ["tool: edit_file", "agent: edit_file", "agent: grep"]
+        );
+    }
+
+    fn ouch(_: HookCall) -> std::future::Ready<Result<Before, HookError>> {
+        panic!("ouch")
+    }
+
+    #[tokio::test]
+    async fn what_has_no_closure_has_no_opinion_and_a_panic_of_one_is_a_failure() {
+        let silent = hooks(CallbackHook::default());
+        assert_eq!(
+            silent.before(&call()).await,
+            Together::Go(crate::hooks::Weights::default())
+        );
+        let (outcome, _) = silent.after(&call(), Outcome::text("x")).await;
+        assert_eq!(outcome, Outcome::text("x"));
+        assert!(silent.messages_changed("s", &json!([])).await.is_empty());
+
+        let said = hooks(CallbackHook::before(ouch)).before(&call()).await;
+        assert!(
+            matches!(said, Together::Denied { reason: Some(reason), .. } if reason.contains("panicked"))
+        );
+    }
+}

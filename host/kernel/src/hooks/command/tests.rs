@@ -1,0 +1,325 @@
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use expect_test::{Expect, expect};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::hooks::tests::call;
+use crate::hooks::{HookEntry, Hooks, Said};
+
+const ALL: [HookEvent; 3] = [
+    HookEvent::BeforeTool,
+    HookEvent::AfterTool,
+    HookEvent::MessagesChanged,
+];
+
+/// A script in a folder of its own. The shell reads it; it is never executed itself, because a file that was just
+/// written may still be open in a child that another test is starting.
+fn script(text: &str) -> (TempDir, CommandHook) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("hook.sh"), text).unwrap();
+    let hook = CommandHook {
+        program: "sh".into(),
+        args: vec!["hook.sh".to_owned()],
+        dir: dir.path().to_owned(),
+        env: Vec::new(),
+        events: ALL.to_vec(),
+    };
+    (dir, hook)
+}
+
+async fn said_before(hook: &CommandHook, call: &HookCall) -> String {
+    match hook.before(call).await {
+        Ok(said) => format!("{:?}", said.decision),
+        Err(error) => error.to_string(),
+    }
+}
+
+async fn check(cases: &[(&str, Expect)]) {
+    for (text, expected) in cases {
+        let (_dir, hook) = script(text);
+        expected.assert_eq(&said_before(&hook, &call()).await);
+    }
+}
+
+#[tokio::test]
+async fn r_210_a_command_answers_with_json_or_with_its_exit_code() {
+    check(&[
+        ("exit 0", expect!["Continue"]),
+        (r#"echo '{"decision": "allow"}'"#, expect!["Allow { reason: None }"]),
+        (
+            r#"echo '{"decision": "deny", "reason": "no"}'"#,
+            expect![[r#"Deny { reason: Some("no"), outcome: None }"#]],
+        ),
+        (
+            r#"echo '{"decision": "ask", "meta": {"risk": "high"}}'"#,
+            expect![[r#"Ask { reason: None, meta: Some(Object {"risk": String("high")}) }"#]],
+        ),
+        (r#"echo '{"result": "cached"}'"#, expect![[r#"Result(Outcome { summary: None, llm: [Text("cached")], structured: None, display: None, error: None, truncated: None, tail: None, meta: None })"#]]),
+        ("echo not here >&2; exit 2", expect![[r#"Deny { reason: Some("not here"), outcome: None }"#]]),
+        ("echo ignored; exit 2", expect!["Deny { reason: None, outcome: None }"]),
+        (r"printf 'no\033[2J\nnever' >&2; exit 2", expect![[r#"Deny { reason: Some("no\\u{1b}[2J\nnever"), outcome: None }"#]]),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_that_misbehaves_is_an_error_that_says_how() {
+    check(&[
+        ("echo broken >&2; exit 1", expect!["`sh` ended with exit code 1; 0 is an answer, 2 blocks: broken"]),
+        ("exit 127", expect!["`sh` ended with exit code 127; 0 is an answer, 2 blocks"]),
+        ("kill -9 $$", expect!["`sh` ended with signal: 9 (SIGKILL)"]),
+        ("echo hello", expect!["`sh` gave an answer that cannot be used: standard output is not JSON (expected value at line 1 column 1); write one object, or nothing, and notes to standard error"]),
+        (r#"echo '{"decide": "deny"}'"#, expect!["`sh` gave an answer that cannot be used: unknown member `decide` in the answer; did you mean `decision`?"]),
+        ("yes", expect!["`sh` wrote more than 65536 bytes to its standard output; write one JSON object, and notes to standard error"]),
+        // One byte too much, from a process that has ended.
+        ("head -c 65537 /dev/zero", expect!["`sh` wrote more than 65536 bytes to its standard output; write one JSON object, and notes to standard error"]),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_started_is_an_error() {
+    let (_dir, mut hook) = script("");
+    hook.program = "./no/such\u{1b}program".into();
+    expect![[r#"`./no/such\u{1b}program` cannot be started: No such file or directory (os error 2); check that the program is there and executable"#]].assert_eq(&said_before(&hook, &call()).await);
+    hook.program = "no-such-program-here".into();
+    expect!["`no-such-program-here` cannot be started: No such file or directory (os error 2); check that the program is there and executable"].assert_eq(&said_before(&hook, &call()).await);
+}
+
+#[tokio::test]
+async fn pipes_that_a_command_leaves_alone_do_not_block_it() {
+    // Far more than a pipe holds, in both directions.
+    let mut big = call();
+    big.call.input = json!({"path": "x".repeat(1 << 20)});
+    for text in [
+        // never reads its input
+        r#"echo '{"decision": "allow"}'"#,
+        // closes it
+        r#"exec <&-; echo '{"decision": "allow"}'"#,
+        // reads it when it has said everything
+        r#"head -c 1000000 /dev/zero >&2; echo '{"decision": "allow"}'; cat >/dev/null"#,
+        // closes its output and goes on
+        r#"echo '{"decision": "allow"}'; exec >&- 2>&-; cat >/dev/null"#,
+        // leaves a child behind that holds its output open
+        r#"sleep 1000 & echo '{"decision": "allow"}'"#,
+    ] {
+        let (_dir, hook) = script(text);
+        let said = said_before(&hook, &big).await;
+        assert_eq!(said, "Allow { reason: None }", "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_left_the_group_and_holds_the_output_open_is_not_waited_for() {
+    let (dir, hook) = script(
+        "setsid sh -c 'echo $$ >pid; mv pid left; exec sleep 1000' &
+         until [ -e left ]; do :; done
+         echo '{\"decision\": \"allow\"}'",
+    );
+    let said = said_before(&hook, &call()).await;
+    let left = fs::read_to_string(dir.path().join("left")).unwrap();
+    let left = Pid::from_raw(left.trim().parse().unwrap()).unwrap();
+    kill_process(left, Signal::KILL).unwrap();
+    assert_eq!(said, "Allow { reason: None }");
+}
+
+#[tokio::test]
+async fn only_the_end_of_standard_error_is_kept() {
+    let (_dir, hook) = script("head -c 100000 /dev/zero | tr '\\0' x >&2; echo end >&2; exit 2");
+    let Decision::Deny {
+        reason: Some(reason),
+        ..
+    } = hook.before(&call()).await.unwrap().decision
+    else {
+        panic!("not denied")
+    };
+    assert!(reason.len() <= process::MAX_STDERR && reason.ends_with("xend"));
+}
+
+#[tokio::test]
+async fn r_210_a_command_reads_the_call_and_sees_only_what_it_needs() {
+    let text = r#"cat >told; env | cut -d= -f1 | sort >names; echo "$MINE" >mine"#;
+    let (dir, mut hook) = script(text);
+    hook.env = vec![("MINE".to_owned(), "yes".to_owned())];
+    hook.before(&call()).await.unwrap();
+    let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+    let told: Value = serde_json::from_str(&read("told")).unwrap();
+    assert_eq!(
+        (&told["event"], &told["input"], &told["cwd"]),
+        (
+            &json!("PreToolUse"),
+            &json!({"path": "a"}),
+            &json!(dir.path())
+        )
+    );
+    assert_eq!(read("mine"), "yes\n");
+    // The shell adds some of its own.
+    let own = ["MINE", "PWD", "OLDPWD", "SHLVL", "_"];
+    for name in read("names").lines() {
+        assert!(INHERITED.contains(&name) || own.contains(&name), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn r_211_a_command_changes_what_a_call_brought_or_withholds_it() {
+    for (text, expected) in [
+        ("exit 0", expect!["long"]),
+        (r#"echo '{"update": "short"}'"#, expect!["short"]),
+        (
+            r#"echo '{"additional_context": "run the tests"}'"#,
+            expect![[r#"
+                long
+                run the tests"#]],
+        ),
+        (
+            "echo secret >&2; exit 2",
+            expect!["the tool ran, and a hook withheld what it brought: secret"],
+        ),
+        (
+            r#"grep -q '"text":"long"' && echo '{"replace": "was long"}'"#,
+            expect!["was long"],
+        ),
+    ] {
+        let (_dir, hook) = script(text);
+        let outcome = Outcome::text("long");
+        let after = hook.after(&call(), &outcome).await.unwrap();
+        expected.assert_eq(&after.apply(outcome).model_text());
+    }
+}
+
+#[tokio::test]
+async fn r_212_a_command_is_told_that_messages_changed() {
+    let (dir, hook) = script("cat >told; echo whatever");
+    let messages = json!([{"role": "user"}]);
+    hook.messages_changed("s1", &messages).await.unwrap();
+    let told = fs::read(dir.path().join("told")).unwrap();
+    let told: Value = serde_json::from_slice(&told).unwrap();
+    assert_eq!(
+        told,
+        json!({
+            "event": "MessagesChanged", "session_id": "s1", "cwd": dir.path(), "messages": messages,
+        })
+    );
+    let (_dir, hook) = script("exit 3");
+    hook.messages_changed("s1", &messages).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_command_is_not_started_for_other_events() {
+    let (dir, mut hook) = script("touch started");
+    hook.events = Vec::new();
+    assert_eq!(hook.before(&call()).await.unwrap(), Before::default());
+    let after = hook.after(&call(), &Outcome::text("x")).await;
+    assert_eq!(after.unwrap(), After::Keep);
+    hook.messages_changed("s", &json!([])).await.unwrap();
+    assert!(!dir.path().join("started").exists());
+}
+
+#[test]
+fn events_have_the_names_that_people_know() {
+    for event in ALL {
+        assert_eq!(HookEvent::parse(event.as_str()), Ok(event));
+    }
+    assert_eq!(HookEvent::parse("AfterTool"), Ok(HookEvent::AfterTool));
+    for (word, expected) in [
+        (
+            "PreToolUs",
+            expect!["`PreToolUs` is not an event of hooks; did you mean `PreToolUse`?"],
+        ),
+        (
+            "zzz\u{1b}",
+            expect![[
+                r#"`zzz\u{1b}` is not an event of hooks; write PreToolUse, PostToolUse or MessagesChanged"#
+            ]],
+        ),
+    ] {
+        expected.assert_eq(&HookEvent::parse(word).unwrap_err().to_string());
+    }
+}
+
+fn fifo(dir: &Path) -> PathBuf {
+    let fifo = dir.join("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    fifo
+}
+
+/// Waits for the line of process ids that a script writes into its pipe. A paused clock stands still meanwhile, as it
+/// does during all blocking work, so that the time of a hook is not up before it has begun.
+async fn pids(fifo: PathBuf) -> Vec<Pid> {
+    let line = tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        BufReader::new(fs::File::open(fifo).unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        line
+    });
+    let pid = |word: &str| Pid::from_raw(word.parse().unwrap()).unwrap();
+    line.await.unwrap().split_whitespace().map(pid).collect()
+}
+
+/// A dead process that nobody has reaped yet counts as gone: of a grandchild that is up to the init process.
+fn is_gone(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    let is_zombie = stat.is_ok_and(|stat| stat.rsplit(") ").next().unwrap().starts_with('Z'));
+    is_zombie || test_kill_process(pid).is_err()
+}
+
+async fn check_gone(pids: &[Pid]) {
+    let start = Instant::now();
+    while !pids.iter().all(|pid| is_gone(*pid)) {
+        assert!(start.elapsed() < Duration::from_secs(30), "{pids:?} live");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// It, two children and a grandchild run until they are killed.
+const HANGS: &str = r#"sleep 1000 & sh -c 'sleep 1000 & echo "$0 $1 $$ $!" >fifo; wait' $$ $!"#;
+
+#[tokio::test(start_paused = true)]
+async fn r_210_a_command_that_hangs_is_killed_with_its_children_when_its_time_is_up() {
+    let (dir, hook) = script(HANGS);
+    let fifo = fifo(dir.path());
+    let hooks = Hooks::new(vec![HookEntry::new("hangs", Arc::new(hook))]);
+    let call = call();
+    let (said, pids) = tokio::join!(hooks.before(&call), pids(fifo));
+    let Said::Denied { reason, .. } = said else {
+        panic!("not denied")
+    };
+    expect!["hook `hangs` failed: no answer within 60000ms"].assert_eq(&reason.unwrap());
+    assert_eq!(pids.len(), 4);
+    check_gone(&pids).await;
+}
+
+#[tokio::test]
+async fn r_210_a_command_dies_with_its_children_when_its_call_is_cancelled() {
+    let (dir, hook) = script(HANGS);
+    let call = call();
+    let pids = tokio::select! {
+        said = hook.before(&call) => panic!("{said:?}"),
+        pids = pids(fifo(dir.path())) => pids,
+    };
+    check_gone(&pids).await;
+}
+
+#[tokio::test]
+async fn a_command_that_ends_leaves_nobody_behind() {
+    let (dir, hook) = script(r#"sleep 1000 & echo "$!" >fifo"#);
+    let call = call();
+    let (said, pids) = tokio::join!(hook.before(&call), pids(fifo(dir.path())));
+    assert_eq!(said, Ok(Before::default()));
+    check_gone(&pids).await;
+}
