@@ -35,8 +35,19 @@ impl Parser<'_> {
                 break;
             };
             empty = false;
+            // bash reads on to the `]` over blanks and a `#`: in `a[ #]=1; rm x` there is no comment.
+            let plain = &piece.text[..piece.plain];
+            if plain.split_once('[').is_some_and(|(name, _)| is_name(name))
+                && plain.matches('[').count() > plain.matches(']').count()
+            {
+                return Err(Unparsed::at("the index is evaluated in", plain));
+            }
             if matches!(self.raw(), Some('<' | '>')) {
                 if piece.is_plain() && piece.text.bytes().all(|c| c.is_ascii_digit()) {
+                    // A plain `sh` knows descriptors of one digit; `11>f` runs a program there.
+                    if piece.text.len() > 1 {
+                        return Err(Unparsed::at("a redirection of", &piece.text));
+                    }
                     self.redirect(&mut input)?;
                     continue;
                 }

@@ -83,6 +83,11 @@ fn disguises_of_a_program_are_seen_through() {
             =rm x
             rm() { :; }; rm x
             a=(1)#x; rm y
+            a[ #]=1; rm x
+            time a[[b] #]=1; rm x
+            a[']' #]=1; rm x
+            ls a[
+            11>f
             source /dev/stdin <<E⏎rm x⏎E
             bash /dev/stdin <<E⏎rm x⏎E
             sudo -s <<E⏎rm x⏎E
@@ -262,6 +267,16 @@ fn disguises_of_a_program_are_seen_through() {
                 : | rm x
             a=(1)#x; rm y
                 ? a list of values is glued to a word
+            a[ #]=1; rm x
+                ? the index is evaluated in `a[`
+            time a[[b] #]=1; rm x
+                ? the index is evaluated in `a[[b]`
+            a[']' #]=1; rm x
+                ? the index is evaluated in `a[`
+            ls a[
+                ? the index is evaluated in `a[`
+            11>f
+                ? a redirection of `11`
             source /dev/stdin <<E⏎rm x⏎E
                 ? what it runs is not known yet: `source`
             bash /dev/stdin <<E⏎rm x⏎E

@@ -80,7 +80,7 @@ fn substitutions_are_judged_like_commands() {
             a=([$(b)]=1)
                 ? the index is evaluated in `[]=1`
             a[$(b)]=1
-                «a[$(b)]=1» | ($(…)) b
+                ? the index is evaluated in `a[`
             a[1]=2
                 ? the index is evaluated in `a[1]`
             echo ${x:-`a`}

@@ -10,7 +10,7 @@ fn check_rules(rows: &[(&str, &[&str])], expect: Expect) {
         let compiled = match Pattern::parse(pattern) {
             Ok(compiled) => compiled,
             Err(reason) => {
-                let _ = writeln!(out, "{pattern}\n    ! {reason}");
+                let _ = writeln!(out, "{pattern:?}\n    ! {reason}");
                 continue;
             }
         };
@@ -211,15 +211,15 @@ fn patterns_match_whole_words_of_one_command() {
             /bin/rm *
                 ? rm x
                 + /bin/rm x
-
+            ""
                 ! an empty command pattern matches nothing; write `*` for every command
-            :*
+            ":*"
                 ! the command pattern `:*` names no program
- 
+            " "
                 ! an empty command pattern matches nothing; write `*` for every command
-            ab
+            "a\u{7}b"
                 ! the command pattern `a\u{7}b` is too long or holds control characters
-            git 'x
+            "git 'x"
                 ! a quote in the command pattern `git 'x` is never closed
         "#]],
     );
