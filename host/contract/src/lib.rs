@@ -13,6 +13,7 @@ pub mod manifest;
 mod names;
 mod outcome;
 pub mod policy;
+pub mod shell;
 pub mod text;
 pub mod units;
 

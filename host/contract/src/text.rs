@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 /// Characters that move a cursor, reorder text or are invisible.
-fn is_hostile(c: char) -> bool {
+pub(crate) fn is_hostile(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -1,0 +1,135 @@
+//! Loops, branches, groups and functions.
+
+use super::parser::{Parser, is_name};
+use super::{Parsed, Unparsed};
+
+impl Parser<'_> {
+    pub(super) fn compound(&mut self, keyword: &'static str) -> Parsed {
+        match keyword {
+            "{" => self.list_then("}"),
+            "if" => self.conditional(),
+            "while" | "until" => {
+                self.list_then("do")?;
+                self.list_then("done")
+            }
+            "for" => self.for_each(),
+            "case" => self.case(),
+            "function" => {
+                self.skip_blanks()?;
+                let name = self.plain_word()?;
+                self.skip_blanks()?;
+                if self.eat('(') {
+                    self.skip_blanks()?;
+                    self.expect(')')?;
+                }
+                self.function(name)
+            }
+            other => Err(Unparsed::new(format!(
+                "`{other}` where a command should be"
+            ))),
+        }
+    }
+
+    pub(super) fn conditional(&mut self) -> Parsed {
+        self.list_then("then")?;
+        loop {
+            if self.list(&["elif", "else", "fi"])? == 0 {
+                return Err(Unparsed::new("no command after `then`"));
+            }
+            match self.keyword() {
+                Some("elif") => {
+                    self.expect_keyword("elif")?;
+                    self.list_then("then")?;
+                }
+                Some("else") => {
+                    self.expect_keyword("else")?;
+                    return self.list_then("fi");
+                }
+                _ => return self.expect_keyword("fi"),
+            }
+        }
+    }
+
+    pub(super) fn for_each(&mut self) -> Parsed {
+        self.skip_blanks()?;
+        let name = self.plain_word()?;
+        if !is_name(&name) || name.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
+            return Err(Unparsed::at("a loop over the variable", &name));
+        }
+        self.skip_lines()?;
+        if self.keyword() == Some("in") {
+            self.expect_keyword("in")?;
+            loop {
+                self.skip_blanks()?;
+                if self.word()?.is_none() {
+                    break;
+                }
+            }
+            if !self.eat(';') && self.peek() != Some('\n') {
+                return Err(Unparsed::new("a loop without `do`"));
+            }
+        } else {
+            self.eat(';');
+        }
+        self.skip_lines()?;
+        self.expect_keyword("do")?;
+        self.list_then("done")
+    }
+
+    pub(super) fn case(&mut self) -> Parsed {
+        self.skip_blanks()?;
+        self.word()?
+            .ok_or_else(|| Unparsed::new("`case` without a word"))?;
+        self.skip_lines()?;
+        self.expect_keyword("in")?;
+        loop {
+            self.skip_lines()?;
+            if self.keyword() == Some("esac") {
+                return self.expect_keyword("esac");
+            }
+            self.eat('(');
+            loop {
+                self.skip_blanks()?;
+                self.word()?
+                    .ok_or_else(|| Unparsed::new("`case` without a pattern"))?;
+                self.skip_blanks()?;
+                if !self.eat('|') {
+                    break;
+                }
+            }
+            self.expect(')')?;
+            self.list(&["esac"])?;
+            if self.eat(';') {
+                let ended = self.eat(';');
+                if !self.eat('&') && !ended {
+                    return Err(Unparsed::new("a branch of `case` without `;;`"));
+                }
+            } else {
+                return self.expect_keyword("esac");
+            }
+        }
+    }
+
+    /// The body of a function.
+    pub(super) fn function(&mut self, name: String) -> Parsed {
+        if !name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '.' | '-'))
+        {
+            return Err(Unparsed::at("a function named", &name));
+        }
+        self.sink.script.functions.push(name);
+        self.skip_lines()?;
+        if self.peek() != Some('(') && self.keyword().is_none() {
+            return Err(Unparsed::new("a function without a body"));
+        }
+        self.deeper(Self::command)
+    }
+
+    pub(super) fn plain_word(&mut self) -> Parsed<String> {
+        match self.word()? {
+            Some((_, piece)) if piece.is_plain() => Ok(piece.text),
+            _ => Err(Unparsed::new("a name is missing")),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Words for the prompt when a command could do great harm.
+
+use super::{Script, Simple, Target, Word, wrapper};
+
+const FETCHERS: &[&str] = &[
+    "curl", "wget", "fetch", "aria2c", "http", "https", "nc", "ncat",
+];
+const RUNNERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "php"];
+
+/// What is dangerous about it, if something is; the worst comes first.
+pub fn danger(script: &Script) -> Option<&'static str> {
+    if let Some(words) = script.writes.iter().find_map(dangerous_write) {
+        return Some(words);
+    }
+    let connects = |target: &Target| target.path.literal().is_some_and(is_network);
+    if script.reads.iter().any(connects) {
+        return Some("opens a network connection");
+    }
+    let bomb = script.commands.iter().any(|command| {
+        command.piped
+            && command
+                .program()
+                .is_some_and(|name| script.functions.iter().any(|f| f == name))
+    });
+    if bomb {
+        return Some("starts itself again and again until the machine stops (a fork bomb)");
+    }
+    if runs_download(script) {
+        return Some("runs a program straight from the network");
+    }
+    if script
+        .commands
+        .iter()
+        .any(|command| command.piped && reads_commands(command))
+    {
+        return Some("runs whatever another command prints");
+    }
+    let elevated = || {
+        let found = script
+            .commands
+            .iter()
+            .any(|command| matches!(command.program(), Some("sudo" | "doas")));
+        found.then_some("runs with the rights of another user")
+    };
+    script
+        .commands
+        .iter()
+        .find_map(dangerous_command)
+        .or_else(elevated)
+}
+
+fn dangerous_write(target: &Target) -> Option<&'static str> {
+    let path = target.path.literal()?;
+    if is_network(path) {
+        return Some("sends data over the network");
+    }
+    if path.starts_with("/dev/") && !path.starts_with("/dev/fd/") && path != "/dev/tty" {
+        return Some("writes to a device");
+    }
+    [
+        "/etc/", "/boot/", "/proc/", "/sys/", "/bin/", "/usr/", "/sbin/",
+    ]
+    .iter()
+    .any(|directory| path.starts_with(directory))
+    .then_some("writes to a system directory")
+}
+
+fn is_network(path: &str) -> bool {
+    path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/")
+}
+
+/// A shell or an interpreter without a script, which takes its commands from its input.
+fn reads_commands(command: &Simple) -> bool {
+    let Some(program) = command.program() else {
+        return false;
+    };
+    let dash = command.operand().is_none() || command.has("-") || command.has_short('s');
+    let inline = command.has_short('c') || command.has_short('e');
+    (wrapper::is_shell(program) || RUNNERS.contains(&program)) && dash && !inline
+}
+
+fn runs_download(script: &Script) -> bool {
+    let fetches = script.commands.iter().any(|command| {
+        command
+            .program()
+            .is_some_and(|name| FETCHERS.contains(&name))
+    });
+    fetches
+        && script.commands.iter().any(|command| {
+            let Some(program) = command.program() else {
+                return false;
+            };
+            let from_process =
+                |word: &Word| matches!(word, Word::Dynamic(text) if text.starts_with("<("));
+            let sources = wrapper::is_shell(program) || matches!(program, "source" | ".");
+            (command.piped && reads_commands(command))
+                || sources && command.arguments().iter().any(from_process)
+        })
+}
+
+fn dangerous_command(command: &Simple) -> Option<&'static str> {
+    let program = command.program()?.to_ascii_lowercase();
+    let long = |flag: &str| command.has(flag);
+    let recursive = command.has_short('r') || command.has_short('R') || long("--recursive");
+    match program.as_str() {
+        "rm" if recursive && (command.has_short('f') || long("--force")) => {
+            Some("deletes directories and everything in them, without asking")
+        }
+        "rm" if recursive => Some("deletes directories and everything in them"),
+        "rm" if command.arguments().iter().any(is_root) => Some("deletes system files"),
+        "find" if long("-delete") => Some("deletes every file that it finds"),
+        "dd" if !command.arguments().is_empty() => Some("copies raw data over files or disks"),
+        "shred" | "wipefs" | "srm" => Some("destroys data for good"),
+        "fdisk" | "parted" | "sgdisk" | "mkswap" => Some("changes a disk's layout"),
+        name if name == "mkfs" || name.starts_with("mkfs.") || name == "newfs" => {
+            Some("formats a disk")
+        }
+        "chmod" | "chown" | "chgrp" if recursive && command.arguments().iter().any(is_root) => {
+            Some("changes the rights of the whole system")
+        }
+        "chmod" if long("777") || long("a+rwx") || long("0777") => Some("lets everybody write"),
+        "chown" | "chgrp" if recursive => Some("changes the owner of a whole directory"),
+        "mv" if command.arguments().iter().any(is_root) => Some("moves system files"),
+        "git" => git(command),
+        "shutdown" | "reboot" | "halt" | "poweroff" => Some("stops the machine"),
+        "kill" if command.arguments().last().and_then(Word::literal) == Some("-1") => {
+            Some("stops every process")
+        }
+        "crontab" if command.has_short('r') => Some("deletes all scheduled jobs"),
+        _ => None,
+    }
+}
+
+fn git(command: &Simple) -> Option<&'static str> {
+    let words: Vec<&str> = command
+        .arguments()
+        .iter()
+        .filter_map(Word::literal)
+        .collect();
+    let forced = words
+        .iter()
+        .any(|word| word.starts_with("--force") || word.starts_with('+') || *word == "--mirror");
+    if words.contains(&"push") && (forced || command.has_short('f')) {
+        return Some("overwrites history on the server");
+    }
+    if words.contains(&"reset") && words.contains(&"--hard") {
+        return Some("throws away uncommitted changes");
+    }
+    if words.contains(&"clean") && (command.has_short('f') || words.contains(&"--force")) {
+        return Some("deletes untracked files");
+    }
+    words
+        .contains(&"filter-branch")
+        .then_some("rewrites the whole history")
+}
+
+/// The root, the home directory, or a directory of the system.
+fn is_root(word: &Word) -> bool {
+    let path = word.shown().trim_end_matches(['/', '*']);
+    let home = matches!(path, "~" | "$HOME" | "\"$HOME\"" | "${HOME}");
+    (path.is_empty() && word.shown().starts_with('/'))
+        || home
+        || matches!(
+            path,
+            "/bin"
+                | "/boot"
+                | "/dev"
+                | "/etc"
+                | "/home"
+                | "/lib"
+                | "/opt"
+                | "/root"
+                | "/sbin"
+                | "/usr"
+                | "/var"
+        )
+        || path.starts_with("/etc/")
+        || path.starts_with("/boot/")
+}

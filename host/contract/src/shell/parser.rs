@@ -1,0 +1,269 @@
+//! The grammar: lists, pipelines, compound commands and redirections, read in one pass without looking back.
+//!
+//! There is no syntax tree. Commands go to the [`Sink`] as they are met, and every way down passes `Sink::enter`.
+
+use super::redirect::Document;
+use super::{Parsed, Sink, Unparsed};
+
+/// Words with a meaning of their own where a command begins.
+pub(super) const RESERVED: &[&str] = &[
+    "!", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
+    "if", "in", "select", "then", "until", "while",
+];
+
+/// Reads a whole text.
+pub(super) fn script(text: &str, sink: &mut Sink) -> Parsed {
+    let mut parser = Parser::new(text, sink);
+    parser.list(&[])?;
+    match parser.peek() {
+        None if parser.documents.is_empty() => Ok(()),
+        None => Err(Unparsed::new("a here-document has no body")),
+        Some(c) => Err(Unparsed::at("unexpected", &c.to_string())),
+    }
+}
+
+pub(super) struct Parser<'s> {
+    pub text: Vec<char>,
+    pub at: usize,
+    pub sink: &'s mut Sink,
+    /// Here-documents whose bodies begin after the next newline.
+    pub documents: Vec<Document>,
+    /// A text around this one waits for a body too.
+    pub waits_outside: bool,
+}
+
+impl<'s> Parser<'s> {
+    pub(super) fn new(text: &str, sink: &'s mut Sink) -> Self {
+        Self {
+            text: text.chars().collect(),
+            at: 0,
+            sink,
+            documents: Vec::new(),
+            waits_outside: false,
+        }
+    }
+
+    /// The next character; a backslash and a newline are nothing, wherever they stand outside single quotes.
+    pub(super) fn peek(&mut self) -> Option<char> {
+        while self.text[self.at..].starts_with(&['\\', '\n']) {
+            self.at += 2;
+        }
+        self.raw()
+    }
+
+    /// The next character as it stands.
+    pub(super) fn raw(&self) -> Option<char> {
+        self.text.get(self.at).copied()
+    }
+
+    /// The character after the next one.
+    pub(super) fn second(&mut self) -> Option<char> {
+        self.peek()?;
+        let first = self.at;
+        self.at += 1;
+        let second = self.peek();
+        self.at = first;
+        second
+    }
+
+    pub(super) fn waits_for_document(&self) -> bool {
+        self.waits_outside || !self.documents.is_empty()
+    }
+
+    pub(super) fn eat(&mut self, c: char) -> bool {
+        let found = self.peek() == Some(c);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(super) fn expect(&mut self, c: char) -> Parsed {
+        if self.eat(c) {
+            Ok(())
+        } else {
+            Err(Unparsed::new(format!("a `{c}` is missing")))
+        }
+    }
+
+    /// Blanks and a comment, up to the end of the line.
+    pub(super) fn skip_blanks(&mut self) -> Parsed {
+        while matches!(self.peek(), Some(' ' | '\t')) {
+            self.at += 1;
+        }
+        if self.peek() == Some('#') {
+            while let Some(c) = self.raw().filter(|c| *c != '\n') {
+                Self::check_seen(c)?;
+                self.at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn skip_lines(&mut self) -> Parsed {
+        loop {
+            self.skip_blanks()?;
+            if self.peek() != Some('\n') {
+                return Ok(());
+            }
+            self.newline()?;
+        }
+    }
+
+    /// `$(…)` and its kin; the opening parenthesis is next or just eaten.
+    pub(super) fn commands_until_parenthesis(&mut self, via: &str) -> Parsed {
+        let waiting = !self.documents.is_empty();
+        let documents = std::mem::take(&mut self.documents);
+        let outside = self.waits_outside;
+        self.waits_outside |= waiting;
+        let piped = std::mem::replace(&mut self.sink.piped, false);
+        self.sink.enter()?;
+        self.sink.via.push(via.to_owned());
+        self.list(&[])?;
+        self.sink.via.pop();
+        self.sink.leave();
+        if !self.documents.is_empty() {
+            return Err(Unparsed::new("a here-document has no body"));
+        }
+        self.expect(')')?;
+        self.documents = documents;
+        self.waits_outside = outside;
+        self.sink.piped = piped;
+        Ok(())
+    }
+
+    /// Commands up to one of the `ends`, a closing parenthesis, `;;` or the end of the text.
+    pub(super) fn list(&mut self, ends: &[&str]) -> Parsed<usize> {
+        let mut count = 0;
+        loop {
+            self.skip_lines()?;
+            if matches!(self.peek(), None | Some(')' | ';'))
+                || self.keyword().is_some_and(|word| ends.contains(&word))
+            {
+                return Ok(count);
+            }
+            self.and_or()?;
+            count += 1;
+            self.skip_blanks()?;
+            match self.peek() {
+                Some(';') if matches!(self.second(), Some(';' | '&')) => return Ok(count),
+                Some(';' | '&') => self.at += 1,
+                Some('\n') => {}
+                _ => return Ok(count),
+            }
+        }
+    }
+
+    /// A list that must hold a command, and the word after it.
+    pub(super) fn list_then(&mut self, end: &str) -> Parsed {
+        let count = self.list(&[end])?;
+        if count == 0 {
+            return Err(Unparsed::new(format!("no command before `{end}`")));
+        }
+        self.expect_keyword(end)
+    }
+
+    pub(super) fn and_or(&mut self) -> Parsed {
+        loop {
+            self.pipeline()?;
+            self.skip_blanks()?;
+            match (self.peek(), self.second()) {
+                (Some('&'), Some('&')) | (Some('|'), Some('|')) => {
+                    self.at += 1;
+                    self.peek();
+                    self.at += 1;
+                }
+                _ => return Ok(()),
+            }
+            self.skip_lines()?;
+        }
+    }
+
+    pub(super) fn pipeline(&mut self) -> Parsed {
+        self.skip_blanks()?;
+        while self.keyword() == Some("!") {
+            self.expect_keyword("!")?;
+            self.skip_blanks()?;
+        }
+        let outer = self.sink.piped;
+        loop {
+            self.command()?;
+            self.skip_blanks()?;
+            if self.peek() != Some('|') || self.second() == Some('|') {
+                break;
+            }
+            self.at += 1;
+            self.eat('&');
+            self.skip_lines()?;
+            self.sink.piped = true;
+        }
+        self.sink.piped = outer;
+        Ok(())
+    }
+
+    pub(super) fn command(&mut self) -> Parsed {
+        self.skip_blanks()?;
+        if self.peek() == Some('(') {
+            if self.second() == Some('(') {
+                return Err(Unparsed::new(
+                    "`((` is arithmetic in one shell and a group in another",
+                ));
+            }
+            self.at += 1;
+            self.deeper(|parser| {
+                if parser.list(&[])? == 0 {
+                    return Err(Unparsed::new("an empty group"));
+                }
+                parser.expect(')')
+            })?;
+            return self.redirections();
+        }
+        let Some(keyword) = self.keyword() else {
+            return self.simple();
+        };
+        self.expect_keyword(keyword)?;
+        self.deeper(|parser| parser.compound(keyword))?;
+        self.redirections()
+    }
+
+    pub(super) fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
+        self.sink.enter()?;
+        read(self)?;
+        self.sink.leave();
+        Ok(())
+    }
+
+    /// The reserved word that begins here, if one does.
+    pub(super) fn keyword(&mut self) -> Option<&'static str> {
+        self.peek();
+        let mut end = self.at;
+        while self
+            .text
+            .get(end)
+            .is_some_and(|c| c.is_ascii_lowercase() || matches!(c, '!' | '{' | '}'))
+        {
+            end += 1;
+        }
+        let delimited = matches!(
+            self.text.get(end),
+            None | Some(' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>')
+        );
+        let word = &self.text[self.at..end];
+        RESERVED
+            .iter()
+            .copied()
+            .find(|reserved| delimited && reserved.chars().eq(word.iter().copied()))
+    }
+
+    pub(super) fn expect_keyword(&mut self, keyword: &str) -> Parsed {
+        if self.keyword() != Some(keyword) {
+            return Err(Unparsed::new(format!("a `{keyword}` is missing")));
+        }
+        self.at += keyword.len();
+        Ok(())
+    }
+}
+
+/// Whether a variable can be called so.
+pub(super) fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

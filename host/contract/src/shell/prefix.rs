@@ -1,0 +1,291 @@
+//! What a lasting approval of a command may remember.
+
+use super::pattern::are_harmless;
+use super::{Simple, wrapper};
+
+/// Programs that run what their arguments, their input or a file say, or that reach into another machine.
+const INTERPRETERS: &[&str] = &[
+    ".",
+    "awk",
+    "bun",
+    "bunx",
+    "curl",
+    "deno",
+    "dotnet",
+    "ed",
+    "emacs",
+    "ex",
+    "find",
+    "fd",
+    "gawk",
+    "ghci",
+    "groovy",
+    "guile",
+    "irb",
+    "java",
+    "jshell",
+    "julia",
+    "just",
+    "lua",
+    "luajit",
+    "m4",
+    "mawk",
+    "nawk",
+    "nix",
+    "nix-shell",
+    "node",
+    "nodejs",
+    "npx",
+    "nvim",
+    "ocaml",
+    "osascript",
+    "perl",
+    "php",
+    "pnpx",
+    "psql",
+    "python",
+    "python2",
+    "python3",
+    "pypy",
+    "pypy3",
+    "r",
+    "rlwrap",
+    "rscript",
+    "rsync",
+    "ruby",
+    "runghc",
+    "scp",
+    "sed",
+    "sftp",
+    "socat",
+    "source",
+    "sqlite3",
+    "ssh",
+    "swift",
+    "tar",
+    "tclsh",
+    "tee",
+    "trap",
+    "ts-node",
+    "tsx",
+    "uvx",
+    "vi",
+    "vim",
+    "wget",
+    "wish",
+    "zip",
+    "nc",
+    "ncat",
+    "netcat",
+    "telnet",
+];
+
+/// Programs that destroy, or change who may do what.
+const DESTROYERS: &[&str] = &[
+    "chattr",
+    "chgrp",
+    "chmod",
+    "chown",
+    "cp",
+    "crontab",
+    "dd",
+    "fdisk",
+    "halt",
+    "install",
+    "kill",
+    "killall",
+    "launchctl",
+    "ln",
+    "mkfs",
+    "mount",
+    "mv",
+    "parted",
+    "passwd",
+    "pkill",
+    "poweroff",
+    "reboot",
+    "rm",
+    "rmdir",
+    "setfacl",
+    "shred",
+    "shutdown",
+    "srm",
+    "truncate",
+    "umount",
+    "unlink",
+    "useradd",
+    "userdel",
+    "usermod",
+    "visudo",
+    "wipefs",
+];
+
+/// Builtins after which later commands may mean something else.
+const BUILTINS: &[&str] = &[
+    "alias",
+    "bind",
+    "complete",
+    "declare",
+    "enable",
+    "export",
+    "getopts",
+    "hash",
+    "let",
+    "local",
+    "mapfile",
+    "printf",
+    "read",
+    "readarray",
+    "readonly",
+    "set",
+    "shopt",
+    "typeset",
+    "unset",
+];
+
+/// Programs whose first words say what is done: without one of them the program alone would cover too much.
+const WITH_SUBCOMMANDS: &[&str] = &[
+    "apt",
+    "apt-get",
+    "aws",
+    "az",
+    "brew",
+    "bundle",
+    "cargo",
+    "composer",
+    "conda",
+    "dnf",
+    "docker",
+    "flutter",
+    "gcloud",
+    "gem",
+    "gh",
+    "git",
+    "glab",
+    "go",
+    "gradle",
+    "helm",
+    "jj",
+    "kubectl",
+    "make",
+    "mvn",
+    "npm",
+    "pip",
+    "pip3",
+    "pipenv",
+    "pnpm",
+    "podman",
+    "poetry",
+    "rustup",
+    "swiftly",
+    "systemctl",
+    "terraform",
+    "uv",
+    "yarn",
+    "yum",
+    "hg",
+    "svn",
+];
+
+/// Of those, the words that run any program or destroy.
+const REFUSED: &[(&str, &[&str])] = &[
+    (
+        "git",
+        &[
+            "bisect",
+            "checkout",
+            "clean",
+            "config",
+            "difftool",
+            "filter-branch",
+            "mergetool",
+            "push",
+            "rebase",
+            "reset",
+            "restore",
+            "rm",
+            "submodule",
+        ],
+    ),
+    (
+        "docker",
+        &["compose", "container", "exec", "image", "run", "system"],
+    ),
+    ("podman", &["container", "exec", "image", "run", "system"]),
+    ("kubectl", &["delete", "exec", "run"]),
+    ("npm", &["exec", "x", "explore"]),
+    ("pnpm", &["dlx", "exec"]),
+    ("yarn", &["dlx", "exec", "node"]),
+    ("uv", &["run", "tool"]),
+    ("poetry", &["run"]),
+    ("pipenv", &["run"]),
+    ("bundle", &["exec"]),
+    ("conda", &["run"]),
+    ("gh", &["alias", "api", "extension", "auth"]),
+    ("go", &["generate", "run", "tool"]),
+    ("gcloud", &["compute"]),
+    ("aws", &["ssm"]),
+    ("rustup", &["run"]),
+    ("jj", &["util"]),
+    ("hg", &["config"]),
+];
+
+/// The first words up to the first flag, path or argument: `cargo test -p x` is `[cargo, test]`. None where that
+/// would cover programs that nobody has seen yet, or destruction.
+pub fn prefix(command: &Simple) -> Option<Vec<String>> {
+    let written = command.words.first()?.literal()?;
+    let program = command.program()?;
+    let lower = program.to_ascii_lowercase();
+    let stem = lower.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let listed = |list: &[&str]| {
+        [lower.as_str(), stem]
+            .iter()
+            .any(|name| list.contains(name))
+    };
+    let unsafe_name = listed(INTERPRETERS)
+        || listed(DESTROYERS)
+        || listed(BUILTINS)
+        || wrapper::is_wrapper(&lower)
+        || lower.starts_with("mkfs");
+    // A program by its path is another file tomorrow.
+    if unsafe_name || written != program || !are_harmless(&command.assignments) || !is_word(program)
+    {
+        return None;
+    }
+    let mut words = vec![program.to_owned()];
+    if !WITH_SUBCOMMANDS.contains(&program) {
+        return Some(words);
+    }
+    let subcommand = command
+        .words
+        .get(1)?
+        .literal()
+        .filter(|word| is_word(word))?;
+    if REFUSED
+        .iter()
+        .any(|(name, refused)| *name == program && refused.contains(&subcommand))
+    {
+        return None;
+    }
+    words.push(subcommand.to_owned());
+    // `npm run build`: the script's name is what a person agreed to.
+    if matches!(program, "npm" | "pnpm" | "yarn" | "composer")
+        && matches!(subcommand, "run" | "run-script")
+    {
+        let script = command
+            .words
+            .get(2)?
+            .literal()
+            .filter(|word| is_word(word))?;
+        words.push(script.to_owned());
+    }
+    Some(words)
+}
+
+/// A name rather than a flag, a path or a text.
+fn is_word(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '+'))
+}

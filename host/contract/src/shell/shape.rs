@@ -1,0 +1,226 @@
+//! The options of wrappers, so that the wrapped command is found where the wrapper finds it.
+
+use super::parser::is_name;
+use super::{Parsed, Simple, Unparsed};
+
+/// How a wrapper's own options end and the wrapped command begins. An option that is not listed makes the text
+/// unparsed: it might take the next word as its value, and then another word would be the program.
+pub(super) struct Shape {
+    /// Short options without and with a value.
+    flags: &'static str,
+    values: &'static str,
+    /// Long options without a separate value, and with one.
+    long_flags: &'static [&'static str],
+    long_values: &'static [&'static str],
+    /// Words between the options and the command.
+    operands: usize,
+    /// `NAME=value` words may stand before the command.
+    assigns: bool,
+}
+
+pub(super) const PLAIN: Shape = Shape {
+    flags: "",
+    values: "",
+    long_flags: &[],
+    long_values: &[],
+    operands: 0,
+    assigns: false,
+};
+
+pub(super) fn shape(program: &str) -> Option<Shape> {
+    Some(match program {
+        "sudo" => Shape {
+            flags: "AbBEHiknNPsS",
+            values: "CDghpRrTtuU",
+            long_flags: &[
+                "askpass",
+                "background",
+                "bell",
+                "preserve-env",
+                "login",
+                "non-interactive",
+                "stdin",
+                "shell",
+                "set-home",
+                "reset-timestamp",
+                "preserve-groups",
+            ],
+            long_values: &[
+                "user",
+                "group",
+                "host",
+                "prompt",
+                "chdir",
+                "chroot",
+                "close-from",
+                "role",
+                "type",
+                "command-timeout",
+                "other-user",
+            ],
+            assigns: true,
+            ..PLAIN
+        },
+        "doas" => Shape {
+            flags: "Lns",
+            values: "aCu",
+            ..PLAIN
+        },
+        "env" => Shape {
+            flags: "i0v",
+            values: "uC",
+            long_flags: &["ignore-environment", "null", "debug"],
+            long_values: &["unset", "chdir"],
+            assigns: true,
+            ..PLAIN
+        },
+        "timeout" | "gtimeout" => Shape {
+            flags: "fpv",
+            values: "ks",
+            long_flags: &["foreground", "preserve-status", "verbose"],
+            long_values: &["kill-after", "signal"],
+            operands: 1,
+            ..PLAIN
+        },
+        "nice" => Shape {
+            flags: "0123456789",
+            values: "n",
+            long_values: &["adjustment"],
+            ..PLAIN
+        },
+        "ionice" => Shape {
+            flags: "t",
+            values: "cn",
+            long_flags: &["ignore"],
+            long_values: &["class", "classdata"],
+            ..PLAIN
+        },
+        "time" => Shape {
+            flags: "apqvV",
+            values: "fo",
+            long_flags: &["append", "portability", "quiet", "verbose"],
+            long_values: &["format", "output"],
+            ..PLAIN
+        },
+        "setsid" => Shape {
+            flags: "cfw",
+            long_flags: &["ctty", "fork", "wait"],
+            ..PLAIN
+        },
+        "stdbuf" => Shape {
+            values: "ioe",
+            long_values: &["input", "output", "error"],
+            ..PLAIN
+        },
+        "command" => Shape {
+            flags: "pvV",
+            ..PLAIN
+        },
+        "exec" => Shape {
+            flags: "cl",
+            values: "a",
+            ..PLAIN
+        },
+        "xargs" => Shape {
+            flags: "0optrx",
+            values: "adEIJLnPRsS",
+            long_flags: &[
+                "null",
+                "no-run-if-empty",
+                "verbose",
+                "interactive",
+                "exit",
+                "open-tty",
+                "max-lines",
+                "eof",
+            ],
+            long_values: &[
+                "arg-file",
+                "delimiter",
+                "max-args",
+                "max-procs",
+                "max-chars",
+                "process-slot-var",
+            ],
+            ..PLAIN
+        },
+        "watch" => Shape {
+            flags: "bcCdegprtwx",
+            values: "nqs",
+            long_flags: &[
+                "beep",
+                "color",
+                "no-color",
+                "differences",
+                "errexit",
+                "chgexit",
+                "exec",
+                "precise",
+                "no-title",
+                "no-wrap",
+                "no-rerun",
+            ],
+            long_values: &["interval", "equexit", "shotsdir"],
+            ..PLAIN
+        },
+        "nohup" | "builtin" | "busybox" | "toybox" | "unbuffer" | "fakeroot" => PLAIN,
+        _ => return None,
+    })
+}
+
+/// Where the wrapped command begins, and what is set for it.
+pub(super) fn skip_options(
+    simple: &Simple,
+    program: &str,
+    shape: &Shape,
+) -> Parsed<(usize, Vec<String>)> {
+    let mut at = 1;
+    let mut operands = shape.operands;
+    let mut assignments = Vec::new();
+    let mut options = true;
+    while let Some(word) = simple.words.get(at) {
+        let Some(word) = word.literal() else {
+            return Err(Unparsed::at(
+                "which program is run is not known yet:",
+                program,
+            ));
+        };
+        let unknown = || Unparsed::at("an option that is not known:", &format!("{program} {word}"));
+        if options && word == "--" {
+            options = false;
+        } else if options && word == "-" && program == "env" {
+        } else if let Some(long) = word.strip_prefix("--").filter(|_| options) {
+            match long.split_once('=') {
+                Some((name, _))
+                    if shape.long_values.contains(&name) || shape.long_flags.contains(&name) => {}
+                None if shape.long_flags.contains(&long) => {}
+                None if shape.long_values.contains(&long) => at += 1,
+                _ => return Err(unknown()),
+            }
+        } else if let Some(cluster) = word
+            .strip_prefix('-')
+            .filter(|cluster| options && !cluster.is_empty())
+        {
+            for (place, flag) in cluster.char_indices() {
+                if shape.values.contains(flag) {
+                    at += usize::from(place + flag.len_utf8() == cluster.len());
+                    break;
+                }
+                if !shape.flags.contains(flag) {
+                    return Err(unknown());
+                }
+            }
+        } else if let Some((name, _)) = word
+            .split_once('=')
+            .filter(|(name, _)| shape.assigns && is_name(name))
+        {
+            assignments.push(name.to_owned());
+        } else if operands > 0 {
+            operands -= 1;
+        } else {
+            break;
+        }
+        at += 1;
+    }
+    Ok((at.min(simple.words.len()), assignments))
+}

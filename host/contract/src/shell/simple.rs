@@ -1,0 +1,131 @@
+//! One command: what is set for it, its words, and what they run in turn.
+
+use super::parser::{Parser, RESERVED, is_name};
+use super::redirect::Input;
+use super::word::Piece;
+use super::{Parsed, Unparsed, Word, wrapper};
+
+impl Parser<'_> {
+    /// Assignments, words and redirections up to the end of the command.
+    pub(super) fn simple(&mut self) -> Parsed {
+        let index = self.sink.script.commands.len();
+        let mut words: Vec<Word> = Vec::new();
+        let mut assignments = Vec::new();
+        let mut input = Input {
+            text: None,
+            first_document: self.documents.len(),
+        };
+        let mut empty = true;
+        loop {
+            self.skip_blanks()?;
+            match self.peek() {
+                Some('&') if self.second() == Some('>') => {
+                    self.redirect_both()?;
+                    empty = false;
+                    break;
+                }
+                Some('<' | '>') if self.second() != Some('(') => {
+                    self.redirect(&mut input)?;
+                    empty = false;
+                    continue;
+                }
+                _ => {}
+            }
+            let Some((word, piece)) = self.word()? else {
+                break;
+            };
+            empty = false;
+            if matches!(self.raw(), Some('<' | '>')) {
+                if piece.is_plain() && piece.text.bytes().all(|c| c.is_ascii_digit()) {
+                    self.redirect(&mut input)?;
+                    continue;
+                }
+                if piece.text.starts_with('{') {
+                    return Err(Unparsed::at("a redirection of", &piece.text));
+                }
+            }
+            if words.is_empty()
+                && let Some(name) = self.assignment(&piece)?
+            {
+                assignments.push(name);
+                continue;
+            }
+            if words.is_empty() && piece.is_plain() {
+                if RESERVED.contains(&piece.text.as_str()) {
+                    return Err(Unparsed::at("a command named", &piece.text));
+                }
+                self.skip_blanks()?;
+                if self.peek() == Some('(') && assignments.is_empty() {
+                    self.at += 1;
+                    self.skip_blanks()?;
+                    self.expect(')')?;
+                    return self.function(piece.text);
+                }
+            }
+            words.push(word);
+        }
+        if empty {
+            return Err(match self.peek() {
+                Some(c) => Unparsed::at("unexpected", &c.to_string()),
+                None => Unparsed::new("it ends where a command should be"),
+            });
+        }
+        if words.is_empty() && assignments.is_empty() {
+            return Ok(());
+        }
+        let simple = self.sink.insert(index, words, assignments)?;
+        if wrapper::unwrap(&simple, index, self.sink)? {
+            for document in self.documents.iter_mut().skip(input.first_document) {
+                document.feeds_shell = true;
+            }
+            match input.text {
+                Some(Word::Literal(text)) => self.sink.nested(&text, "<<<")?,
+                Some(Word::Dynamic(text)) => return Err(Unparsed::at("a shell gets", &text)),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The variable's name, when the word sets one before the command's name.
+    pub(super) fn assignment(&mut self, piece: &Piece) -> Parsed<Option<String>> {
+        let plain = &piece.text[..piece.plain];
+        let Some((left, value)) = plain.split_once('=') else {
+            return Ok(None);
+        };
+        let name = left.strip_suffix('+').unwrap_or(left);
+        if name.ends_with(']') && name.split('[').next().is_some_and(is_name) {
+            return Err(Unparsed::at("the index is evaluated in", left));
+        }
+        if !is_name(name) {
+            return Ok(None);
+        }
+        if value.is_empty() && piece.is_plain() && self.raw() == Some('(') {
+            if self.waits_for_document() {
+                return Err(Unparsed::new(
+                    "a list of values stands before a here-document's body",
+                ));
+            }
+            self.at += 1;
+            loop {
+                self.skip_lines()?;
+                match self.word()? {
+                    Some((_, element)) if element.text.starts_with('[') => {
+                        return Err(Unparsed::at("the index is evaluated in", &element.text));
+                    }
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+            self.expect(')')?;
+            // The word would go on: in `a=(1)#x; rm y` there is no comment.
+            if self
+                .peek()
+                .is_some_and(|c| !matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | ')'))
+            {
+                return Err(Unparsed::new("a list of values is glued to a word"));
+            }
+        }
+        Ok(Some(name.to_owned()))
+    }
+}

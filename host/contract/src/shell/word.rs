@@ -1,0 +1,445 @@
+//! Words, quotes and expansions: what a word is when the shell has taken its quotes away, and the commands inside it.
+
+use super::parser::Parser;
+use super::{Parsed, Unparsed, Word, parser};
+use crate::text;
+
+/// A word while it is being read.
+pub(super) struct Piece {
+    pub text: String,
+    /// How many bytes of `text`, from the start, were written without any quote or expansion.
+    pub plain: usize,
+    pub dynamic: bool,
+    open: bool,
+    bracket: bool,
+    brace: bool,
+    start: usize,
+}
+
+impl Piece {
+    fn new(start: usize) -> Self {
+        Self {
+            text: String::new(),
+            plain: 0,
+            dynamic: false,
+            open: true,
+            bracket: false,
+            brace: false,
+            start,
+        }
+    }
+
+    /// A word without quotes, escapes or expansions.
+    pub fn is_plain(&self) -> bool {
+        !self.dynamic && self.open
+    }
+
+    fn push_plain(&mut self, c: char) {
+        match c {
+            '*' | '?' => self.dynamic = true,
+            '[' => self.bracket = true,
+            ']' if self.bracket => self.dynamic = true,
+            '{' => self.brace = true,
+            // `{}` alone is no brace expansion: `find -exec` lives on it.
+            '}' if self.brace && !self.text.ends_with('{') => self.dynamic = true,
+            _ => {}
+        }
+        self.text.push(c);
+        if self.open {
+            self.plain = self.text.len();
+        }
+    }
+
+    fn push_quoted(&mut self, c: char) {
+        // A quoted tilde is no home directory, yet would look like one in a literal word.
+        if c == '~' && self.text.is_empty() {
+            self.dynamic = true;
+        }
+        self.open = false;
+        self.text.push(c);
+    }
+}
+
+/// Characters that a reader cannot see, or takes for a blank that the shell does not split at.
+fn is_unseen(c: char) -> bool {
+    (c.is_whitespace() && !matches!(c, ' ' | '\t' | '\n'))
+        || text::is_hostile(c) && !matches!(c, '\t' | '\n')
+        || matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+impl Parser<'_> {
+    /// One word, or none where something else begins.
+    pub(super) fn word(&mut self) -> Parsed<Option<(Word, Piece)>> {
+        // Looking skips line continuations, which are no part of a word.
+        self.peek();
+        let mut piece = Piece::new(self.at);
+        if self.substitution_of_process()? {
+            piece.dynamic = true;
+        } else {
+            while let Some(c) = self.peek() {
+                match c {
+                    '<' | '>' if self.second() == Some('(') && self.at > piece.start => {
+                        return Err(Unparsed::new("a process substitution is glued to a word"));
+                    }
+                    ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
+                    '\\' => {
+                        self.at += 1;
+                        let escaped = self
+                            .raw()
+                            .ok_or_else(|| Unparsed::new("it ends in a backslash"))?;
+                        Self::check_seen(escaped)?;
+                        piece.push_quoted(escaped);
+                        self.at += 1;
+                    }
+                    '\'' => self.single_quoted(&mut piece)?,
+                    '"' => self.double_quoted(&mut piece)?,
+                    '$' => self.dollar(&mut piece, false)?,
+                    '`' => self.backquoted(&mut piece, false)?,
+                    c => {
+                        Self::check_seen(c)?;
+                        piece.push_plain(c);
+                        self.at += 1;
+                    }
+                }
+            }
+        }
+        if self.at == piece.start {
+            return Ok(None);
+        }
+        // `~` and `~/…` are the home directory; `~name`, `~+` and a tilde before a quote are for the shell to know.
+        if piece.text.starts_with('~') {
+            let rest = &piece.text[1..];
+            piece.dynamic |=
+                !(rest.is_empty() && piece.open || rest.starts_with('/') && piece.plain >= 2);
+        }
+        // zsh puts the path of the program `rm` for `=rm`.
+        piece.dynamic |=
+            piece.plain >= 2 && piece.text.starts_with('=') && !piece.text.starts_with("==");
+        let word = if piece.dynamic {
+            Word::Dynamic(self.text[piece.start..self.at].iter().collect())
+        } else {
+            Word::Literal(piece.text.clone())
+        };
+        Ok(Some((word, piece)))
+    }
+
+    pub(super) fn check_seen(c: char) -> Parsed {
+        if is_unseen(c) {
+            return Err(Unparsed::new(format!(
+                "an invisible or misleading character \\u{{{:x}}} outside quotes",
+                c as u32
+            )));
+        }
+        Ok(())
+    }
+
+    /// A newline in quotes while a here-document waits for its body: shells differ.
+    fn check_quoted(&self, c: char) -> Parsed {
+        if c == '\n' && self.waits_for_document() {
+            return Err(Unparsed::new(
+                "a quoted newline stands before a here-document's body",
+            ));
+        }
+        Ok(())
+    }
+
+    fn single_quoted(&mut self, piece: &mut Piece) -> Parsed {
+        self.at += 1;
+        piece.open = false;
+        loop {
+            let c = self
+                .raw()
+                .ok_or_else(|| Unparsed::new("a single quote is never closed"))?;
+            self.at += 1;
+            if c == '\'' {
+                return Ok(());
+            }
+            self.check_quoted(c)?;
+            piece.push_quoted(c);
+        }
+    }
+
+    fn double_quoted(&mut self, piece: &mut Piece) -> Parsed {
+        self.at += 1;
+        piece.open = false;
+        loop {
+            match self
+                .peek()
+                .ok_or_else(|| Unparsed::new("a double quote is never closed"))?
+            {
+                '"' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                '$' => self.dollar(piece, true)?,
+                '`' => self.backquoted(piece, true)?,
+                '\\' => {
+                    self.at += 1;
+                    match self.raw() {
+                        Some(c @ ('$' | '`' | '"' | '\\')) => {
+                            piece.push_quoted(c);
+                            self.at += 1;
+                        }
+                        _ => piece.push_quoted('\\'),
+                    }
+                }
+                c => {
+                    self.check_quoted(c)?;
+                    piece.push_quoted(c);
+                    self.at += 1;
+                }
+            }
+        }
+    }
+
+    /// Whatever a `$` begins.
+    fn dollar(&mut self, piece: &mut Piece, quoted: bool) -> Parsed {
+        piece.open = false;
+        self.at += 1;
+        match self.peek() {
+            Some('(') => {
+                piece.dynamic = true;
+                self.at += 1;
+                if self.peek() == Some('(') {
+                    self.arithmetic()
+                } else {
+                    self.commands_until_parenthesis("$(…)")
+                }
+            }
+            Some('{') => {
+                piece.dynamic = true;
+                self.at += 1;
+                self.sink.enter()?;
+                self.braced(quoted)?;
+                self.sink.leave();
+                Ok(())
+            }
+            Some('[') => Err(Unparsed::new(
+                "`$[` is arithmetic in one shell and text in another",
+            )),
+            Some('\'') if !quoted => self.ansi_quoted(piece),
+            Some('"') if !quoted => {
+                piece.dynamic = true;
+                self.double_quoted(piece)
+            }
+            Some(c) if c.is_ascii_alphabetic() || c == '_' => {
+                piece.dynamic = true;
+                self.name();
+                Ok(())
+            }
+            // `$$'…'` is a number and a single-quoted text, so the second character belongs to the first `$`.
+            Some('0'..='9' | '@' | '*' | '#' | '?' | '-' | '$' | '!') => {
+                piece.dynamic = true;
+                self.at += 1;
+                Ok(())
+            }
+            _ => {
+                piece.push_quoted('$');
+                Ok(())
+            }
+        }
+    }
+
+    fn name(&mut self) -> String {
+        let mut name = String::new();
+        while let Some(c) = self
+            .peek()
+            .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
+        {
+            name.push(c);
+            self.at += 1;
+        }
+        name
+    }
+
+    /// `$'…'`: a plain `sh` sees a `$` and single quotes, so the two must end at the same place.
+    fn ansi_quoted(&mut self, piece: &mut Piece) -> Parsed {
+        let start = self.at;
+        self.single_quoted(piece)?;
+        let body = &self.text[start + 1..self.at - 1];
+        if body.ends_with(&['\\']) {
+            return Err(Unparsed::new(
+                "`$'…\\'` ends in different places in different shells",
+            ));
+        }
+        piece.dynamic = true;
+        Ok(())
+    }
+
+    /// The rest of `${…}`.
+    fn braced(&mut self, quoted: bool) -> Parsed {
+        let refused = || Unparsed::new("an expansion `${…}` that could evaluate a text");
+        let length = self.peek() == Some('#') && self.second() != Some('}');
+        if length {
+            self.at += 1;
+        }
+        match self.peek() {
+            Some(c) if c.is_ascii_alphanumeric() || c == '_' => {
+                self.name();
+            }
+            Some('@' | '*' | '#' | '?' | '-' | '$') => self.at += 1,
+            _ => return Err(refused()),
+        }
+        match self.peek() {
+            Some('}') => {
+                self.at += 1;
+                return Ok(());
+            }
+            _ if length => return Err(refused()),
+            // Not `:1:2`, `[…]` and `@P`: they evaluate arithmetic or prompts, in which a value may run commands.
+            Some(':') if matches!(self.second(), Some('-' | '=' | '?' | '+')) => self.at += 2,
+            Some('-' | '=' | '?' | '+' | '#' | '%' | '/' | '^' | ',') => self.at += 1,
+            _ => return Err(refused()),
+        }
+        let mut piece = Piece::new(self.at);
+        loop {
+            match self
+                .peek()
+                .ok_or_else(|| Unparsed::new("`${` is never closed"))?
+            {
+                '}' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                '\\' => {
+                    self.at += 1;
+                    self.raw()
+                        .ok_or_else(|| Unparsed::new("it ends in a backslash"))?;
+                    self.at += 1;
+                }
+                // Whether these quote inside `"${…}"` depends on the shell and on the operator.
+                '\'' | '"' if quoted => return Err(Unparsed::new("quotes inside `\"${…}\"`")),
+                '{' => return Err(Unparsed::new("a brace inside `${…}`")),
+                '<' | '>' if self.second() == Some('(') => {
+                    return Err(Unparsed::new("a process substitution inside `${…}`"));
+                }
+                '\'' => self.single_quoted(&mut piece)?,
+                '"' => self.double_quoted(&mut piece)?,
+                '$' => self.dollar(&mut piece, quoted)?,
+                '`' => self.backquoted(&mut piece, quoted)?,
+                c => {
+                    self.check_quoted(c)?;
+                    if !quoted {
+                        Self::check_seen(c)?;
+                    }
+                    self.at += 1;
+                }
+            }
+        }
+    }
+
+    /// `$((…))` of numbers. A name is refused: a shell evaluates the value of the variable, and a value such as
+    /// `a[$(rm x)]` runs a command.
+    fn arithmetic(&mut self) -> Parsed {
+        self.at += 1;
+        let mut open = 0_usize;
+        loop {
+            match self
+                .peek()
+                .ok_or_else(|| Unparsed::new("`$((` is never closed"))?
+            {
+                '(' => open += 1,
+                ')' if open > 0 => open -= 1,
+                ')' if self.second() == Some(')') => {
+                    self.at += 2;
+                    return Ok(());
+                }
+                '0'..='9'
+                | ' '
+                | '\t'
+                | '+'
+                | '-'
+                | '*'
+                | '/'
+                | '%'
+                | '<'
+                | '>'
+                | '='
+                | '!'
+                | '&'
+                | '|'
+                | '^'
+                | '~'
+                | '?'
+                | ':'
+                | ',' => {}
+                _ => {
+                    return Err(Unparsed::new(
+                        "arithmetic with more than numbers can run what a variable holds",
+                    ));
+                }
+            }
+            self.at += 1;
+        }
+    }
+
+    /// `` `…` ``, which ends at the first backquote that no backslash escapes, whatever quotes are around it.
+    fn backquoted(&mut self, piece: &mut Piece, quoted: bool) -> Parsed {
+        piece.open = false;
+        piece.dynamic = true;
+        self.at += 1;
+        let mut inner = String::new();
+        loop {
+            let c = self
+                .raw()
+                .ok_or_else(|| Unparsed::new("a backquote is never closed"))?;
+            self.at += 1;
+            match (c, self.raw()) {
+                ('`', _) => break,
+                ('\\', Some('"')) if quoted => {
+                    return Err(Unparsed::new(
+                        "an escaped quote inside backquotes inside quotes",
+                    ));
+                }
+                ('\\', Some(escaped @ ('$' | '`' | '\\'))) => {
+                    inner.push(escaped);
+                    self.at += 1;
+                }
+                (c, _) => {
+                    self.check_quoted(c)?;
+                    inner.push(c);
+                }
+            }
+        }
+        self.sink.inside("`…`", |sink| parser::script(&inner, sink))
+    }
+
+    /// `<(…)` or `>(…)`, if one begins here.
+    fn substitution_of_process(&mut self) -> Parsed<bool> {
+        let via = match self.peek() {
+            Some('<') => "<(…)",
+            Some('>') => ">(…)",
+            _ => return Ok(false),
+        };
+        if self.second() != Some('(') {
+            return Ok(false);
+        }
+        self.at += 2;
+        self.commands_until_parenthesis(via)?;
+        if self
+            .peek()
+            .is_some_and(|c| !matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | ')'))
+        {
+            return Err(Unparsed::new("a process substitution is glued to a word"));
+        }
+        Ok(true)
+    }
+
+    /// The body of a here-document whose delimiter was not quoted: its expansions happen.
+    pub(super) fn document(&mut self) -> Parsed<bool> {
+        let mut piece = Piece::new(self.at);
+        while let Some(c) = self.peek() {
+            match c {
+                '\\' => {
+                    piece.dynamic = true;
+                    self.at = (self.at + 2).min(self.text.len());
+                }
+                '$' => self.dollar(&mut piece, true)?,
+                '`' => self.backquoted(&mut piece, true)?,
+                _ => self.at += 1,
+            }
+        }
+        Ok(piece.dynamic)
+    }
+}
