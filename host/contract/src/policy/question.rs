@@ -1,0 +1,441 @@
+//! What a person is asked, which answers are offered, and what an answer comes to.
+
+use serde_json::Value;
+
+use super::approval::{Identity, Narrowing, NewApproval, PathNarrowing, Scope};
+use super::decide::{Layer, used};
+use super::facts::{Facts, Part, What};
+use super::place::below;
+use super::walk::{Because, Trace};
+use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, Subject};
+use crate::{Effect, PluginName, ToolName, text};
+
+/// How a prompt should look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AskKind {
+    /// Shows a difference.
+    Edit,
+    /// Shows a command.
+    Exec,
+    /// Shows a server and its tool.
+    Mcp,
+    Info,
+}
+
+impl AskKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AskKind::Edit => "edit",
+            AskKind::Exec => "exec",
+            AskKind::Mcp => "mcp",
+            AskKind::Info => "info",
+        }
+    }
+}
+
+/// One yes that a person may give. The words say how far it goes and what it will match.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    pub scope: Scope,
+    pub narrowing: Narrowing,
+    pub words: String,
+}
+
+/// What a person is asked. Holds the grant that a yes would release.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    pub plugin: PluginName,
+    pub tool: ToolName,
+    pub effect: Effect,
+    pub network: bool,
+    pub kind: AskKind,
+    pub reason: String,
+    /// What a hook adds, such as `{"risk": "high"}`.
+    pub meta: Option<Value>,
+    pub subject: Subject,
+    /// The rule that wants a person asked.
+    pub rule: Option<String>,
+    /// The sub-agent that wants it.
+    pub agent: Option<String>,
+    /// The first one is always for this call alone.
+    pub offers: Vec<Offer>,
+    /// What would make the question unnecessary where there is nobody to ask.
+    pub remedy: String,
+    grant: Grant,
+    identity: Identity,
+    mode: Mode,
+    session: String,
+}
+
+/// Only a prompter makes one, and only from what a person said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    Allow {
+        /// Which of the offers; 0 is for this call alone.
+        offer: usize,
+        note: Option<String>,
+    },
+    Deny {
+        note: Option<String>,
+    },
+    /// Stop the turn.
+    Cancel,
+    /// Judge this input instead, from the start.
+    Modify {
+        input: Value,
+    },
+    /// There is no terminal and no other way to ask.
+    NobodyToAsk,
+    /// The person did not answer in time.
+    TimedOut,
+}
+
+impl Answer {
+    /// Yes, to this call alone.
+    pub fn once() -> Self {
+        Answer::Allow {
+            offer: 0,
+            note: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Settled {
+    Granted {
+        grant: Grant,
+        /// To be kept, so that the next such call need not ask.
+        approval: Option<NewApproval>,
+    },
+    Modified {
+        input: Value,
+    },
+}
+
+/// Turns a person's answer into a grant, into new input, or into a refusal.
+pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
+    let tool = &question.tool;
+    let denied = |code, reason: String| Denial {
+        rule: question.rule.clone(),
+        ..Denial::new(code, reason)
+    };
+    match answer {
+        Answer::Allow { offer: at, .. } => {
+            let Some(offer) = question.offers.get(at) else {
+                return Err(denied(
+                    DenialCode::PolicyViolation,
+                    format!(
+                        "answer {at} to the question about `{tool}` was not offered; there are {}",
+                        question.offers.len()
+                    ),
+                ));
+            };
+            let by = match offer.scope {
+                Scope::Once => "a person, once".to_owned(),
+                scope => format!("a person, {}", scope.words()),
+            };
+            let approval = (offer.scope != Scope::Once).then(|| NewApproval {
+                identity: question.identity.clone(),
+                narrowing: offer.narrowing.clone(),
+                scope: offer.scope,
+                session: (offer.scope == Scope::Session).then(|| question.session.clone()),
+                mode_min: question.mode,
+            });
+            Ok(Settled::Granted {
+                grant: question.grant.given_by(by),
+                approval,
+            })
+        }
+        Answer::Deny { note } => {
+            let note = note.map(|note| text::block(&note, 2_000));
+            let reason = match &note {
+                Some(note) => format!("the user said no to `{tool}`: {note}"),
+                None => format!("the user said no to `{tool}`"),
+            };
+            Err(Denial {
+                note,
+                ..denied(DenialCode::UserDenied, reason)
+            })
+        }
+        Answer::Cancel => Err(denied(
+            DenialCode::Cancelled,
+            format!("the user cancelled at the question about `{tool}`"),
+        )),
+        Answer::Modify { input } => Ok(Settled::Modified { input }),
+        Answer::NobodyToAsk => Err(Denial {
+            remedy: Some(format!("to allow it: {}", question.remedy)),
+            ..denied(
+                DenialCode::PolicyViolation,
+                format!(
+                    "`{tool}` needs a person's yes ({}), and there is no terminal to ask at",
+                    question.reason
+                ),
+            )
+        }),
+        Answer::TimedOut => Err(Denial {
+            remedy: Some(format!("to allow it: {}", question.remedy)),
+            ..denied(
+                DenialCode::UserDenied,
+                format!(
+                    "nobody answered the question about `{tool}` in time ({})",
+                    question.reason
+                ),
+            )
+        }),
+    }
+}
+
+impl Question {
+    pub(super) fn of(layers: &[Layer<'_>], strictest: &Layer<'_>, hooks: &HookSaid) -> Self {
+        let facts = &strictest.facts;
+        let request = &facts.request;
+        // A part asks when any layer asks about it; the layers have cut the call the same way.
+        let asks = |at: usize| {
+            layers
+                .iter()
+                .any(|layer| layer.traces[at].outcome() == Decision::Ask)
+        };
+        let asking: Vec<&Part> = facts
+            .parts
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| asks(*at))
+            .map(|(_, part)| part)
+            .collect();
+        let first = strictest
+            .traces
+            .iter()
+            .find(|trace| trace.outcome() == Decision::Ask);
+        let rule = first.and_then(|trace| match trace.because {
+            Because::Rule(at) => Some(&strictest.policy.inner.rules[at]),
+            _ => None,
+        });
+        let may_remember = layers.iter().all(|layer| {
+            !layer.policy.inner.disable_always_allow
+                && layer.traces.iter().all(|trace| trace.may_remember)
+        });
+        let modes = layers
+            .iter()
+            .map(|layer| layer.policy.modes(request.mode)[0]);
+        let mode = modes
+            .reduce(|a, b| if a.is_at_least(b) { b } else { a })
+            .unwrap_or_default();
+        let remedy = match rule {
+            Some(rule) => format!(
+                "remove or narrow rule {} ({}), or answer at a terminal",
+                rule.label(),
+                rule.source
+            ),
+            None => how_to_allow(facts),
+        };
+        Self {
+            plugin: request.plugin.clone(),
+            tool: request.name.clone(),
+            effect: request.tool.effect(),
+            network: request.tool.annotations.open_world == Some(true),
+            kind: kind(&asking, facts),
+            reason: first.map_or_else(String::new, |trace| reason(trace, strictest)),
+            meta: hooks.ask.as_ref().and_then(|ask| ask.meta.clone()),
+            subject: request.subject.clone(),
+            rule: rule.map(|rule| rule.id.clone()),
+            agent: request
+                .caller
+                .parent_agent_id
+                .as_ref()
+                .map(|_| request.caller.agent_id.clone()),
+            offers: offers(&asking, facts, may_remember, &strictest.policy.inner.places),
+            remedy,
+            grant: Grant::new(request, "a person".to_owned(), used(layers)),
+            identity: Identity::of(request),
+            mode,
+            session: request.caller.session_id.clone(),
+        }
+    }
+}
+
+fn kind(asking: &[&Part], facts: &Facts) -> AskKind {
+    if facts.runs_command {
+        AskKind::Exec
+    } else if facts.foreign {
+        AskKind::Mcp
+    } else if asking.iter().any(|part| {
+        part.columns
+            .iter()
+            .any(|column| matches!(column, Column::Write | Column::Protected))
+    }) {
+        AskKind::Edit
+    } else {
+        AskKind::Info
+    }
+}
+
+fn reason(trace: &Trace, layer: &Layer<'_>) -> String {
+    let mut reason = match &trace.because {
+        Because::Rule(at) => {
+            let rule = &layer.policy.inner.rules[*at];
+            match &rule.reason {
+                Some(reason) => format!("rule {}: {}", rule.id, text::inline(reason, 300)),
+                None => format!("rule {}", rule.label()),
+            }
+        }
+        Because::HookAsks(Some(reason)) => format!("a hook wants a person's yes: {reason}"),
+        Because::HookAsks(None) => "a hook wants a person's yes".to_owned(),
+        Because::Unreadable => format!("it would {}", trace.shown),
+        Because::Mode(_, column) => {
+            let destroys = layer.facts.request.tool.effect() == Effect::Destroys;
+            match column {
+                Column::Protected if trace.shown == "the call" => {
+                    "it changes files and does not say which".to_owned()
+                }
+                Column::Other | Column::Write if destroys => "it may destroy data".to_owned(),
+                column => column.words().to_owned(),
+            }
+        }
+        Because::HookAllows(_) | Because::Outside(_) => String::new(),
+    };
+    if let Some(danger) = layer.facts.danger {
+        reason.push_str("; ");
+        reason.push_str(danger);
+    }
+    reason
+}
+
+/// The smallest change of the configuration that lets such a call through.
+pub(super) fn how_to_allow(facts: &Facts) -> String {
+    let name = facts.request.name;
+    let plain = |text: &str| {
+        !text.is_empty()
+            && text
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || " ._-/".contains(c))
+    };
+    let narrowed = facts.parts.iter().find_map(|part| match &part.what {
+        What::Command(command) => command
+            .prefix
+            .as_ref()
+            .map(|prefix| format!("{} *", prefix.join(" "))),
+        What::Path { shown, .. } if plain(shown) && !shown.starts_with('/') => Some(shown.clone()),
+        What::Address {
+            host: Some(host), ..
+        } => Some(format!("domain:{host}")),
+        What::Path { .. } | What::Address { .. } | What::Unknown(_) | What::Whole => None,
+    });
+    let form = match narrowed {
+        Some(what) => format!("{name}({what})"),
+        None => name.to_string(),
+    };
+    let flag = if form.contains(' ') || form.contains('(') {
+        format!("'{form}'")
+    } else {
+        form.clone()
+    };
+    format!(
+        "run host with --allow-tool {flag}, or put `allow = [\"{form}\"]` under [policy] in toolhost.toml"
+    )
+}
+
+/// Once first; then, from narrow to wide, what may be kept. A call that touches paths, commands or addresses is
+/// narrowed to them before anything longer than once is offered.
+fn offers(
+    asking: &[&Part],
+    facts: &Facts,
+    may_remember: bool,
+    places: &super::Places,
+) -> Vec<Offer> {
+    let name = &facts.request.name;
+    let mut offers = vec![Offer {
+        scope: Scope::Once,
+        narrowing: Narrowing {
+            input: Some(facts.request.input.clone()),
+            ..Narrowing::default()
+        },
+        words: format!("Allow `{name}` this once"),
+    }];
+    if !may_remember {
+        return offers;
+    }
+    let mut narrowings: Vec<(Narrowing, String)> = Vec::new();
+    for wide in [false, true] {
+        if let Some(found) = narrow(asking, facts, wide, places)
+            && !narrowings.iter().any(|(known, _)| *known == found.0)
+        {
+            narrowings.push(found);
+        }
+    }
+    for (narrowing, what) in narrowings {
+        for scope in [Scope::Session, Scope::Project, Scope::User] {
+            offers.push(Offer {
+                scope,
+                narrowing: narrowing.clone(),
+                words: format!("Allow {what} {}", scope.words()),
+            });
+        }
+    }
+    offers
+}
+
+/// What would cover every part that asks, and its words. `None`: a part cannot be narrowed, so nothing is kept.
+fn narrow(
+    asking: &[&Part],
+    facts: &Facts,
+    wide: bool,
+    places: &super::Places,
+) -> Option<(Narrowing, String)> {
+    let name = &facts.request.name;
+    let mut narrowing = Narrowing::default();
+    let mut words: Vec<String> = Vec::new();
+    for part in asking {
+        match &part.what {
+            What::Command(command) => {
+                let prefix = command.prefix.clone()?;
+                words.push(format!("`{} …`", text::inline(&prefix.join(" "), 120)));
+                narrowing.commands.push(prefix);
+            }
+            What::Path { spot, write, .. } => {
+                let file = spot.exact()?;
+                let dir = directory(file, places)
+                    .filter(|_| wide && !part.columns.contains(&Column::Protected));
+                words.push(match dir {
+                    Some(dir) => format!("`{name}` below `{}/`", text::inline(dir, 200)),
+                    None => format!("`{name}` on `{}`", text::inline(file, 200)),
+                });
+                narrowing.paths.push(PathNarrowing {
+                    path: dir.unwrap_or(file).to_owned(),
+                    tree: dir.is_some(),
+                    write: *write,
+                });
+            }
+            What::Address {
+                host: Some(host), ..
+            } => {
+                words.push(format!("`{name}` to reach `{host}`"));
+                narrowing.domains.push(host.clone());
+            }
+            What::Address { named: true, .. } | What::Unknown(_) => return None,
+            What::Address { .. } | What::Whole if wide => {
+                words.push(format!("every call of `{name}`"));
+                narrowing.tool = true;
+            }
+            What::Address { .. } | What::Whole => {
+                words.push(format!("`{name}` with exactly this input"));
+                narrowing.input = Some(facts.request.input.clone());
+            }
+        }
+    }
+    narrowing.commands.sort();
+    narrowing.commands.dedup();
+    narrowing.paths.sort();
+    narrowing.paths.dedup();
+    words.dedup();
+    Some((narrowing, words.join(" and ")))
+}
+
+/// The directory of a file, unless it holds the working directory or the home: that would be everything.
+fn directory<'a>(file: &'a str, places: &super::Places) -> Option<&'a str> {
+    let (dir, _) = file.rsplit_once('/')?;
+    let holds = |place: &str| below(place, dir).is_some_and(|rest| !rest.is_empty());
+    let home = places.home.as_deref();
+    let too_wide =
+        dir.is_empty() || holds(&places.cwd) || home.is_some_and(|home| home == dir || holds(home));
+    (!too_wide).then_some(dir)
+}
