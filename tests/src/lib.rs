@@ -29,6 +29,7 @@ pub fn host(args: &[&str]) -> Command {
         .args(args)
         .env("TOOLHOST_CACHE_DIR", target().join("test-cache"))
         .env("XDG_CONFIG_HOME", "/nonexistent")
+        .env("TOOLHOST_STATE_DIR", target().join("test-state"))
         .env("NO_COLOR", "1")
         .stdin(Stdio::null());
     command

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+use toolhost_contract::Mode;
 use toolhost_contract::units::parse_duration;
 
 use crate::config::{OnDuplicate, PathEntry, Pattern, Variable};
@@ -21,6 +22,7 @@ Exit codes:
   1  the tool failed           5  denied
   2  wrong usage               6  timed out, or over a limit
   3  wrong configuration       7  internal error of the host
+  8  waits for an approval     9  the records cannot be read or written
 
 A plugin gets nothing that was not granted: no folder, no environment variable, no network.";
 
@@ -119,6 +121,10 @@ pub struct HostArgs {
     #[arg(long, value_name = "NAME")]
     pub deny_tool: Vec<Pattern>,
 
+    /// How much may happen without asking: dont_ask, plan, readonly, default, accept_edits, auto or yolo
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<Mode>,
+
     /// Configuration file (.toml, .yaml, .yml or .json) instead of your own toolhost.toml
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
@@ -130,6 +136,10 @@ pub struct HostArgs {
     /// Longest time of any call, whatever plugins and configuration say; for example `30s` or `2m`
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     pub timeout: Option<Duration>,
+
+    /// Keep no records: no audit trail, no remembered approvals
+    #[arg(long)]
+    pub no_store: bool,
 
     /// Say on standard error what is loaded, and pass on debug messages of tools
     #[arg(long, short)]

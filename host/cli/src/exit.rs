@@ -15,6 +15,10 @@ pub enum Exit {
     Denied,
     Limit,
     Internal,
+    /// A question was left for a person to answer later.
+    Waiting,
+    /// The records cannot be read or written.
+    Store,
 }
 
 impl Exit {
@@ -28,6 +32,8 @@ impl Exit {
             Exit::Denied => 5,
             Exit::Limit => 6,
             Exit::Internal => 7,
+            Exit::Waiting => 8,
+            Exit::Store => 9,
         }
     }
 }

@@ -208,6 +208,7 @@ mod tests {
             result,
             allowed_by: None,
             duration: Duration::from_micros(1_500),
+            stopped: false,
             repairs: Vec::new(),
         });
         assert_eq!(&shown, expected);

@@ -12,6 +12,7 @@ use toolhost_contract::units::show_duration;
 use toolhost_contract::{Backend, Digest, Limits, Manifest, ToolName, text};
 use toolhost_kernel::{Kernel, PluginInfo, Prompter};
 use toolhost_runtime::{Compiler, Loaded, PluginGrants, Runtime, RuntimeSettings};
+use toolhost_store::Store;
 
 use crate::exit::{Exit, Failure, OrExit};
 use crate::grants::{Granter, plan};
@@ -57,7 +58,11 @@ pub struct Broken {
 }
 
 /// Loads everything the settings name. Says on standard error what could not be loaded.
-pub async fn load(settings: Settings, prompter: Arc<dyn Prompter>) -> Result<Host, Failure> {
+pub async fn load(
+    settings: Settings,
+    prompter: Arc<dyn Prompter>,
+    purpose: Purpose,
+) -> Result<Host, Failure> {
     if settings.plugins.is_empty() {
         let where_else = match settings.places.config_file() {
             Some(file) => format!(", or put `plugins = [\"DIR\"]` into {}", file.display()),
@@ -69,9 +74,9 @@ pub async fn load(settings: Settings, prompter: Arc<dyn Prompter>) -> Result<Hos
         ));
     }
     let mut granter = Granter::new(&settings).or_exit(Exit::Config)?;
-    let runtime = runtime(settings.places.cache.clone(), settings.concurrency)?;
+    let runtime = runtime(settings.places.cache.clone(), settings.pools.all)?;
     let (files, mut broken) = find(&settings.plugins);
-    let kernel = Kernel::new(settings.kernel(), prompter);
+    let kernel = kernel(&settings, prompter, purpose).await?;
 
     let mut plugins = Vec::new();
     for (path, loaded, took) in read_all(&runtime, files).await {
@@ -108,6 +113,37 @@ pub async fn load(settings: Settings, prompter: Arc<dyn Prompter>) -> Result<Hos
     host.keep_only_chosen_tools();
     host.report();
     Ok(host)
+}
+
+/// What the plugins are loaded for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To list them. No record is made and none is needed.
+    Look,
+    Run,
+}
+
+async fn kernel(
+    settings: &Settings,
+    prompter: Arc<dyn Prompter>,
+    purpose: Purpose,
+) -> Result<Kernel, Failure> {
+    let mut builder = Kernel::builder(settings.kernel()).prompter(prompter);
+    if let (Some(dir), Purpose::Run) = (&settings.store, purpose) {
+        let store = Store::open(dir).or_exit(Exit::Store)?;
+        builder = builder.store(store, settings.durability);
+    }
+    let kernel = builder.build().or_exit(Exit::Config)?;
+    for sealed in kernel.seal().await.or_exit(Exit::Store)? {
+        let tool = sealed.tool.as_deref().unwrap_or("a tool");
+        note(&format!(
+            "note: call {} of {} was left unfinished by a host that died: {}",
+            text::inline(&sealed.id.0, 100),
+            text::inline(tool, 100),
+            sealed.advice
+        ));
+    }
+    Ok(kernel)
 }
 
 /// The engine, with a cache if there is a place for it.

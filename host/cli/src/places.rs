@@ -6,13 +6,14 @@ use std::path::PathBuf;
 pub struct Places {
     /// Compiled code. Its content is run as it is, so only the user may write there.
     pub cache: Option<PathBuf>,
-    /// The prompt's history.
+    /// The prompt's history and the store.
     pub state: Option<PathBuf>,
     pub config: Option<PathBuf>,
 }
 
 impl Places {
-    /// `variable` looks up one environment variable. `TOOLHOST_CACHE_DIR` is for those who want the cache elsewhere.
+    /// `variable` looks up one environment variable. `TOOLHOST_CACHE_DIR` and `TOOLHOST_STATE_DIR` are for
+    /// those who want them elsewhere.
     pub fn find(variable: impl Fn(&str) -> Option<String>) -> Self {
         // The XDG rules tell us to ignore relative paths; they would lead into whatever folder we were started in.
         let absolute = |name: &str| {
@@ -27,9 +28,15 @@ impl Places {
         };
         Self {
             cache: absolute("TOOLHOST_CACHE_DIR").or_else(|| ours("XDG_CACHE_HOME", ".cache")),
-            state: ours("XDG_STATE_HOME", ".local/state"),
+            state: absolute("TOOLHOST_STATE_DIR")
+                .or_else(|| ours("XDG_STATE_HOME", ".local/state")),
             config: ours("XDG_CONFIG_HOME", ".config"),
         }
+    }
+
+    /// Where records are kept.
+    pub fn store(&self) -> Option<PathBuf> {
+        self.state.as_ref().map(|folder| folder.join("store"))
     }
 
     /// The only configuration file that is read without being named. Never one from the current directory: whoever

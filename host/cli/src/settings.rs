@@ -3,9 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::{Access, LimitsTable, PluginName, Rules, ToolName};
+use toolhost_contract::policy::{Decision, Mount, Places as PolicyPlaces, RuleSpec, Source};
+use toolhost_contract::{Access, LimitsTable, PluginName, Policy, PolicySpec, ToolName};
+use toolhost_kernel::{Durability, schedule};
 
 use crate::args::HostArgs;
 use crate::config::{self, Config, OnDuplicate, PathEntry, Pattern, UseTools, Variable, expand};
@@ -21,7 +24,9 @@ pub struct Settings {
     pub env: BTreeSet<Variable>,
     /// What the file says about single plugins.
     pub per_plugin: BTreeMap<PluginName, PluginSettings>,
-    pub rules: Rules,
+    pub policy: Arc<Policy>,
+    /// The rules that are only names, as they were written.
+    pub lists: RuleLists,
     pub tool_timeouts: BTreeMap<ToolName, Duration>,
     pub disabled_tools: BTreeSet<ToolName>,
     /// When there is a list, tools that are not on it are disabled.
@@ -29,12 +34,43 @@ pub struct Settings {
     pub timeout: Option<Duration>,
     /// Typed on the command line: nothing runs longer.
     pub max_timeout: Option<Duration>,
-    pub concurrency: usize,
+    pub pools: schedule::Limits,
     pub on_duplicate: OnDuplicate,
     pub places: Places,
+    /// Where records are kept; None: nowhere.
+    pub store: Option<PathBuf>,
+    pub durability: Durability,
+    /// The folder that approvals "in this project" are for.
+    pub project: PathBuf,
     /// The configuration file that was read.
     pub config_file: Option<PathBuf>,
     pub verbose: bool,
+}
+
+/// Forms of tools by decision.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RuleLists {
+    pub allow: Vec<String>,
+    pub ask: Vec<String>,
+    pub deny: Vec<String>,
+}
+
+impl RuleLists {
+    fn specs(&self, file: &str) -> Vec<RuleSpec> {
+        [
+            (Decision::Deny, &self.deny),
+            (Decision::Ask, &self.ask),
+            (Decision::Allow, &self.allow),
+        ]
+        .into_iter()
+        .flat_map(|(decision, forms)| {
+            forms.iter().map(move |form| RuleSpec {
+                name: Some(format!("{decision} `{form}`")),
+                ..RuleSpec::new(decision, form).at(Source::file(file))
+            })
+        })
+        .collect()
+    }
 }
 
 /// A folder to grant. `guest` is the name that guests know it by.
@@ -176,27 +212,71 @@ impl Settings {
         {
             places.cache = Some(of_file(&dir)?);
         }
+        let lists = RuleLists {
+            allow: patterns(&args.allow_tool, &config.policy.allow),
+            ask: patterns(&[], &config.policy.ask),
+            deny: patterns(&args.deny_tool, &config.policy.deny),
+        };
+        let file = config_file
+            .as_ref()
+            .map_or_else(String::new, |file| file.display().to_string());
+        let mounts = paths.iter().map(|path| Mount {
+            guest: path.guest.clone(),
+            host: path.host.display().to_string(),
+        });
+        let spec = PolicySpec {
+            mode: args.mode.or(config.policy.mode).unwrap_or_default(),
+            rules: lists.specs(&file),
+            places: PolicyPlaces {
+                home: (world.variable)("HOME").filter(|home| home.starts_with('/')),
+                root: Some(base.display().to_string()),
+                mounts: mounts.collect(),
+                ..PolicyPlaces::default()
+            },
+            headless: config.policy.on_headless_ask.unwrap_or_default(),
+            disable_yolo: config.policy.disable_yolo,
+            disable_always_allow: config.policy.disable_always_allow,
+            ..PolicySpec::default()
+        };
+        let policy = Policy::new(spec).map_err(|wrong| {
+            let lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+            lines.join("\n")
+        })?;
+        let all = config.concurrency.map(std::num::NonZeroUsize::get);
+        let pools = schedule::Limits {
+            all: all.unwrap_or(schedule::Limits::default().all),
+            ..schedule::Limits::default()
+        };
+        let store = match args.no_store || config.store.enabled == Some(false) {
+            true => None,
+            false => match config.store.dir {
+                Some(dir) if (world.variable)("TOOLHOST_STATE_DIR").is_none() => {
+                    Some(of_file(&dir)?)
+                }
+                _ => places.store(),
+            },
+        };
         Ok(Self {
             plugins,
             paths,
             env: args.allow_env.iter().cloned().chain(config.env).collect(),
             per_plugin,
-            rules: Rules {
-                allow: patterns(&args.allow_tool, &config.policy.allow),
-                ask: patterns(&[], &config.policy.ask),
-                deny: patterns(&args.deny_tool, &config.policy.deny),
-            },
+            policy: Arc::new(policy),
+            lists,
             tool_timeouts,
             disabled_tools,
             only_tools,
             timeout: config.timeout,
             max_timeout: args.timeout,
-            concurrency: config.concurrency.map_or(8, std::num::NonZeroUsize::get),
+            pools,
             on_duplicate: args
                 .on_duplicate
                 .or(config.on_duplicate)
                 .unwrap_or(OnDuplicate::Error),
             places,
+            store,
+            durability: config.store.durability.unwrap_or_default().into(),
+            project: world.directory.to_owned(),
             config_file,
             verbose: args.verbose,
         })
@@ -205,8 +285,9 @@ impl Settings {
     pub fn kernel(&self) -> toolhost_kernel::Settings {
         let capped = |timeout: Duration| self.max_timeout.map_or(timeout, |max| timeout.min(max));
         toolhost_kernel::Settings {
-            rules: self.rules.clone(),
-            concurrency: self.concurrency,
+            policy: Arc::clone(&self.policy),
+            pools: self.pools,
+            project: Some(self.project.display().to_string()),
             on_duplicate: match self.on_duplicate {
                 OnDuplicate::Error => toolhost_kernel::OnDuplicate::Error,
                 OnDuplicate::Replace => toolhost_kernel::OnDuplicate::Replace,

@@ -32,7 +32,7 @@ pub fn settings(words: &[&str], toml: &str) -> Result<Settings, String> {
 
 /// A kernel with one plugin whose tools do nothing.
 pub fn kernel(plugin: &str, tools: Vec<Descriptor>) -> Kernel {
-    let kernel = Kernel::new(toolhost_kernel::Settings::default(), Arc::new(Nobody));
+    let kernel = Kernel::new(toolhost_kernel::Settings::default(), Arc::new(Nobody)).unwrap();
     let plugin = PluginInfo {
         name: PluginName::parse(plugin).unwrap(),
         version: "1.0.0".to_owned(),

@@ -28,7 +28,7 @@ pub fn unused(settings: &Settings, registry: &Snapshot, plugins: &[&str]) -> Vec
             warnings.push(warning);
         }
     };
-    let rules = &settings.rules;
+    let rules = &settings.lists;
     for (what, patterns) in [
         ("allow", &rules.allow),
         ("ask", &rules.ask),

@@ -1,10 +1,15 @@
-//! The one road a tool call takes: find, check, decide, settle, admit, invoke, record.
+//! The one road a tool call takes: find, guard, clear (check, rules, hooks, a person), admit, invoke, record.
 //!
 //! The kernel knows tools only as [`toolhost_contract::Backend`]s. It never learns whether a component or a remote
 //! server stands behind a name, so it is tested with backends of a few lines.
 
-mod gate;
+mod approvals;
+mod asks;
+mod bus;
+mod clock;
 pub mod hooks;
+pub mod id;
+mod journal;
 mod kernel;
 mod prompter;
 mod register;
@@ -12,9 +17,17 @@ mod registry;
 pub mod schedule;
 mod schema;
 mod settings;
+mod sink;
 mod stats;
 
-pub use kernel::{CallRequest, Kernel, Report};
+pub use approvals::row as approval_row;
+pub use asks::{AnswerError, Answered, Pending};
+pub use bus::{Missed, Subscription};
+pub use clock::Clock;
+pub use journal::Durability;
+pub use kernel::{
+    BatchCall, BatchError, BatchRequest, Builder, CallRequest, Kernel, Report, Sealed, Within,
+};
 pub use prompter::{Nobody, Prompter};
 pub use register::RegisterError;
 pub use registry::{Entry, PluginInfo, Snapshot, ToolInfo, UnknownTool};

@@ -4,6 +4,11 @@ use toolhost_contract::{Answer, BoxFuture, Call, Question};
 
 /// A terminal, an MCP client, or [`Nobody`]. Takes as long as the person takes: no clock of a call runs meanwhile.
 pub trait Prompter: Send + Sync {
+    /// Who answers, for the record.
+    fn name(&self) -> &str {
+        "person"
+    }
+
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer>;
 }
 
@@ -11,6 +16,10 @@ pub trait Prompter: Send + Sync {
 pub struct Nobody;
 
 impl Prompter for Nobody {
+    fn name(&self) -> &str {
+        "nobody"
+    }
+
     fn ask<'a>(&'a self, _question: &'a Question, _call: &'a Call) -> BoxFuture<'a, Answer> {
         Box::pin(std::future::ready(Answer::NobodyToAsk))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use toolhost_contract::{Backend, Descriptor, Digest, PluginName, ToolName, nearest, text};
 
-use crate::gate::Lane;
+use crate::schedule::Lane;
 use crate::schema::Schema;
 use crate::stats::{Counters, Stats};
 

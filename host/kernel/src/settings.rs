@@ -1,15 +1,19 @@
 //! What an operator may choose about the road, fixed for the life of a kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::{Limits, Rules};
+use toolhost_contract::Limits;
+use toolhost_contract::policy::Policy;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+use crate::schedule;
+
+#[derive(Debug, Clone)]
 pub struct Settings {
-    pub rules: Rules,
+    pub policy: Arc<Policy>,
     /// So many calls run at once; the others wait in the order they came.
-    pub concurrency: usize,
+    pub pools: schedule::Limits,
     pub on_duplicate: OnDuplicate,
     /// For every tool that has no nearer one in `tool_timeouts` or its [`crate::PluginInfo`].
     pub timeout: Option<Duration>,
@@ -18,6 +22,8 @@ pub struct Settings {
     /// By any name of the tool, as in `tool_timeouts`.
     pub disabled_tools: BTreeSet<String>,
     pub max_input_bytes: u64,
+    /// The folder that an approval "in this project" is for.
+    pub project: Option<String>,
 }
 
 /// What happens when a plugin brings a name that another plugin has already.
@@ -35,13 +41,14 @@ pub enum OnDuplicate {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            rules: Rules::default(),
-            concurrency: 8,
+            policy: Arc::default(),
+            pools: schedule::Limits::default(),
             on_duplicate: OnDuplicate::default(),
             timeout: None,
             tool_timeouts: BTreeMap::new(),
             disabled_tools: BTreeSet::new(),
             max_input_bytes: Limits::default().input,
+            project: None,
         }
     }
 }

@@ -96,15 +96,17 @@ impl Server {
 
     fn request(&self, params: CallToolRequestParams) -> CallRequest {
         let number = self.calls.fetch_add(1, Relaxed) + 1;
-        CallRequest {
-            id: CallId(format!("{}-{number}", self.session)),
-            tool: params.name.into_owned(),
-            input: Value::Object(params.arguments.unwrap_or_default()),
-            caller: Caller {
-                session_id: self.session.clone(),
-                ..Caller::default()
-            },
-        }
+        let caller = Caller {
+            session_id: self.session.clone(),
+            ..Caller::default()
+        };
+        let id = CallId(format!("{}-{number}", self.session));
+        CallRequest::new(
+            id,
+            params.name.into_owned(),
+            Value::Object(params.arguments.unwrap_or_default()),
+            caller,
+        )
     }
 
     fn answer(&self, report: Report) -> Result<CallToolResult, ErrorData> {

@@ -22,6 +22,34 @@ use toolhost_runtime::{Compiler, Plugin, PluginGrants, Runtime, RuntimeSettings}
 use client::Client;
 use tree::tree_of_100_mb;
 
+/// What the default policy gives a tool that needs no asking.
+fn grant(
+    plugin: &Plugin,
+    tool: &toolhost_contract::Descriptor,
+    timeout: Option<Duration>,
+) -> anyhow::Result<toolhost_contract::Grant> {
+    let (input, caller, subject) = (json!({}), Caller::default(), policy::Subject::default());
+    let request = policy::Request {
+        plugin: plugin.name(),
+        name: &tool.name,
+        tool,
+        digest: None,
+        definition: None,
+        input: &input,
+        subject: &subject,
+        timeout,
+        caller: &caller,
+        mode: None,
+        narrow: None,
+    };
+    let policy = policy::Policy::new(policy::PolicySpec::default())
+        .map_err(|wrong| anyhow::anyhow!("{wrong:?}"))?;
+    match policy.decide(request, &policy::HookSaid::default(), &[], 0) {
+        policy::Verdict::Allow(grant) => Ok(grant),
+        _ => anyhow::bail!("a pure tool is allowed"),
+    }
+}
+
 fn main() -> anyhow::Result<()> {
     let as_json = std::env::args().any(|argument| argument == "--json");
     let mut rows = Vec::new();
@@ -122,7 +150,7 @@ fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             .find(|known| known.name.as_str() == tool)
             .expect("tool")
             .clone();
-        let kernel = Kernel::new(Settings::default(), Arc::new(Nobody));
+        let kernel = Kernel::new(Settings::default(), Arc::new(Nobody)).expect("default limits");
         let info = PluginInfo {
             name: bare_plugin.name().clone(),
             version: "0".to_owned(),
@@ -138,28 +166,14 @@ fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             bare.call().await.map_err(anyhow::Error::msg)?;
             let bare_time = start.elapsed();
 
-            let request = CallRequest {
-                id: CallId(number.to_string()),
-                tool: tool.to_owned(),
-                input: input.clone(),
-                caller: Caller::default(),
-            };
+            let id = CallId(number.to_string());
+            let request = CallRequest::new(id, tool, input.clone(), Caller::default());
             let start = Instant::now();
             let report = kernel.call(request, Arc::new(NoSink)).await;
             let kernel_time = start.elapsed();
             report.result.map_err(|error| anyhow::anyhow!("{error}"))?;
 
-            let policy::Verdict::Allow(grant) = policy::decide(
-                &policy::Rules::default(),
-                policy::Request {
-                    plugin: bare_plugin.name(),
-                    name: &descriptor.name,
-                    tool: &descriptor,
-                    timeout: None,
-                },
-            ) else {
-                anyhow::bail!("a pure tool is allowed")
-            };
+            let grant = grant(&bare_plugin, &descriptor, None)?;
             let call = Call {
                 id: CallId(number.to_string()),
                 tool: descriptor.name.clone(),
@@ -247,18 +261,7 @@ async fn spinning() -> anyhow::Result<f64> {
     let tool = &plugin.tools()[0];
     let mut worst = Duration::ZERO;
     for number in 0..10 {
-        let verdict = policy::decide(
-            &policy::Rules::default(),
-            policy::Request {
-                plugin: plugin.name(),
-                name: &tool.name,
-                tool,
-                timeout: Some(TIMEOUT),
-            },
-        );
-        let policy::Verdict::Allow(grant) = verdict else {
-            anyhow::bail!("a pure tool is allowed")
-        };
+        let grant = grant(&plugin, tool, Some(TIMEOUT))?;
         let call = Call {
             id: CallId(number.to_string()),
             tool: tool.name.clone(),

@@ -8,7 +8,7 @@ use toolhost_kernel::{CallRequest, Report};
 
 use crate::args::CallArgs;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::load::load;
+use crate::load::{Purpose, load};
 use crate::settings::Settings;
 use crate::terminal::events::Events;
 use crate::terminal::prompter::TerminalPrompter;
@@ -20,7 +20,12 @@ use crate::{input, json};
 pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
     let settings = Settings::load(&args.host)?;
     let verbose = settings.verbose;
-    let host = load(settings, Arc::new(TerminalPrompter::default())).await?;
+    let host = load(
+        settings,
+        Arc::new(TerminalPrompter::default()),
+        Purpose::Run,
+    )
+    .await?;
     host.require_plugins()?;
     host.note_missing_folders();
 
@@ -30,12 +35,14 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
         .map(|entry| &entry.tool.input_schema);
     let limit = host.kernel.settings().max_input_bytes;
     let input = input::parse(&args.input, schema, std::io::stdin(), limit).or_exit(Exit::Usage)?;
-    let request = CallRequest {
-        id: CallId("call-1".to_owned()),
-        tool: args.tool,
-        input,
-        caller: Caller::default(),
+    let session = format!("s-{}", toolhost_kernel::id::random());
+    let caller = Caller {
+        session_id: session.clone(),
+        ..Caller::default()
     };
+    let id = CallId(format!("c-{}", toolhost_kernel::id::random()));
+    let request = CallRequest::new(id, args.tool, input, caller);
+    host.kernel.open_session(&session, "host call");
 
     let events = Events::start(verbose);
     let report = host
@@ -43,6 +50,8 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
         .call(request, Arc::clone(&events) as Arc<dyn Sink>)
         .await;
     events.finish();
+    host.kernel.close_session(&session, "host call");
+    host.kernel.flush().await.or_exit(Exit::Store)?;
 
     if args.json {
         let shown = serde_json::to_string_pretty(&json::report(&report)).or_exit(Exit::Internal)?;
@@ -87,6 +96,7 @@ fn exit_of(report: &Report) -> Exit {
     match &report.result {
         Ok(outcome) if outcome.is_error() => Exit::ToolFailed,
         Ok(_) => Exit::Ok,
+        Err(error) if error.code == "approval_pending" => Exit::Waiting,
         Err(error) => error.class.into(),
     }
 }

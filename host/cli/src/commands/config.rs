@@ -73,9 +73,10 @@ fn summary(settings: &Settings) -> String {
             .map(|name| name.as_str().to_owned())
             .collect(),
     );
-    say("allow", settings.rules.allow.clone());
-    say("ask", settings.rules.ask.clone());
-    say("deny", settings.rules.deny.clone());
+    say("mode", vec![settings.policy.mode().to_string()]);
+    say("allow", settings.lists.allow.clone());
+    say("ask", settings.lists.ask.clone());
+    say("deny", settings.lists.deny.clone());
     say(
         "timeout",
         settings
@@ -133,6 +134,14 @@ fn summary(settings: &Settings) -> String {
         settings
             .places
             .cache
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+    );
+    say(
+        "store",
+        settings
+            .store
             .iter()
             .map(|path| path.display().to_string())
             .collect(),

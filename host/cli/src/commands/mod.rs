@@ -15,11 +15,11 @@ use toolhost_kernel::{Nobody, Prompter};
 
 use crate::args::HostArgs;
 use crate::exit::Failure;
-use crate::load::{Host, load};
+use crate::load::{Host, Purpose, load};
 use crate::settings::Settings;
 
 /// For commands that look at the plugins and call none.
 async fn load_to_look(args: &HostArgs) -> Result<Host, Failure> {
     let nobody: Arc<dyn Prompter> = Arc::new(Nobody);
-    load(Settings::load(args)?, nobody).await
+    load(Settings::load(args)?, nobody, Purpose::Look).await
 }

@@ -7,8 +7,8 @@ use tokio::runtime::Runtime;
 use toolhost_kernel::{Nobody, Prompter};
 
 use crate::args::HostArgs;
-use crate::exit::{Exit, Failure};
-use crate::load::load;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::load::{Purpose, load};
 use crate::serve::serve_mcp;
 use crate::settings::Settings;
 use crate::terminal::prompter::TerminalPrompter;
@@ -22,13 +22,15 @@ pub fn run(runtime: &Runtime, args: &HostArgs) -> Result<Exit, Failure> {
     } else {
         Arc::new(Nobody)
     };
-    let host = runtime.block_on(load(settings, prompter))?;
+    let host = runtime.block_on(load(settings, prompter, Purpose::Run))?;
     host.require_plugins()?;
     host.note_missing_folders();
-    if interactive {
-        crate::prompt::run(runtime, &host)
+    let exit = if interactive {
+        crate::prompt::run(runtime, &host)?
     } else {
         runtime.block_on(serve_mcp(&host))?;
-        Ok(Exit::Ok)
-    }
+        Exit::Ok
+    };
+    runtime.block_on(host.kernel.flush()).or_exit(Exit::Store)?;
+    Ok(exit)
 }

@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use serde::Deserialize;
-use toolhost_contract::{LimitsTable, PluginName, ToolName};
+use toolhost_contract::policy::OnHeadlessAsk;
+use toolhost_contract::{LimitsTable, Mode, PluginName, ToolName};
 
 mod expand;
 mod read;
@@ -15,7 +16,7 @@ pub use expand::expand;
 pub use read::read;
 #[cfg(test)]
 pub use read::{Format, parse};
-pub use values::{OnDuplicate, PathEntry, Pattern, UseTools, Variable};
+pub use values::{Durability, OnDuplicate, PathEntry, Pattern, UseTools, Variable};
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -38,11 +39,18 @@ pub struct Config {
     #[serde(deserialize_with = "values::unique")]
     pub plugin: BTreeMap<PluginName, PluginTable>,
     pub cache: CacheTable,
+    pub store: StoreTable,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicyTable {
+    #[serde(deserialize_with = "values::text")]
+    pub mode: Option<Mode>,
+    #[serde(deserialize_with = "values::text")]
+    pub on_headless_ask: Option<OnHeadlessAsk>,
+    pub disable_yolo: bool,
+    pub disable_always_allow: bool,
     pub allow: Vec<Pattern>,
     pub ask: Vec<Pattern>,
     pub deny: Vec<Pattern>,
@@ -70,6 +78,14 @@ pub struct PluginTable {
 #[serde(deny_unknown_fields, default)]
 pub struct CacheTable {
     pub dir: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StoreTable {
+    pub enabled: Option<bool>,
+    pub dir: Option<String>,
+    pub durability: Option<Durability>,
 }
 
 #[cfg(test)]

@@ -230,6 +230,33 @@ impl<'de> Deserialize<'de> for UseTools {
     }
 }
 
+/// Anything that is read from one word.
+pub fn text<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Text::deserialize(deserializer).map(|text| Some(text.0))
+}
+
+/// When records are on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// Questions and effects before they happen, the rest in groups
+    #[default]
+    Effects,
+    /// Every step before the next one
+    EveryStep,
+}
+
+impl From<Durability> for toolhost_kernel::Durability {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Effects => Self::Effects,
+            Durability::EveryStep => Self::EveryStep,
+        }
+    }
+}
+
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     parse_duration(&String::deserialize(deserializer)?)
         .map(Some)

@@ -57,6 +57,7 @@ pub fn run(runtime: &Runtime, host: &Host) -> Result<Exit, Failure> {
     let mut session = Session {
         runtime,
         host,
+        id: format!("s-{}", toolhost_kernel::id::random()),
         calls: 0,
         style: Style::of(&std::io::stdout()),
     };
@@ -113,6 +114,8 @@ fn greet(host: &Host) {
 struct Session<'a> {
     runtime: &'a Runtime,
     host: &'a Host,
+    /// The session's id.
+    id: String,
     calls: usize,
     style: Style,
 }
@@ -174,13 +177,12 @@ impl Session<'_> {
             }
         };
         self.calls += 1;
-        let id = CallId(format!("call-{}", self.calls));
-        let request = CallRequest {
-            id,
-            tool,
-            input,
-            caller: Caller::default(),
+        let id = CallId(format!("{}-{}", self.id, self.calls));
+        let caller = Caller {
+            session_id: self.id.clone(),
+            ..Caller::default()
         };
+        let request = CallRequest::new(id, tool, input, caller);
         let events = Events::start(self.host.settings.verbose);
         let report = self.runtime.block_on(async {
             // Dropping the call's future is what ends the call, wherever it is.

@@ -48,9 +48,9 @@ fn rules_of_both_add_up() {
         "[policy]\nallow = [\"b\"]\nask = [\"c\"]\ndeny = [\"d\"]",
     )
     .unwrap();
-    assert_eq!(settings.rules.allow, ["a", "b"]);
-    assert_eq!(settings.rules.ask, ["c"]);
-    assert_eq!(settings.rules.deny, ["p/*", "d"]);
+    assert_eq!(settings.lists.allow, ["a", "b"]);
+    assert_eq!(settings.lists.ask, ["c"]);
+    assert_eq!(settings.lists.deny, ["p/*", "d"]);
 }
 
 #[test]

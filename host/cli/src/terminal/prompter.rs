@@ -48,7 +48,7 @@ impl Prompter for TerminalPrompter {
                 .unwrap_or_else(PoisonError::into_inner)
                 .contains(&key)
             {
-                return Answer::Allow;
+                return Answer::once();
             }
             // When the call is cancelled this future is dropped, and the thread that waits for a key must not swallow
             // the next line that is meant for somebody else.
@@ -64,13 +64,13 @@ impl Prompter for TerminalPrompter {
                 .map(str::to_ascii_lowercase)
                 .as_deref()
             {
-                Some("y" | "yes") => Answer::Allow,
+                Some("y" | "yes") => Answer::once(),
                 Some("a") => {
                     self.allowed
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .insert(key);
-                    Answer::Allow
+                    Answer::once()
                 }
                 _ => Answer::Deny { note: None },
             }
@@ -183,8 +183,8 @@ fn readable(within: Duration) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use toolhost_contract::policy::{Request, decide};
-    use toolhost_contract::{CallId, Caller, Descriptor, Rules, Verdict};
+    use toolhost_contract::policy::{HookSaid, Request};
+    use toolhost_contract::{CallId, Caller, Descriptor, Policy, PolicySpec, Subject, Verdict};
 
     use super::*;
 
@@ -192,13 +192,23 @@ mod tests {
         let name = ToolName::parse("write_file").unwrap();
         let tool = Descriptor::new(name.clone(), "");
         let plugin = PluginName::parse("files").unwrap();
+        let subject = Subject::of(&tool, &input);
+        let caller = Caller::default();
         let request = Request {
             plugin: &plugin,
             name: &name,
             tool: &tool,
+            digest: None,
+            definition: None,
+            input: &input,
+            subject: &subject,
             timeout: None,
+            caller: &caller,
+            mode: None,
+            narrow: None,
         };
-        let Verdict::Ask(question) = decide(&Rules::default(), request) else {
+        let policy = Policy::new(PolicySpec::default()).unwrap();
+        let Verdict::Ask(question) = policy.decide(request, &HookSaid::default(), &[], 0) else {
             panic!("not asked")
         };
         let call = Call {

@@ -5,7 +5,14 @@ use std::collections::VecDeque;
 use expect_test::{Expect, expect};
 use futures::future::join_all;
 use serde_json::json;
-use toolhost_contract::{Annotations, Answer, Concurrency, Descriptor, NoSink, PluginName, Rules};
+use tokio::time::Instant;
+use toolhost_contract::policy::{Decision, RuleSpec};
+use toolhost_contract::{
+    Annotations, Answer, Concurrency, Descriptor, NoSink, PluginName, PolicySpec, Verdict,
+};
+
+use crate::PluginInfo;
+use crate::schedule;
 
 use super::*;
 use fakes::{Fake, Script};
@@ -33,7 +40,7 @@ fn house(settings: Settings, answers: impl Into<VecDeque<Answer>>) -> House {
         answers: Mutex::new(answers.into()),
         ..Script::default()
     });
-    let kernel = Kernel::new(settings, Arc::clone(&script) as Arc<dyn Prompter>);
+    let kernel = Kernel::new(settings, Arc::clone(&script) as Arc<dyn Prompter>).unwrap();
     let mut typed = tool("typed", Concurrency::Parallel, true);
     typed.input_schema = json!({"properties": {"n": {"type": "integer", "default": 1}}, "additionalProperties": false});
     let mut promising = tool("promising", Concurrency::Parallel, true);
@@ -72,20 +79,34 @@ fn house(settings: Settings, answers: impl Into<VecDeque<Answer>>) -> House {
     }
 }
 
-fn slots(concurrency: usize) -> Settings {
+fn slots(all: usize) -> Settings {
     Settings {
-        concurrency,
+        pools: schedule::Limits {
+            all,
+            ..schedule::Limits::default()
+        },
         ..Settings::default()
     }
 }
 
+/// Rules in the order they are written: `deny q/*`.
+fn rules(text: &str) -> Arc<Policy> {
+    let rules = text
+        .lines()
+        .map(|line| {
+            let (decision, tool) = line.trim().split_once(' ').unwrap();
+            RuleSpec::new(decision.parse::<Decision>().unwrap(), tool)
+        })
+        .collect();
+    let spec = PolicySpec {
+        rules,
+        ..PolicySpec::default()
+    };
+    Arc::new(Policy::new(spec).unwrap())
+}
+
 fn request(id: &str, tool: &str, input: Value) -> CallRequest {
-    CallRequest {
-        id: CallId(id.to_owned()),
-        tool: tool.to_owned(),
-        input,
-        caller: Caller::default(),
-    }
+    CallRequest::new(CallId(id.to_owned()), tool, input, Caller::default())
 }
 
 impl House {
@@ -141,13 +162,8 @@ impl House {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_says_who_refused_and_what_would_help() {
-    let rules = Rules {
-        deny: vec!["q/*".to_owned()],
-        ask: vec!["look".to_owned()],
-        ..Rules::default()
-    };
     let settings = Settings {
-        rules,
+        policy: rules("deny q/*\nask look"),
         disabled_tools: ["step".to_owned()].into(),
         ..Settings::default()
     };
@@ -197,9 +213,9 @@ async fn a_refusal_says_who_refused_and_what_would_help() {
             "Walk",
             json!({}),
             expect![[r#"
-        walk, 0ns, allowed by None
-        Denied [policy_violation] Permission denied: rule deny `q/*` forbids `walk`
-        - remove `q/*` from the deny rules (--deny-tool, or `deny` under [policy])"#]],
+                walk, 0ns, allowed by None
+                Denied [policy_violation] Permission denied: rule user:1 deny `q/*` forbids `walk`
+                - to allow it: remove or narrow rule user:1 deny `q/*` (policy)"#]],
         )
         .await;
     house
@@ -233,24 +249,20 @@ async fn a_refusal_says_who_refused_and_what_would_help() {
 
 #[tokio::test(start_paused = true)]
 async fn a_grant_says_who_gave_it_and_only_execution_takes_time() {
-    let rules = Rules {
-        allow: vec!["p/step".to_owned()],
-        ..Rules::default()
-    };
     let house = house(
         Settings {
-            rules,
+            policy: rules("allow p/step"),
             ..Settings::default()
         },
-        [Answer::Allow],
+        [Answer::once()],
     );
     house
         .check(
             "look",
             json!({"sleep": 1}),
             expect![[r#"
-        look, 1s, allowed by Some("default: reads only, inside granted paths")
-        done"#]],
+                look, 1s, allowed by Some("mode default: read")
+                done"#]],
         )
         .await;
     house
@@ -258,8 +270,8 @@ async fn a_grant_says_who_gave_it_and_only_execution_takes_time() {
             "p/step",
             json!({}),
             expect![[r#"
-        step, 0ns, allowed by Some("rule allow `p/step`")
-        done"#]],
+                step, 0ns, allowed by Some("rule user:1 allow `p/step`")
+                done"#]],
         )
         .await;
     house
@@ -267,8 +279,8 @@ async fn a_grant_says_who_gave_it_and_only_execution_takes_time() {
             "erase",
             json!({"sleep": 2}),
             expect![[r#"
-        erase, 2s, allowed by Some("a person")
-        done"#]],
+                erase, 2s, allowed by Some("a person, once")
+                done"#]],
         )
         .await;
     expect![[r#"erase (it may destroy data) for {"sleep":2}"#]]
@@ -296,9 +308,9 @@ async fn a_failure_of_a_backend_is_a_result_like_any_other() {
             "look",
             json!({"panic": true}),
             expect![[r#"
-            look, 0ns, allowed by Some("default: reads only, inside granted paths")
-            Internal [internal] internal error of the host: the backend of `look` panicked
-            cause: late, with a \u{1b} in it"#]],
+                look, 0ns, allowed by Some("mode default: read")
+                Internal [internal] internal error of the host: the backend of `look` panicked
+                cause: late, with a \u{1b} in it"#]],
         )
         .await;
     house
@@ -306,9 +318,9 @@ async fn a_failure_of_a_backend_is_a_result_like_any_other() {
             "look",
             json!({"panic_early": true}),
             expect![[r#"
-            look, 0ns, allowed by Some("default: reads only, inside granted paths")
-            Internal [internal] internal error of the host: the backend of `look` panicked
-            cause: early"#]],
+                look, 0ns, allowed by Some("mode default: read")
+                Internal [internal] internal error of the host: the backend of `look` panicked
+                cause: early"#]],
         )
         .await;
     house
@@ -316,8 +328,8 @@ async fn a_failure_of_a_backend_is_a_result_like_any_other() {
             "look",
             json!({"fail": true}),
             expect![[r#"
-            look, 0ns, allowed by Some("default: reads only, inside granted paths")
-            no luck"#]],
+                look, 0ns, allowed by Some("mode default: read")
+                no luck"#]],
         )
         .await;
     house
@@ -325,14 +337,14 @@ async fn a_failure_of_a_backend_is_a_result_like_any_other() {
             "look",
             json!({"timeout": true}),
             expect![[r#"
-            look, 0ns, allowed by Some("default: reads only, inside granted paths")
-            TimedOut [timeout] Tool execution timed out after 30000ms
-            - narrow the request, or raise the tool's timeout in the configuration"#]],
+                look, 0ns, allowed by Some("mode default: read")
+                TimedOut [timeout] Tool execution timed out after 30000ms
+                - narrow the request, or raise the tool's timeout in the configuration"#]],
         )
         .await;
     house
         .check("promising", json!({"value": [1]}), expect![[r#"
-            promising, 0ns, allowed by Some("default: reads only, inside granted paths")
+            promising, 0ns, allowed by Some("mode default: read")
             Failed [invalid_output] the structured result of `promising` does not fit its output schema: input: expected object, got an array"#]])
         .await;
     house
@@ -340,8 +352,8 @@ async fn a_failure_of_a_backend_is_a_result_like_any_other() {
             "promising",
             json!({"value": {}}),
             expect![[r#"
-            promising, 0ns, allowed by Some("default: reads only, inside granted paths")
-            done"#]],
+                promising, 0ns, allowed by Some("mode default: read")
+                done"#]],
         )
         .await;
     // A backend that forgets its time does not hold its place for ever.
@@ -350,9 +362,9 @@ async fn a_failure_of_a_backend_is_a_result_like_any_other() {
             "look",
             json!({"sleep": 9_000}),
             expect![[r#"
-            look, 35s, allowed by Some("default: reads only, inside granted paths")
-            TimedOut [timeout] Tool execution timed out after 30000ms
-            - narrow the request, or raise the tool's timeout in the configuration"#]],
+                look, 35s, allowed by Some("mode default: read")
+                TimedOut [timeout] Tool execution timed out after 30000ms
+                - narrow the request, or raise the tool's timeout in the configuration"#]],
         )
         .await;
 }
@@ -417,20 +429,10 @@ async fn an_exclusive_call_runs_alone_and_is_not_overtaken() {
         .await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn no_slots_at_all_means_one() {
-    let house = house(slots(0), []);
-    house
-        .check_order(
-            "a look 1\nb alone 1",
-            expect![[r#"
-        0s a starts
-        1s a ends
-        1s b starts
-        2s b ends
-        a 1s, b 1s"#]],
-        )
-        .await;
+#[test]
+fn a_kernel_without_slots_is_refused() {
+    let built = Kernel::new(slots(0), Arc::new(crate::Nobody));
+    assert!(built.is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -484,12 +486,11 @@ async fn statistics_outlive_a_change_of_the_registry() {
 async fn the_same_decision_can_be_asked_for_without_a_call() {
     let house = house(Settings::default(), []);
     let registry = house.kernel.registry();
-    assert!(matches!(
-        house.kernel.decide(registry.get("look").unwrap()),
-        Verdict::Allow(_)
-    ));
-    assert!(matches!(
-        house.kernel.decide(registry.get("erase").unwrap()),
-        Verdict::Ask(_)
-    ));
+    let decide = |tool| {
+        house
+            .kernel
+            .decide(registry.get(tool).unwrap(), &json!({}), &Caller::default())
+    };
+    assert!(matches!(decide("look"), Verdict::Allow(_)));
+    assert!(matches!(decide("erase"), Verdict::Ask(_)));
 }

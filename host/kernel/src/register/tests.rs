@@ -55,7 +55,7 @@ fn info(name: &str) -> PluginInfo {
 }
 
 fn kernel(settings: Settings, plugins: &str) -> (Kernel, String) {
-    let kernel = Kernel::new(settings, Arc::new(Nobody));
+    let kernel = Kernel::new(settings, Arc::new(Nobody)).unwrap();
     let results = kernel.register_many(plugins.lines().map(plugin).collect());
     let results = results.into_iter().map(|result| match result {
         Ok(names) => names
@@ -277,7 +277,7 @@ fn a_plugin_is_registered_once() {
 
 #[test]
 fn a_bad_schema_refuses_its_plugin_and_no_other() {
-    let kernel = Kernel::new(Settings::default(), Arc::new(Nobody));
+    let kernel = Kernel::new(Settings::default(), Arc::new(Nobody)).unwrap();
     let mut tool = Descriptor::new(ToolName::parse("bad").unwrap(), "");
     tool.input_schema = json!({"properties": {"x": {"type": "strnig"}}});
     let results = kernel.register_many(vec![
@@ -415,7 +415,8 @@ fn the_nearest_timeout_counts() {
             ..Settings::default()
         },
         Arc::new(Nobody),
-    );
+    )
+    .unwrap();
     let (info, backend) = plugin("a: read=cat write");
     kernel
         .register(

@@ -31,7 +31,7 @@ impl Client {
     pub fn new() -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let tools = Arc::new(Tools::new());
-        let kernel = Kernel::new(Settings::default(), Arc::new(Nobody));
+        let kernel = Kernel::new(Settings::default(), Arc::new(Nobody)).unwrap();
         let plugin = PluginName::parse("fake").unwrap();
         let plugin = PluginInfo {
             name: plugin,

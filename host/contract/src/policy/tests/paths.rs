@@ -176,9 +176,21 @@ fn what_cannot_be_looked_at_is_allowed_by_no_path_rule_and_denied_by_every_one()
         "files/write_many writes kind=edit paths=[{}]",
         many.join(",")
     );
-    check("allow Edit(src/**)", &call, expect!["ask: it changes a protected path"]);
-    check("deny Edit(secrets/**)", &call, expect!["deny: rule user:1 deny `Edit(secrets/**)` forbids `write_many`"]);
-    check("allow write_many", &call, expect!["allow by rule user:1 allow `write_many`"]);
+    check(
+        "allow Edit(src/**)",
+        &call,
+        expect!["ask: it changes a protected path"],
+    );
+    check(
+        "deny Edit(secrets/**)",
+        &call,
+        expect!["deny: rule user:1 deny `Edit(secrets/**)` forbids `write_many`"],
+    );
+    check(
+        "allow write_many",
+        &call,
+        expect!["allow by rule user:1 allow `write_many`"],
+    );
 }
 
 #[test]
@@ -227,7 +239,8 @@ fn what_decides_over_later_runs_is_protected() {
         .gitignore: allow by mode auto: write
         Jenkinsfile: ask: it changes a protected path
         my/own/thing: ask: it changes a protected path
-    "#]].assert_eq(&out);
+    "#]]
+    .assert_eq(&out);
 }
 
 #[test]

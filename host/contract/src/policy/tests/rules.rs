@@ -441,7 +441,8 @@ fn what_a_rule_forbids_is_known_before_any_hook_runs() {
             .forbids(World::of(call).request())
             .map(|denial| denial.reason)
     };
-    expect!["rule user:1 deny `x` forbids `x`"].assert_eq(&forbids("deny x", "a/x hook:allow").unwrap_or_default());
+    expect!["rule user:1 deny `x` forbids `x`"]
+        .assert_eq(&forbids("deny x", "a/x hook:allow").unwrap_or_default());
     expect![[r#"src is frozen\u{1b}[2J"#]].assert_eq(
         &forbids(
             "admin deny Edit(src/**) says=\"src is frozen\u{1b}[2J\"",
@@ -478,7 +479,8 @@ fn a_denial_says_which_rule_and_what_would_change_it() {
             ),
             note: None,
         }
-    "#]].assert_debug_eq(&denial);
+    "#]]
+    .assert_debug_eq(&denial);
     let Verdict::Deny(denial) = World::of(WRITE).decide(&policy("mode plan"), &[]) else {
         panic!("denied")
     };

@@ -1,0 +1,265 @@
+//! One bus for everything that happens, in one order, with a cursor to come back to.
+//!
+//! A listener that is slow holds up nobody: the bus keeps the last events in a ring, and whoever falls out of it is told
+//! which ones are gone. As long as nobody has ever listened, an event costs the look at one flag.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use toolhost_contract::bus::{BusEvent, Channel, Happening};
+use toolhost_contract::life::{Millis, Snapshot};
+use toolhost_contract::{CallId, Caller, Event};
+
+/// Events that are kept for whoever comes back.
+const EVENTS: usize = 4_096;
+/// Bytes of live output that are kept with them.
+const BYTES: usize = 16 << 20;
+
+#[derive(Default)]
+pub(crate) struct Bus {
+    listened: AtomicBool,
+    ring: Mutex<Ring>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct Ring {
+    events: VecDeque<Arc<BusEvent>>,
+    bytes: usize,
+    /// Number of the newest event; 0 when there was none.
+    last: u64,
+}
+
+/// An event without its number.
+pub(crate) struct News<'a> {
+    pub at: Millis,
+    pub caller: &'a Caller,
+    pub call: Option<&'a CallId>,
+    pub happening: Happening,
+    pub snapshot: Option<Arc<Snapshot>>,
+}
+
+impl Bus {
+    /// `news` is made only when somebody may hear it.
+    pub(crate) fn publish<'a>(&self, news: impl FnOnce() -> News<'a>) {
+        if !self.listened.load(Relaxed) {
+            return;
+        }
+        let News {
+            at,
+            caller,
+            call,
+            happening,
+            snapshot,
+        } = news();
+        let mut ring = self.ring();
+        ring.last += 1;
+        let event = BusEvent {
+            seq: ring.last,
+            at,
+            session: caller.session_id.clone(),
+            agent: caller.agent_id.clone(),
+            call: call.cloned(),
+            happening,
+            snapshot,
+        };
+        ring.bytes += weight(&event);
+        ring.events.push_back(Arc::new(event));
+        while ring.events.len() > EVENTS || ring.bytes > BYTES && ring.events.len() > 1 {
+            if let Some(old) = ring.events.pop_front() {
+                ring.bytes -= weight(&old);
+            }
+        }
+        drop(ring);
+        self.news.notify_waiters();
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn weight(event: &BusEvent) -> usize {
+    match &event.happening {
+        Happening::Call(Event::Output { bytes, .. }) => bytes.len(),
+        Happening::Call(Event::Log { message, .. }) => message.len(),
+        _ => 0,
+    }
+}
+
+/// Hears every event after its cursor, in order, each once.
+pub struct Subscription {
+    bus: Arc<Bus>,
+    cursor: u64,
+    /// None: all of them.
+    channels: Option<Vec<Channel>>,
+}
+
+/// These events are no longer kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("events {from} to {to} are gone: the listener was too slow, or came back too late")]
+pub struct Missed {
+    pub from: u64,
+    pub to: u64,
+}
+
+impl Subscription {
+    /// `after` is the number of the last event that was heard; None starts with what comes next.
+    pub(crate) fn new(bus: Arc<Bus>, after: Option<u64>, channels: Option<Vec<Channel>>) -> Self {
+        bus.listened.store(true, Relaxed);
+        let cursor = after.unwrap_or_else(|| bus.ring().last);
+        Self {
+            bus,
+            cursor,
+            channels,
+        }
+    }
+
+    /// Number of the last event that was handed out: what to come back with.
+    pub fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// Waits for the next event. Dropping the future loses none.
+    pub async fn next(&mut self) -> Result<Arc<BusEvent>, Missed> {
+        let bus = Arc::clone(&self.bus);
+        loop {
+            // Registered before the look, or an event between the two would wake nobody.
+            let mut news = std::pin::pin!(bus.news.notified());
+            news.as_mut().enable();
+            if let Some(event) = self.try_next() {
+                return event;
+            }
+            news.await;
+        }
+    }
+
+    /// The next event, if it has happened already.
+    pub fn try_next(&mut self) -> Option<Result<Arc<BusEvent>, Missed>> {
+        let ring = self.bus.ring();
+        loop {
+            if self.cursor >= ring.last {
+                return None;
+            }
+            let first = ring.events.front().map_or(ring.last + 1, |event| event.seq);
+            if self.cursor + 1 < first {
+                let missed = Missed {
+                    from: self.cursor + 1,
+                    to: first - 1,
+                };
+                self.cursor = missed.to;
+                return Some(Err(missed));
+            }
+            let place = usize::try_from(self.cursor + 1 - first).ok()?;
+            let event = ring.events.get(place)?;
+            self.cursor = event.seq;
+            let channel = event.happening.channel();
+            if self
+                .channels
+                .as_ref()
+                .is_none_or(|wanted| wanted.contains(&channel))
+            {
+                return Some(Ok(Arc::clone(event)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn publish(bus: &Bus, happening: Happening) {
+        let caller = Caller::default();
+        bus.publish(|| News {
+            at: Millis(0),
+            caller: &caller,
+            call: None,
+            happening,
+            snapshot: None,
+        });
+    }
+
+    fn heard(subscription: &mut Subscription) -> Vec<String> {
+        std::iter::from_fn(|| subscription.try_next())
+            .map(|event| match event {
+                Ok(event) => format!("{} {}", event.seq, event.happening.name()),
+                Err(missed) => missed.to_string(),
+            })
+            .collect()
+    }
+
+    fn output(size: usize) -> Happening {
+        Happening::Call(Event::Output {
+            stream: "stdout".to_owned(),
+            bytes: vec![0; size],
+        })
+    }
+
+    #[test]
+    fn a_listener_hears_everything_once_and_comes_back_with_its_cursor() {
+        let bus = Arc::new(Bus::default());
+        publish(&bus, Happening::RegistryChanged);
+        let mut all = Subscription::new(Arc::clone(&bus), None, None);
+        let mut control = Subscription::new(Arc::clone(&bus), None, Some(vec![Channel::Control]));
+        publish(&bus, Happening::PolicyUpdated);
+        publish(
+            &bus,
+            Happening::PermissionDecided {
+                decision: "allow",
+                by: "person".to_owned(),
+                note: None,
+            },
+        );
+        assert_eq!(heard(&mut control), ["2 call.permission_decided"]);
+        assert_eq!(
+            heard(&mut all),
+            ["1 policy.updated", "2 call.permission_decided"]
+        );
+        let cursor = all.cursor();
+        drop(all);
+        publish(&bus, Happening::CallFailed);
+        let mut back = Subscription::new(bus, Some(cursor), None);
+        assert_eq!(heard(&mut back), ["3 call.failed"]);
+    }
+
+    #[test]
+    fn a_slow_listener_is_told_what_it_missed_and_memory_stays_bounded() {
+        let bus = Arc::new(Bus::default());
+        let mut slow = Subscription::new(Arc::clone(&bus), None, None);
+        for _ in 0..EVENTS + 10 {
+            publish(&bus, Happening::RegistryChanged);
+        }
+        let told = heard(&mut slow);
+        assert_eq!(told.len(), EVENTS + 1);
+        assert!(
+            told[0].starts_with("events 1 to 10 are gone"),
+            "{}",
+            told[0]
+        );
+        for _ in 0..40 {
+            publish(&bus, output(1 << 20));
+        }
+        assert!(bus.ring().bytes <= BYTES);
+        publish(&bus, output(BYTES * 2));
+        assert_eq!(bus.ring().events.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn no_wake_up_is_lost() {
+        let bus = Arc::new(Bus::default());
+        let mut listener = Subscription::new(Arc::clone(&bus), None, None);
+        let listening = tokio::spawn(async move {
+            for seq in 1..=1_000 {
+                assert_eq!(listener.next().await.unwrap().seq, seq);
+            }
+        });
+        for _ in 0..1_000 {
+            publish(&bus, Happening::RegistryChanged);
+            tokio::task::yield_now().await;
+        }
+        listening.await.unwrap();
+    }
+}

@@ -1,0 +1,29 @@
+//! The time of day, handed in so that tests have their own.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use toolhost_contract::life::Millis;
+
+/// Only for records: durations and deadlines are measured by a clock that never jumps.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Millis + Send + Sync>);
+
+impl Clock {
+    pub fn system() -> Self {
+        Self::new(|| {
+            let since = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+        })
+    }
+
+    pub fn new(now: impl Fn() -> Millis + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    pub fn now(&self) -> Millis {
+        (self.0)()
+    }
+}

@@ -1,0 +1,24 @@
+//! Ids that no two calls, sessions or approvals of any process share.
+
+/// 80 random bits as 16 letters and digits that are easy to read out.
+pub fn random() -> String {
+    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).expect("the system has random numbers");
+    bytes
+        .iter()
+        .map(|byte| char::from(ALPHABET[usize::from(byte & 31)]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_differ_and_are_plain() {
+        let (one, two) = (random(), random());
+        assert_ne!(one, two);
+        assert!(one.len() == 16 && one.chars().all(|c| c.is_ascii_alphanumeric()));
+    }
+}

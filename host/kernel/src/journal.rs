@@ -1,0 +1,416 @@
+//! Writes down what happens to calls: into the record, onto the bus and into the store.
+//!
+//! The order is what makes it worth something. A question is on disk before a person sees it, and what a call that can
+//! change something is about to do is on disk before it runs. A call that only reads is written in a group with
+//! others, shortly after.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use toolhost_contract::bus::Happening;
+use toolhost_contract::life::{CallState, Found, Illegal, Record, Snapshot, Step};
+use toolhost_contract::{CallError, CallId, Caller, ErrorClass, Outcome};
+use toolhost_store::{CallRow, EventRow, Store, TransitionRow, Write};
+
+use crate::bus::{Bus, News};
+use crate::clock::Clock;
+use crate::kernel::{Refusal, Within};
+
+/// When a step is on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Questions and the intent of calls that change something are waited for; the rest follows in groups.
+    #[default]
+    Effects,
+    /// Every step is waited for before the next one.
+    EveryStep,
+}
+
+pub(crate) struct Journal {
+    pub clock: Clock,
+    pub bus: Arc<Bus>,
+    pub store: Option<Store>,
+    pub durability: Durability,
+}
+
+impl Journal {
+    pub(crate) fn event_row(
+        &self,
+        caller: &Caller,
+        call: Option<&CallId>,
+        happening: &Happening,
+    ) -> EventRow {
+        EventRow {
+            channel: happening.channel().as_str().to_owned(),
+            session: caller.session_id.clone(),
+            call: call.map(|id| id.0.clone()),
+            at_ms: self.clock.now().0,
+            kind: happening.name().to_owned(),
+            body: happening.data(),
+        }
+    }
+
+    /// Written in a group with others, if there is a store.
+    pub(crate) fn queue(&self, write: impl FnOnce() -> Write) {
+        if let Some(store) = &self.store {
+            let _ = store.queue(write());
+        }
+    }
+
+    pub(crate) fn announce_of(&self, caller: &Caller, call: &CallId, happening: Happening) {
+        self.bus.publish(|| News {
+            at: self.clock.now(),
+            caller,
+            call: Some(call),
+            happening,
+            snapshot: None,
+        });
+    }
+
+    /// Something that belongs to no single call.
+    pub(crate) fn announce(&self, caller: &Caller, happening: Happening) {
+        self.bus.publish(|| News {
+            at: self.clock.now(),
+            caller,
+            call: None,
+            happening,
+            snapshot: None,
+        });
+    }
+}
+
+/// One call from its first step to its last. Dropped before the last, it was cancelled.
+pub(crate) struct Life {
+    journal: Arc<Journal>,
+    record: Record,
+    /// Lines of the trail that the store has, or will have.
+    written: usize,
+    /// The rule, hook or person that said no.
+    pub(crate) denied_by: Option<String>,
+    /// When the tool was started.
+    started: Option<Instant>,
+    /// Nobody waits for this call any more; its question stays on disk.
+    deferred: bool,
+}
+
+impl Life {
+    pub(crate) fn begin(
+        journal: &Arc<Journal>,
+        id: CallId,
+        name: String,
+        input: Arc<Value>,
+        caller: Caller,
+        within: &Within,
+    ) -> Self {
+        let mut record = Record::new(id, name, input, caller, journal.clock.now());
+        record.batch.clone_from(&within.batch);
+        record.parent.clone_from(&within.parent);
+        record.origin = within.origin;
+        let life = Self {
+            journal: Arc::clone(journal),
+            record,
+            written: 0,
+            denied_by: None,
+            started: None,
+            deferred: false,
+        };
+        life.publish(Happening::CallCreated);
+        life
+    }
+
+    pub(crate) fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// How long the tool has been running; zero before it started.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.map_or(Duration::ZERO, |start| start.elapsed())
+    }
+
+    pub(crate) async fn step(&mut self, step: Step) -> Result<(), Refusal> {
+        if matches!(step, Step::Started) {
+            self.started = Some(Instant::now());
+        }
+        self.take(step)?;
+        if self.journal.durability == Durability::EveryStep {
+            self.commit().await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn found(&mut self, found: Found) -> Result<(), Refusal> {
+        self.step(Step::Found(Box::new(found))).await
+    }
+
+    /// A question is asked only when it is on disk.
+    pub(crate) async fn ask(
+        &mut self,
+        title: String,
+        reason: String,
+        rule: Option<String>,
+        meta: Option<Value>,
+        content: Value,
+    ) -> Result<(), Refusal> {
+        let summary = reason.clone();
+        self.take(Step::Asked { reason, rule, meta })?;
+        let happening = Happening::PermissionRequest {
+            title,
+            summary,
+            content,
+        };
+        let event = self.event_row(&happening);
+        self.commit_with(vec![Write::Event(event)]).await?;
+        self.publish(happening);
+        Ok(())
+    }
+
+    pub(crate) fn decided(&mut self, decision: &'static str, by: &str, note: Option<&str>) {
+        let happening = Happening::PermissionDecided {
+            decision,
+            by: by.to_owned(),
+            note: note.map(ToOwned::to_owned),
+        };
+        if let Some(store) = &self.journal.store {
+            let _ = store.queue(Write::Event(self.event_row(&happening)));
+        }
+        self.publish(happening);
+    }
+
+    /// What a call that may change something is about to do is on disk when this returns Ok.
+    pub(crate) async fn intend(&mut self) -> Result<(), Refusal> {
+        if self.record.is_effectful() {
+            self.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// For a call that takes its time: if the host dies now, the next one knows of it.
+    pub(crate) fn note(&mut self) {
+        self.queue();
+    }
+
+    /// The caller goes away and the question stays.
+    pub(crate) async fn defer(&mut self) -> Result<(), Refusal> {
+        self.deferred = true;
+        self.commit().await
+    }
+
+    /// The one end of a call that ran, was refused, or failed.
+    pub(crate) fn end(
+        &mut self,
+        result: &Result<Outcome, CallError>,
+        supplied_by: Option<String>,
+        duration: Duration,
+    ) {
+        let state = self.record.state;
+        let step = match result {
+            Ok(outcome) => Step::Completed {
+                is_error: outcome.is_error(),
+                supplied_by,
+                duration,
+            },
+            Err(error) => [
+                cancelled(error, duration),
+                (error.class == ErrorClass::Denied)
+                    .then(|| denied_as(error, self.denied_by.clone())),
+                Some(Step::Failed {
+                    code: error.code.clone(),
+                    message: error.message.clone(),
+                    duration,
+                }),
+                Some(denied_as(error, self.denied_by.take())),
+            ]
+            .into_iter()
+            .flatten()
+            .find(|step| step.leads(state).is_some())
+            .unwrap_or(Step::Cancelled {
+                reason: error.message.clone(),
+                duration,
+            }),
+        };
+        if self.take_quietly(step).is_err() {
+            return;
+        }
+        let happening = match (&self.record.state, result) {
+            (CallState::Completed, Ok(outcome)) => Happening::CallCompleted {
+                title: self.record.name.clone(),
+                summary: outcome.summary.clone(),
+                result: Some(shown(outcome)),
+            },
+            (CallState::Denied, _) => Happening::CallDenied,
+            (CallState::Cancelled, _) => Happening::CallCancelled,
+            _ => Happening::CallFailed,
+        };
+        self.publish(happening);
+        self.queue();
+    }
+
+    fn take(&mut self, step: Step) -> Result<(), Refusal> {
+        let state = self
+            .take_quietly(step)
+            .map_err(|illegal| Refusal::from(CallError::internal(illegal)))?;
+        self.publish(Happening::CallState(state));
+        Ok(())
+    }
+
+    fn take_quietly(&mut self, step: Step) -> Result<CallState, Illegal> {
+        let at = self.journal.clock.now();
+        let taken = self.record.take(step, at);
+        debug_assert!(taken.is_ok(), "{taken:?}");
+        taken
+    }
+
+    fn publish(&self, happening: Happening) {
+        self.journal.bus.publish(|| News {
+            at: self.record.updated_at,
+            caller: &self.record.caller,
+            call: Some(&self.record.id),
+            happening,
+            snapshot: Some(Arc::new(Snapshot::of(&self.record))),
+        });
+    }
+
+    fn event_row(&self, happening: &Happening) -> EventRow {
+        self.journal
+            .event_row(&self.record.caller, Some(&self.record.id), happening)
+    }
+
+    /// What the store does not have yet.
+    fn news(&mut self) -> Option<Write> {
+        if self.written == self.record.trail.len() {
+            return None;
+        }
+        let transitions = transitions(&self.record, self.written);
+        self.written = self.record.trail.len();
+        Some(Write::Call {
+            row: Box::new(row(&self.record, self.deferred)),
+            transitions,
+        })
+    }
+
+    fn queue(&mut self) {
+        if self.journal.store.is_none() {
+            return;
+        }
+        if let (Some(write), Some(store)) = (self.news(), &self.journal.store) {
+            // Without a place in the queue the store has failed, and calls that matter are refused before they run.
+            let _ = store.queue(write);
+        }
+    }
+
+    async fn commit(&mut self) -> Result<(), Refusal> {
+        self.commit_with(Vec::new()).await
+    }
+
+    async fn commit_with(&mut self, mut others: Vec<Write>) -> Result<(), Refusal> {
+        let Some(store) = self.journal.store.clone() else {
+            return Ok(());
+        };
+        let seen = self.written;
+        if let Some(write) = self.news() {
+            others.insert(0, write);
+        }
+        store.commit(Write::Many(others)).await.map_err(|error| {
+            self.written = seen;
+            Refusal::from(unwritable(error))
+        })
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if self.record.state.is_terminal() || self.deferred {
+            return;
+        }
+        let step = Step::Cancelled {
+            reason: "nobody waits for it any more".to_owned(),
+            duration: self.elapsed(),
+        };
+        if self.take_quietly(step).is_ok() {
+            self.publish(Happening::CallCancelled);
+            self.queue();
+        }
+    }
+}
+
+pub(crate) fn unwritable(error: impl std::fmt::Display) -> CallError {
+    let mut refusal = CallError::new(
+        ErrorClass::Unavailable,
+        "the host cannot write its records, so nothing that could change something is run",
+    )
+    .code("store_unavailable")
+    .cause(error);
+    refusal.retryable = true;
+    refusal
+}
+
+fn cancelled(error: &CallError, duration: Duration) -> Option<Step> {
+    (error.class == ErrorClass::Cancelled).then(|| Step::Cancelled {
+        reason: error.message.clone(),
+        duration,
+    })
+}
+
+fn denied_as(error: &CallError, by: Option<String>) -> Step {
+    Step::Denied {
+        code: error.code.clone(),
+        reason: error.message.clone(),
+        by,
+        note: None,
+    }
+}
+
+/// What an event says of a result; events mask and cut it further.
+fn shown(outcome: &Outcome) -> Value {
+    outcome
+        .structured
+        .clone()
+        .unwrap_or_else(|| json!(toolhost_contract::text::head(&outcome.model_text(), 2_000)))
+}
+
+fn row(record: &Record, deferred: bool) -> CallRow {
+    let mut shown = Snapshot::of(record).record;
+    if let Value::Object(members) = &mut shown {
+        // The transitions have it, each with its place in the chain.
+        members.remove("auditTrail");
+        // As long as the call may be answered, and not longer: inputs hold what people do not want to keep.
+        if record.state == CallState::AwaitingApproval {
+            members.insert("input".to_owned(), (*record.input).clone());
+        }
+    }
+    CallRow {
+        id: record.id.0.clone(),
+        session: record.caller.session_id.clone(),
+        batch: record.batch.clone(),
+        parent: record.parent.as_ref().map(|id| id.0.clone()),
+        tool: record.found.as_ref().map(|found| found.tool.clone()),
+        plugin: record.found.as_ref().map(|found| found.plugin.clone()),
+        state: record.state.as_str().to_owned(),
+        finished: record.state.is_terminal(),
+        deferred,
+        effectful: record.is_effectful(),
+        created_ms: record.created_at.0,
+        updated_ms: record.updated_at.0,
+        record: shown,
+    }
+}
+
+fn transitions(record: &Record, from: usize) -> Vec<TransitionRow> {
+    record.trail[from..]
+        .iter()
+        .map(|line| TransitionRow {
+            call: record.id.0.clone(),
+            session: record.caller.session_id.clone(),
+            at_ms: line.at.0,
+            state: line.state.as_str().to_owned(),
+            kind: line.kind.to_owned(),
+            note: line
+                .note
+                .as_deref()
+                .map(toolhost_contract::life::masked_text),
+            detail: Value::Null,
+        })
+        .collect()
+}

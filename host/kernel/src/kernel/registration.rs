@@ -1,0 +1,80 @@
+//! How tools come and go while calls run.
+
+use std::sync::{Arc, PoisonError};
+
+use toolhost_contract::bus::Happening;
+use toolhost_contract::{Backend, Caller, PluginName, ToolName};
+
+use super::Kernel;
+use crate::register::{self, Draft};
+use crate::{PluginInfo, RegisterError, UnknownTool};
+
+impl Kernel {
+    /// Adds the tools of one plugin: all of them, or none. Returns the names they got.
+    pub fn register(
+        &self,
+        plugin: PluginInfo,
+        backend: Arc<dyn Backend>,
+    ) -> Result<Vec<ToolName>, RegisterError> {
+        self.register_many(vec![(plugin, backend)])
+            .pop()
+            .expect("one plugin in, one result out")
+    }
+
+    /// One result per plugin, in order. A plugin that fails does not hurt the others.
+    pub fn register_many(
+        &self,
+        plugins: Vec<(PluginInfo, Arc<dyn Backend>)>,
+    ) -> Vec<Result<Vec<ToolName>, RegisterError>> {
+        let prepared: Vec<_> = plugins
+            .into_iter()
+            .map(|(plugin, backend)| register::prepare(&self.settings, plugin, &backend))
+            .collect();
+        let mut warnings = Vec::new();
+        let results = self.change(|draft| {
+            prepared
+                .into_iter()
+                .map(|prepared| draft.place(prepared?, self.settings.on_duplicate, &mut warnings))
+                .collect()
+        });
+        self.warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .append(&mut warnings);
+        results
+    }
+
+    /// Removes the tools of a plugin; calls that are running end as they would have. Was there such a plugin?
+    pub fn unregister(&self, plugin: &PluginName) -> bool {
+        self.change(|draft| draft.remove(plugin))
+    }
+
+    pub fn set_enabled(&self, tool: &str, enabled: bool) -> Result<(), UnknownTool> {
+        let registry = self.registry();
+        let entry = registry.get(tool).ok_or_else(|| registry.unknown(tool))?;
+        self.change(|draft| draft.set_enabled(&entry.name, enabled));
+        Ok(())
+    }
+
+    /// What registration had to decide between plugins, so that no name changes its owner silently.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Draft) -> T) -> T {
+        let mut registry = self
+            .registry
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut draft = Draft::from(&registry);
+        let result = change(&mut draft);
+        *registry = Arc::new(draft.finish());
+        drop(registry);
+        self.journal
+            .announce(&Caller::default(), Happening::RegistryChanged);
+        result
+    }
+}

@@ -1,0 +1,161 @@
+//! What outlives an answer: kept yeses, answers that other processes left, and sessions.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use toolhost_contract::life::Millis;
+use toolhost_contract::policy::{NewApproval, Scope};
+use toolhost_contract::{Answer, CallError, CallId, Outcome, Question};
+use toolhost_store::{AnswerRow, SessionRow, StoreError, Write};
+
+use super::{Kernel, Refusal, Run, is_failure};
+use crate::Entry;
+use crate::asks::Answered;
+use crate::journal::{Journal, unwritable};
+use crate::schedule::{Fate, LoopGuard, Queue};
+
+/// Sessions whose queues are kept in memory; beyond it the idle ones are forgotten.
+const SESSIONS: usize = 1_024;
+
+/// What belongs to one session and dies with the process.
+#[derive(Default)]
+pub(super) struct Session {
+    pub(super) queue: Queue,
+    pub(super) loop_guard: LoopGuard,
+}
+
+impl Kernel {
+    pub(super) async fn remember(&self, new: NewApproval, by: &str) -> Result<(), Refusal> {
+        let id = format!("a-{}", crate::id::random());
+        let approval = new.stored(id, by, self.journal.clock.now().0);
+        // A yes that cannot be kept is still a yes for this call, but it must not be promised for the next.
+        self.approvals
+            .add(approval)
+            .await
+            .map_err(|error| Refusal::from(unwritable(error)))
+    }
+
+    pub(super) fn session(&self, id: &str) -> Arc<Session> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.len() >= SESSIONS && !sessions.contains_key(id) {
+            sessions.retain(|_, session| Arc::strong_count(session) > 1);
+        }
+        Arc::clone(sessions.entry(id.to_owned()).or_default())
+    }
+
+    /// Writes down that a client came.
+    pub fn open_session(&self, id: &str, client: &str) {
+        self.journal
+            .queue(|| Write::Session(self.session_row(id, client, None)));
+    }
+
+    pub fn close_session(&self, id: &str, client: &str) {
+        let ended = Some(self.journal.clock.now());
+        self.journal
+            .queue(|| Write::Session(self.session_row(id, client, ended)));
+        let mut sessions: std::sync::MutexGuard<'_, HashMap<String, Arc<Session>>> =
+            self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.remove(id);
+    }
+
+    fn session_row(&self, id: &str, client: &str, ended: Option<Millis>) -> SessionRow {
+        SessionRow {
+            id: id.to_owned(),
+            started_ms: self.started.0,
+            ended_ms: ended.map(|at| at.0),
+            client: client.to_owned(),
+            mode: self.policy().mode().to_string(),
+            detail: serde_json::Value::Null,
+        }
+    }
+
+    /// Everything so far is on disk when this returns.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        match self.store() {
+            Some(store) => store.flush().await,
+            None => Ok(()),
+        }
+    }
+
+    /// A model that repeats what failed is told so, and at last stopped.
+    pub(super) fn guard(&self, entry: &Entry, run: &Run) -> Result<(), Refusal> {
+        let session = self.session(&run.caller.session_id);
+        session
+            .loop_guard
+            .check(&entry.name, &run.input)
+            .map_err(|repeated| {
+                CallError::new(toolhost_contract::ErrorClass::Failed, repeated.to_string())
+                    .code("repeated_failure")
+                    .into()
+            })
+    }
+
+    pub(super) fn learn(
+        &self,
+        entry: &Entry,
+        run: &Run,
+        result: Result<Outcome, Refusal>,
+    ) -> Result<Outcome, Refusal> {
+        let fate = if is_failure(&result) {
+            Fate::Failed
+        } else {
+            Fate::Completed
+        };
+        let session = self.session(&run.caller.session_id);
+        // By what the model wrote, not by what hooks or people made of it.
+        let advice = session.loop_guard.record(&entry.name, &run.wish, fate);
+        match (result, advice) {
+            (Ok(mut outcome), Some(advice)) => {
+                if let Some(failure) = &mut outcome.error {
+                    failure.recommendations.push(advice);
+                }
+                Ok(outcome)
+            }
+            (Err(error), Some(advice)) => Err(error.recommend(advice).into()),
+            (result, None) => result,
+        }
+    }
+}
+
+impl Journal {
+    /// What somebody in another process answered to the question that was asked at `asked`.
+    pub(super) fn answer_from_elsewhere(
+        &self,
+        call: &CallId,
+        asked: Millis,
+        question: &Question,
+    ) -> Option<Answered> {
+        let row = self.store.as_ref()?.answer_for(&call.0, asked.0).ok()??;
+        let by = row.by.clone();
+        answer(row, question).map(|answer| Answered { answer, by })
+    }
+}
+
+/// None for a word that this version does not know: it keeps waiting rather than guess.
+fn answer(row: AnswerRow, question: &Question) -> Option<Answer> {
+    let AnswerRow {
+        decision,
+        note,
+        payload,
+        ..
+    } = row;
+    let allow = |scope: Scope, note| {
+        // What was not offered is not given: a tool that cannot be narrowed is allowed once.
+        let offer = question
+            .offers
+            .iter()
+            .position(|offer| offer.scope == scope)
+            .unwrap_or(0);
+        Answer::Allow { offer, note }
+    };
+    match decision.as_str() {
+        "allow_once" => Some(allow(Scope::Once, note)),
+        "allow_session" => Some(allow(Scope::Session, note)),
+        "allow_project" => Some(allow(Scope::Project, note)),
+        "allow_user" => Some(allow(Scope::User, note)),
+        "deny" => Some(Answer::Deny { note }),
+        "cancel" => Some(Answer::Cancel),
+        "modify" => payload.map(|input| Answer::Modify { input }),
+        _ => None,
+    }
+}

@@ -1,0 +1,83 @@
+//! What a host that died left behind: every unfinished call gets its one end, with advice for whoever waits for it.
+
+use serde_json::{Value, json};
+use toolhost_contract::bus::Happening;
+use toolhost_contract::life::{CallState, Step};
+use toolhost_contract::{CallId, Caller};
+use toolhost_store::{CallRow, StoreError, TransitionRow, Write};
+
+use super::Kernel;
+
+/// A call that was found unfinished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sealed {
+    pub id: CallId,
+    pub tool: Option<String>,
+    /// Where it was when its host died.
+    pub was: CallState,
+    pub advice: &'static str,
+}
+
+impl Kernel {
+    /// Seals the calls of hosts that are gone. Calls of hosts that run, and questions that were left to wait, stay.
+    pub async fn seal(&self) -> Result<Vec<Sealed>, StoreError> {
+        let Some(store) = self.store() else {
+            return Ok(Vec::new());
+        };
+        let mut sealed = Vec::new();
+        // Taken over, so that of two hosts that start at once only one seals a call.
+        for row in store.adopt_orphans().await? {
+            let caller = Caller {
+                session_id: row.session.clone(),
+                ..Caller::default()
+            };
+            let Some((seal, write)) = seal(row, self.journal.clock.now().0) else {
+                continue;
+            };
+            store.commit(write).await?;
+            self.journal
+                .announce_of(&caller, &seal.id, Happening::CallSealed);
+            sealed.push(seal);
+        }
+        Ok(sealed)
+    }
+}
+
+fn seal(mut row: CallRow, at_ms: i64) -> Option<(Sealed, Write)> {
+    let was = CallState::parse(&row.state)?;
+    let to = Step::Sealed.leads(was)?;
+    let advice = was.advice_when_sealed();
+    to.as_str().clone_into(&mut row.state);
+    row.finished = true;
+    row.updated_ms = at_ms;
+    if let Value::Object(record) = &mut row.record {
+        record.insert("state".to_owned(), json!(to.as_str()));
+        record.insert("isError".to_owned(), json!(true));
+        record.insert(
+            "error".to_owned(),
+            json!({"code": "sealed", "message": advice}),
+        );
+        record.insert("completedAt".to_owned(), json!(at_ms));
+        record.remove("input");
+    }
+    let transition = TransitionRow {
+        call: row.id.clone(),
+        session: row.session.clone(),
+        at_ms,
+        state: to.as_str().to_owned(),
+        kind: Step::Sealed.kind().to_owned(),
+        note: Some(format!("sealed: {advice}")),
+        detail: json!({"was": was.as_str()}),
+    };
+    let sealed = Sealed {
+        id: CallId(row.id.clone()),
+        tool: row.tool.clone(),
+        was,
+        advice,
+    };
+    let write = Write::Call {
+        row: Box::new(row),
+        transitions: vec![transition],
+    };
+    Some((sealed, write))
+}

@@ -1,0 +1,76 @@
+//! What a running call says, on its way to its caller, the bus and the store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use tokio_util::sync::CancellationToken;
+use toolhost_contract::bus::Happening;
+use toolhost_contract::{CallId, Caller, Event, Sink};
+use toolhost_store::Write;
+
+use crate::bus::News;
+use crate::journal::Journal;
+
+/// Custom events of one call that the store keeps. The bus has them all.
+const KEPT: usize = 1_000;
+
+pub(crate) struct CallSink {
+    journal: Arc<Journal>,
+    id: CallId,
+    caller: Caller,
+    /// Whoever called.
+    to: Arc<dyn Sink>,
+    cancel: CancellationToken,
+    kept: AtomicUsize,
+}
+
+impl CallSink {
+    pub(crate) fn new(
+        journal: Arc<Journal>,
+        id: CallId,
+        caller: Caller,
+        to: Arc<dyn Sink>,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self {
+            journal,
+            id,
+            caller,
+            to,
+            cancel,
+            kept: AtomicUsize::new(0),
+        }
+    }
+
+    fn keep(&self, event: &Event) {
+        let Some(store) = &self.journal.store else {
+            return;
+        };
+        if matches!(event, Event::Custom { .. }) && self.kept.fetch_add(1, Relaxed) < KEPT {
+            let happening = Happening::Call(event.clone());
+            let row = self
+                .journal
+                .event_row(&self.caller, Some(&self.id), &happening);
+            // An event that finds no room is an event less; the call does not wait for it.
+            let _ = store.queue(Write::Event(row));
+        }
+    }
+}
+
+impl Sink for CallSink {
+    fn event(&self, event: Event) {
+        self.keep(&event);
+        self.journal.bus.publish(|| News {
+            at: self.journal.clock.now(),
+            caller: &self.caller,
+            call: Some(&self.id),
+            happening: Happening::Call(event.clone()),
+            snapshot: None,
+        });
+        self.to.event(event);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.cancel.is_cancelled() || self.to.cancelled()
+    }
+}
