@@ -25,4 +25,7 @@ pub use limits::Limits;
 pub use manifest::{Capability, LimitsTable, Manifest, ManifestError, Need};
 pub use names::{Digest, NameError, PluginName, ToolName, nearest};
 pub use outcome::{Display, Failure, FileDiff, Outcome, Part, TailCall, Truncation};
-pub use policy::{Answer, Denial, FileAccess, Grant, Question, Rules, Verdict};
+pub use policy::{
+    Answer, Approval, Denial, DenialCode, FileAccess, Grant, Mode, Policy, PolicySpec, Question,
+    Settled, Subject, Verdict,
+};

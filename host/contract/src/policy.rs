@@ -1,227 +1,315 @@
-//! Who may do what: two pure functions, and the only way to a [`Grant`].
+//! Who may do what: pure functions over values, and the only way to a [`Grant`].
 //!
-//! The first cut of the rules. A tool that only reads, inside the paths its plugin was granted, may run; anything
-//! else needs a rule or a person's yes, and where there is nobody to ask the answer is no. Every answer names the
-//! rule that gave it.
+//! A call is cut into parts: each file it names, each command it would run, the address it reaches. Every part needs
+//! a yes of its own, and one no is a no to the call. A part is judged in this order, which [`Policy::explain`] prints
+//! step by step:
+//!
+//! 1. rules, tier by tier: a deny counts from every tier, otherwise the highest tier that speaks;
+//! 2. what hooks said: an allow counts like the user's, an ask makes an allow an ask;
+//! 3. where no rule spoke, the table of the mode;
+//! 4. for an ask, approvals that a person gave before;
+//! 5. the person, or where there is nobody, no.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Descriptor, Effect, Limits, PluginName, ToolName};
+use serde_json::Value;
 
-/// Names of tools by decision: `name`, `plugin/name`, `plugin/*` or `*`. Deny beats ask beats allow.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rules {
-    pub allow: Vec<String>,
-    pub ask: Vec<String>,
-    pub deny: Vec<String>,
-}
+use crate::{Caller, Descriptor, Digest, Effect, PluginName, ToolName};
 
-/// How much of what the plugin was granted this call gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FileAccess {
-    Nothing,
-    ReadOnly,
-    AsGranted,
-}
+mod address;
+mod approval;
+mod decide;
+mod diagnostic;
+mod explain;
+mod facts;
+mod form;
+mod grant;
+mod mode;
+mod names;
+mod offer;
+mod place;
+mod protected;
+mod question;
+mod rule;
+mod subject;
+mod version;
+mod walk;
 
-/// Permission for one call. Cannot be made outside this module.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
-    files: FileAccess,
-    environment: bool,
-    timeout: Duration,
-    by: String,
-    _made_here: (),
-}
+pub use approval::{
+    Approval, ApprovalError, ApprovalState, Identity, Narrowing, NewApproval, PathNarrowing, Scope,
+    definition,
+};
+pub use diagnostic::{Diagnostic, Severity, Source};
+pub use explain::Explanation;
+pub use grant::{Denial, DenialCode, FileAccess, Grant};
+pub use mode::{Column, Decision, Mode, UnknownMode};
+pub use offer::Offer;
+pub use place::{Mount, Places};
+pub use protected::PROTECTED;
+pub use question::{Answer, AskKind, Question, Settled, settle};
+pub use rule::{Rule, RuleSpec, Tier};
+pub use subject::{PathUse, Subject};
 
-impl Grant {
-    pub fn files(&self) -> FileAccess {
-        self.files
-    }
-
-    /// May the call see the variables that its plugin was granted?
-    pub fn environment(&self) -> bool {
-        self.environment
-    }
-
-    pub fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
-    /// The rule or person that allowed it.
-    pub fn by(&self) -> &str {
-        &self.by
-    }
-}
-
-/// Everything a decision depends on.
+/// Everything a decision depends on, besides the policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     pub plugin: &'a PluginName,
     /// The name the caller used for it, after qualification.
     pub name: &'a ToolName,
     pub tool: &'a Descriptor,
+    /// Of the component's bytes.
+    pub digest: Option<&'a Digest>,
+    /// Of [`definition`], for a tool that has no bytes here.
+    pub definition: Option<&'a Digest>,
+    pub input: &'a Value,
+    pub subject: &'a Subject,
     /// From configuration or the plugin's manifest, before the tool's own wish.
     pub timeout: Option<Duration>,
+    pub caller: &'a Caller,
+    /// Of the session. It narrows the policy's mode and never widens it.
+    pub mode: Option<Mode>,
+    /// What a sub-agent is held to, on top of everything else.
+    pub narrow: Option<&'a Restriction>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What hooks said about a call before it runs. A veto or an answer of theirs ends the call and does not come here.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HookSaid {
+    pub ask: Option<HookAsk>,
+    /// Why a hook allows it.
+    pub allow: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HookAsk {
+    pub reason: Option<String>,
+    /// For the prompt, such as `{"risk": "high"}`.
+    pub meta: Option<Value>,
+}
+
+impl HookAsk {
+    fn is_high_risk(&self) -> bool {
+        let risk = self.meta.as_ref().and_then(|meta| meta.get("risk"));
+        risk.and_then(Value::as_str)
+            .is_some_and(|risk| matches!(risk, "high" | "critical"))
+    }
+}
+
+/// The limits of a sub-agent: further policies that all have to say yes. A sub-agent of a sub-agent has more of them.
+#[derive(Debug, Clone, Default)]
+pub struct Restriction {
+    layers: Vec<Policy>,
+}
+
+impl Restriction {
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            layers: vec![policy],
+        }
+    }
+
+    #[must_use]
+    pub fn and(mut self, policy: Policy) -> Self {
+        self.layers.push(policy);
+        self
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     Allow(Grant),
     /// The grant waits inside for an [`Answer`].
-    Ask(Question),
+    Ask(Box<Question>),
     Deny(Denial),
 }
 
-/// What a person is asked. Holds the grant that a yes would release.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
-    pub plugin: PluginName,
-    pub tool: ToolName,
-    pub effect: Effect,
-    pub network: bool,
-    pub reason: String,
-    grant: Grant,
+/// What becomes of a question where there is no terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnHeadlessAsk {
+    #[default]
+    Deny,
+    /// The question is kept, and the program ends with a code that says so.
+    Defer,
+    /// Another program answers.
+    Callback,
 }
 
-/// Only a prompter makes one, and only from what a person said.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    Allow,
-    Deny {
-        note: Option<String>,
-    },
-    /// There is no terminal and no other way to ask.
-    NobodyToAsk,
-}
+impl std::str::FromStr for OnHeadlessAsk {
+    type Err = String;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Denial {
-    pub reason: String,
-    pub remedy: Option<String>,
-    /// `policy_violation` or `user_denied`.
-    pub code: &'static str,
-}
-
-/// Looks at the rules, then at what the tool can do at worst.
-pub fn decide(rules: &Rules, request: Request<'_>) -> Verdict {
-    let Request {
-        plugin, name, tool, ..
-    } = request;
-    let grant = |by: String| {
-        let (files, environment) = match tool.effect() {
-            Effect::Pure => (FileAccess::Nothing, false),
-            Effect::Reads => (FileAccess::ReadOnly, true),
-            Effect::Writes | Effect::Destroys => (FileAccess::AsGranted, true),
-        };
-        Grant {
-            files,
-            environment,
-            timeout: timeout(request),
-            by,
-            _made_here: (),
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "deny" => Ok(OnHeadlessAsk::Deny),
+            "defer" => Ok(OnHeadlessAsk::Defer),
+            "callback" => Ok(OnHeadlessAsk::Callback),
+            _ => Err(format!(
+                "`{}` is not known for on_headless_ask; write deny, defer or callback",
+                crate::text::inline(word, 40)
+            )),
         }
-    };
-    let question = |reason: String, grant: Grant| {
-        Verdict::Ask(Question {
-            plugin: plugin.clone(),
-            tool: name.clone(),
-            effect: tool.effect(),
-            network: tool.annotations.open_world == Some(true),
-            reason,
-            grant,
-        })
-    };
+    }
+}
 
-    if let Some(rule) = find(&rules.deny, request) {
-        return Verdict::Deny(Denial {
-            reason: format!("rule deny `{rule}` forbids `{name}`"),
-            remedy: Some(format!(
-                "remove `{rule}` from the deny rules (--deny-tool, or `deny` under [policy])"
-            )),
-            code: "policy_violation",
+/// Everything a policy is made of, as plain values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicySpec {
+    pub mode: Mode,
+    /// In the order of their files; where two are equal the first speaks.
+    pub rules: Vec<RuleSpec>,
+    pub places: Places,
+    /// Where plans are kept; in mode plan, `*.md` below it may be written.
+    pub plan_dir: Option<String>,
+    /// On top of [`PROTECTED`].
+    pub protected: Vec<String>,
+    /// A file tool may name nothing outside of them; empty: what the sandbox was granted decides alone.
+    pub allowed_paths: Vec<String>,
+    pub headless: OnHeadlessAsk,
+    /// Can a person be asked?
+    pub interactive: bool,
+    pub disable_yolo: bool,
+    /// Only yeses for one call are offered.
+    pub disable_always_allow: bool,
+    /// A hook or a callback is there to decide in mode custom.
+    pub has_callback: bool,
+}
+
+impl Default for PolicySpec {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Default,
+            rules: Vec::new(),
+            places: Places::default(),
+            plan_dir: None,
+            protected: Vec::new(),
+            allowed_paths: Vec::new(),
+            headless: OnHeadlessAsk::Deny,
+            interactive: true,
+            disable_yolo: false,
+            disable_always_allow: false,
+            has_callback: false,
+        }
+    }
+}
+
+/// A compiled policy. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    mode: Mode,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    rules: Vec<Rule>,
+    index: walk::Index,
+    places: Places,
+    plan_dir: Option<String>,
+    protected: protected::Protected,
+    allowed_paths: Vec<String>,
+    headless: OnHeadlessAsk,
+    interactive: bool,
+    disable_yolo: bool,
+    disable_always_allow: bool,
+    has_callback: bool,
+}
+
+impl Policy {
+    /// Compiles everything, or tells everything that is wrong: a policy with a broken rule is no policy.
+    pub fn new(spec: PolicySpec) -> Result<Self, Vec<Diagnostic>> {
+        let nowhere = Source::default();
+        let mut wrong = Vec::new();
+        let places = spec.places;
+        for (what, path) in [
+            ("working directory", Some(&places.cwd)),
+            ("home directory", places.home.as_ref()),
+        ] {
+            if let Some(path) = path.filter(|path| !path.starts_with('/')) {
+                let shown = crate::text::inline(path, 120);
+                wrong.push(Diagnostic::error(
+                    &nowhere,
+                    format!("the {what} `{shown}` is not absolute"),
+                ));
+            }
+        }
+        let mut rules = Vec::with_capacity(spec.rules.len());
+        let mut count = [0; 5];
+        for rule in spec.rules {
+            let number = &mut count[rule.tier as usize];
+            *number += 1;
+            match rule.compile(*number, &places) {
+                Ok(rule) => rules.push(rule),
+                Err(diagnostic) => wrong.push(diagnostic),
+            }
+        }
+        let texts = PROTECTED
+            .iter()
+            .copied()
+            .chain(spec.protected.iter().map(String::as_str));
+        let protected = protected::Protected::new(texts, &places).map_err(|message| {
+            wrong.push(Diagnostic::error(&nowhere, format!("protected: {message}")));
         });
-    }
-    if let Some(rule) = find(&rules.ask, request) {
-        return question(
-            format!("rule ask `{rule}`"),
-            grant(format!("a person, as rule ask `{rule}` wants")),
-        );
-    }
-    if let Some(rule) = find(&rules.allow, request) {
-        return Verdict::Allow(grant(format!("rule allow `{rule}`")));
-    }
-    let harmless = tool.effect() <= Effect::Reads
-        && tool.annotations.open_world != Some(true)
-        && tool.annotations.interactive != Some(true);
-    if harmless {
-        return Verdict::Allow(grant(
-            "default: reads only, inside granted paths".to_owned(),
-        ));
-    }
-    let reason = match tool.effect() {
-        Effect::Pure | Effect::Reads => "it reaches beyond this machine or a person".to_owned(),
-        Effect::Writes => "it changes files".to_owned(),
-        Effect::Destroys => "it may destroy data".to_owned(),
-    };
-    question(reason, grant("a person".to_owned()))
-}
-
-/// Turns a person's answer into a grant or a refusal.
-pub fn settle(question: Question, answer: Answer) -> Result<Grant, Denial> {
-    match answer {
-        Answer::Allow => Ok(question.grant),
-        Answer::Deny { note } => Err(Denial {
-            reason: match note {
-                Some(note) => format!("the user said no to `{}`: {note}", question.tool),
-                None => format!("the user said no to `{}`", question.tool),
+        let resolve = |path: &String| place::resolve(&places.cwd, path).0;
+        let inner = Inner {
+            index: walk::Index::of(&rules),
+            rules,
+            plan_dir: spec.plan_dir.as_ref().map(resolve),
+            allowed_paths: spec.allowed_paths.iter().map(resolve).collect(),
+            headless: spec.headless,
+            interactive: spec.interactive,
+            disable_yolo: spec.disable_yolo,
+            disable_always_allow: spec.disable_always_allow,
+            has_callback: spec.has_callback || spec.headless == OnHeadlessAsk::Callback,
+            protected: match protected {
+                Ok(protected) if wrong.is_empty() => protected,
+                _ => return Err(wrong),
             },
-            remedy: None,
-            code: "user_denied",
-        }),
-        Answer::NobodyToAsk => Err(Denial {
-            reason: format!(
-                "`{}` needs a person's yes ({}), and there is no terminal to ask at",
-                question.tool, question.reason
+            places,
+        };
+        let policy = Self {
+            mode: Mode::Default,
+            inner: Arc::new(inner),
+        };
+        policy
+            .with_mode(spec.mode)
+            .map_err(|diagnostic| vec![diagnostic])
+    }
+
+    /// The same rules in another mode, because a person switched.
+    pub fn with_mode(&self, mode: Mode) -> Result<Self, Diagnostic> {
+        let wrong = |message: &str| Err(Diagnostic::error(&Source::default(), message));
+        match mode {
+            Mode::Yolo if self.inner.disable_yolo => {
+                wrong("mode yolo is switched off by disable_yolo; choose another mode")
+            }
+            Mode::Custom if !self.inner.has_callback => wrong(
+                "mode custom leaves every decision to a callback or a hook, and there is none; configure one or choose another mode",
             ),
-            remedy: Some(format!(
-                "to allow it: run host with --allow-tool {tool}, or put `allow = [\"{tool}\"]` under [policy] in toolhost.toml",
-                tool = question.tool
-            )),
-            code: "policy_violation",
-        }),
+            mode => Ok(Self {
+                mode,
+                inner: Arc::clone(&self.inner),
+            }),
+        }
+    }
+
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub fn rules(&self) -> &[Rule] {
+        &self.inner.rules
+    }
+
+    pub fn on_headless_ask(&self) -> OnHeadlessAsk {
+        self.inner.headless
     }
 }
 
-/// Configuration beats the tool's own wish, which beats the default for its kind; nothing beats the maximum.
-fn timeout(request: Request<'_>) -> Duration {
-    let by_kind = if request.tool.annotations.open_world == Some(true) {
-        Limits::NETWORK_TIMEOUT
-    } else {
-        Limits::TIMEOUT
-    };
-    request
-        .timeout
-        .or(request.tool.timeout)
-        .unwrap_or(by_kind)
-        .min(Limits::MAX_TIMEOUT)
-}
-
-fn find<'a>(patterns: &'a [String], request: Request<'_>) -> Option<&'a str> {
-    patterns
-        .iter()
-        .map(String::as_str)
-        .find(|pattern| match pattern.split_once('/') {
-            None => {
-                *pattern == "*"
-                    || *pattern == request.name.as_str()
-                    || *pattern == request.tool.name.as_str()
-            }
-            Some((plugin, tool)) => {
-                plugin == request.plugin.as_str()
-                    && (tool == "*" || tool == request.tool.name.as_str())
-            }
-        })
+impl Default for Policy {
+    fn default() -> Self {
+        Self::new(PolicySpec::default())
+            .expect("the built-in policy has no rules that could be wrong")
+    }
 }
 
 #[cfg(test)]

@@ -1,207 +1,282 @@
-use expect_test::{Expect, expect};
+//! Policies and calls as text; each test is rows of them.
+
+use std::fmt::Write as _;
+
+use expect_test::Expect;
+use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::Annotations;
 
-/// `rules` is lines of `allow|ask|deny PATTERN`; `tool` is `plugin/name words…` with the words of the SDK.
-fn check(rules: &str, tool: &str, expect: Expect) {
-    expect.assert_eq(&show(&run(rules, tool)));
+mod approvals;
+mod modes;
+mod paths;
+mod properties;
+mod questions;
+mod rules;
+mod subagents;
+mod targets;
+
+/// A policy, one thing a line: `mode plan`, `headless callback`, `plan_dir docs/plans`, `allowed src`, `no_yolo`,
+/// `once_only`, `[TIER] DECISION FORM [@PRIORITY] [modes=…] [remember=no] [user=…] [subagent=…] [version=…]
+/// [redirect] [arg:NAME=VALUE] [hint:NAME=BOOL] [interactive=BOOL] [says="…"]`.
+pub(super) fn policy(text: &str) -> Policy {
+    Policy::new(spec(text)).unwrap_or_else(|wrong| panic!("{wrong:?}"))
 }
 
-fn run(rules: &str, tool: &str) -> Verdict {
-    let mut parsed = Rules::default();
-    for line in rules.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (decision, pattern) = line.split_once(' ').expect("decision and pattern");
-        let list = match decision {
-            "allow" => &mut parsed.allow,
-            "ask" => &mut parsed.ask,
-            "deny" => &mut parsed.deny,
-            other => panic!("{other}"),
-        };
-        list.push(pattern.trim().to_owned());
-    }
-    let mut words = tool.split_whitespace();
-    let (plugin, name) = words
-        .next()
-        .and_then(|full| full.split_once('/'))
-        .expect("plugin/name");
-    let plugin = PluginName::parse(plugin).unwrap();
-    let name = ToolName::parse(name).unwrap();
-    let mut tool = Descriptor::new(name.clone(), "a tool");
-    for word in words {
-        let hints = &mut tool.annotations;
-        match word {
-            "pure" => {
-                *hints = Annotations {
-                    pure: Some(true),
-                    read_only: Some(true),
-                    destructive: Some(false),
-                    ..*hints
-                };
-            }
-            "reads" => {
-                *hints = Annotations {
-                    read_only: Some(true),
-                    destructive: Some(false),
-                    ..*hints
-                }
-            }
-            "writes" => {
-                *hints = Annotations {
-                    read_only: Some(false),
-                    destructive: Some(false),
-                    ..*hints
-                }
-            }
-            "destroys" => {
-                *hints = Annotations {
-                    read_only: Some(false),
-                    destructive: Some(true),
-                    ..*hints
-                }
-            }
-            "network" => hints.open_world = Some(true),
-            "interactive" => hints.interactive = Some(true),
-            other => tool.timeout = Some(crate::units::parse_duration(other).unwrap()),
-        }
-    }
-    decide(
-        &parsed,
-        Request {
-            plugin: &plugin,
-            name: &name,
-            tool: &tool,
-            timeout: None,
+pub(super) fn spec(text: &str) -> PolicySpec {
+    let mut spec = PolicySpec {
+        places: Places {
+            cwd: "/w".to_owned(),
+            home: Some("/home/u".to_owned()),
+            root: None,
+            mounts: vec![Mount {
+                guest: "/workspace".to_owned(),
+                host: "/w".to_owned(),
+            }],
         },
-    )
-}
-
-fn show(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Allow(grant) => format!(
-            "allow files={:?} env={} {}s by {}",
-            grant.files,
-            grant.environment,
-            grant.timeout.as_secs(),
-            grant.by
-        ),
-        Verdict::Ask(question) => format!("ask because {}", question.reason),
-        Verdict::Deny(denial) => format!("deny because {}", denial.reason),
-    }
-}
-
-#[test]
-fn reading_inside_the_grant_needs_nobody() {
-    check(
-        "",
-        "files/read_file reads",
-        expect!["allow files=ReadOnly env=true 30s by default: reads only, inside granted paths"],
-    );
-}
-
-#[test]
-fn a_pure_tool_gets_nothing_at_all() {
-    check(
-        "",
-        "data/json_parse pure",
-        expect!["allow files=Nothing env=false 30s by default: reads only, inside granted paths"],
-    );
-}
-
-#[test]
-fn whoever_changes_things_is_asked_about() {
-    check(
-        "",
-        "files/write_file writes",
-        expect!["ask because it changes files"],
-    );
-    check(
-        "",
-        "files/delete_file destroys",
-        expect!["ask because it may destroy data"],
-    );
-    check("", "x/unknown", expect!["ask because it may destroy data"]);
-    check(
-        "",
-        "web/fetch reads network",
-        expect!["ask because it reaches beyond this machine or a person"],
-    );
-    check(
-        "",
-        "x/ask_user reads interactive",
-        expect!["ask because it reaches beyond this machine or a person"],
-    );
-}
-
-#[test]
-fn a_rule_allows_by_any_of_the_names() {
-    for pattern in ["write_file", "files/write_file", "files/*", "*"] {
-        let verdict = run(&format!("allow {pattern}"), "files/write_file writes");
-        assert!(matches!(verdict, Verdict::Allow(_)), "{pattern}");
-    }
-    for pattern in ["write", "other/write_file", "other/*", "write_*"] {
-        let verdict = run(&format!("allow {pattern}"), "files/write_file writes");
-        assert!(matches!(verdict, Verdict::Ask(_)), "{pattern}");
-    }
-}
-
-#[test]
-fn deny_beats_ask_beats_allow_in_every_combination() {
-    for allow in ["", "allow *", "allow read_file"] {
-        for ask in ["", "ask *", "ask files/*"] {
-            for deny in ["deny *", "deny read_file", "deny files/*"] {
-                let verdict = run(&format!("{allow}\n{ask}\n{deny}"), "files/read_file reads");
-                assert!(matches!(verdict, Verdict::Deny(_)), "{allow} {ask} {deny}");
-            }
-            if !ask.is_empty() {
-                let verdict = run(&format!("{allow}\n{ask}"), "files/read_file reads");
-                assert!(matches!(verdict, Verdict::Ask(_)), "{allow} {ask}");
-            }
-        }
-    }
-}
-
-#[test]
-fn timeouts_come_from_the_tool_or_its_kind_and_have_a_maximum() {
-    check(
-        "allow *",
-        "x/a writes network",
-        expect!["allow files=AsGranted env=true 60s by rule allow `*`"],
-    );
-    check(
-        "allow *",
-        "x/a writes 90s",
-        expect!["allow files=AsGranted env=true 90s by rule allow `*`"],
-    );
-    check(
-        "allow *",
-        "x/a writes 5h",
-        expect!["allow files=AsGranted env=true 600s by rule allow `*`"],
-    );
-}
-
-#[test]
-fn nobody_to_ask_is_no_and_says_what_would_change_it() {
-    let Verdict::Ask(question) = run("", "files/write_file writes") else {
-        panic!("asks")
+        ..PolicySpec::default()
     };
-    let denial = settle(question.clone(), Answer::NobodyToAsk).unwrap_err();
-    expect![
-        "`write_file` needs a person's yes (it changes files), and there is no terminal to ask at"
-    ]
-    .assert_eq(&denial.reason);
-    expect![[r#"to allow it: run host with --allow-tool write_file, or put `allow = ["write_file"]` under [policy] in toolhost.toml"#]]
-        .assert_eq(denial.remedy.as_deref().unwrap_or(""));
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words = words(line);
+        let value = || words.get(1).cloned().unwrap_or_default();
+        match words[0].as_str() {
+            "mode" => spec.mode = value().parse().unwrap(),
+            "headless" => spec.headless = value().parse().unwrap(),
+            "plan_dir" => spec.plan_dir = Some(value()),
+            "allowed" => spec.allowed_paths.push(value()),
+            "protect" => spec.protected.push(value()),
+            "no_yolo" => spec.disable_yolo = true,
+            "once_only" => spec.disable_always_allow = true,
+            "nobody" => spec.interactive = false,
+            "callback" => spec.has_callback = true,
+            _ => spec.rules.push(rule(&words)),
+        }
+    }
+    spec
+}
+
+fn rule(words: &[String]) -> RuleSpec {
+    let (tier, words) = match words[0].parse::<Tier>() {
+        Ok(tier) => (tier, &words[1..]),
+        Err(_) => (Tier::User, words),
+    };
+    let mut rule = RuleSpec::new(words[0].parse().unwrap(), &words[1]).tier(tier);
+    for word in &words[2..] {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        match name {
+            "modes" => rule.modes = value.split(',').map(|mode| mode.parse().unwrap()).collect(),
+            "remember" => rule.remember = value != "no",
+            "user" => rule.user = Some(value.to_owned()),
+            "subagent" => rule.subagent = Some(value.to_owned()),
+            "version" => rule.version = Some(value.to_owned()),
+            "redirect" => rule.allow_redirection = true,
+            "interactive" => rule.interactive = Some(value == "yes"),
+            "says" => rule.deny_message = Some(value.to_owned()),
+            "reason" => rule.reason = Some(value.to_owned()),
+            "name" => rule.name = Some(value.to_owned()),
+            "path" => rule.path.push(value.to_owned()),
+            "prefix" => rule.command_prefix.push(value.to_owned()),
+            "regex" => rule.command_regex = Some(value.to_owned()),
+            "domain" => rule.domain.push(value.to_owned()),
+            "args_regex" => rule.args_regex = Some(value.to_owned()),
+            name => {
+                if let Some(priority) = name.strip_prefix('@') {
+                    rule.priority = priority.parse().unwrap();
+                } else if let Some(name) = name.strip_prefix("arg:") {
+                    let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+                    rule.args.insert(name.to_owned(), value);
+                } else if let Some(name) = name.strip_prefix("hint:") {
+                    rule.annotations.insert(name.to_owned(), value == "true");
+                } else {
+                    panic!("unknown word {word}");
+                }
+            }
+        }
+    }
+    rule
+}
+
+/// Blanks separate words, except between double quotes, which are left away.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    let mut depth = 0_u32;
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            c if c.is_whitespace() && !quoted && depth == 0 => words.push(String::new()),
+            c => {
+                match c {
+                    '(' if !quoted => depth += 1,
+                    ')' if !quoted => depth = depth.saturating_sub(1),
+                    _ => {}
+                }
+                words.last_mut().unwrap().push(c);
+            }
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// A call: `plugin/tool`, words of the SDK, `kind=…`, `alias=…`, `in:MODE`, `hook:allow|ask|risk`, `agent:…`,
+/// `user:…`, `session:…`, and members of the input as `name=value`.
+pub(super) struct World {
+    pub plugin: PluginName,
+    pub name: ToolName,
+    pub tool: Descriptor,
+    pub digest: Digest,
+    pub input: Value,
+    pub subject: Subject,
+    pub caller: Caller,
+    pub mode: Option<Mode>,
+    pub hooks: HookSaid,
+    pub narrow: Option<Restriction>,
+}
+
+impl World {
+    pub(super) fn of(text: &str) -> Self {
+        let words = words(text);
+        let (plugin, name) = words[0].split_once('/').expect("plugin/tool");
+        let name = ToolName::parse(name).unwrap();
+        let mut tool = Descriptor::new(name.clone(), "a tool");
+        let mut input = Map::new();
+        let mut caller = Caller::default();
+        let mut mode = None;
+        let mut hooks = HookSaid::default();
+        for word in &words[1..] {
+            let hints = &mut tool.annotations;
+            let said = |read_only, pure, destructive| Annotations {
+                read_only: Some(read_only),
+                pure: Some(pure),
+                destructive: Some(destructive),
+                ..*hints
+            };
+            match word.as_str() {
+                "pure" => *hints = said(true, true, false),
+                "reads" => *hints = said(true, false, false),
+                "writes" => *hints = said(false, false, false),
+                "destroys" => *hints = said(false, false, true),
+                "network" => hints.open_world = Some(true),
+                "interactive" => hints.interactive = Some(true),
+                "hook:allow" => hooks.allow = Some("it is fine".to_owned()),
+                "hook:ask" => hooks.ask = Some(HookAsk::default()),
+                "hook:risk" => {
+                    hooks.ask = Some(HookAsk {
+                        reason: Some("looks bad".to_owned()),
+                        meta: Some(json!({"risk": "high"})),
+                    });
+                }
+                word => {
+                    if let Some(word) = word.strip_prefix("in:") {
+                        mode = Some(word.parse().unwrap());
+                    } else if let Some(word) = word.strip_prefix("agent:") {
+                        caller.parent_agent_id = Some("main".to_owned());
+                        caller.agent_id = word.to_owned();
+                    } else if let Some(word) = word.strip_prefix("user:") {
+                        caller.user_id = Some(word.to_owned());
+                    } else if let Some(word) = word.strip_prefix("session:") {
+                        caller.session_id = word.to_owned();
+                    } else if let Some((name, value)) = word.split_once('=') {
+                        match name {
+                            "kind" => value.clone_into(&mut tool.kind),
+                            "category" => value.clone_into(&mut tool.category),
+                            "alias" => tool.aliases.push(value.to_owned()),
+                            "version" => value.clone_into(&mut tool.version),
+                            "timeout" => {
+                                tool.timeout = Some(crate::units::parse_duration(value).unwrap());
+                            }
+                            name => {
+                                let value = match value.chars().next() {
+                                    Some('[' | '{' | '0'..='9') => {
+                                        serde_json::from_str(&value.replace('\'', "\"")).unwrap()
+                                    }
+                                    _ => json!(value),
+                                };
+                                input.insert(name.to_owned(), value);
+                            }
+                        }
+                    } else {
+                        panic!("unknown word {word}");
+                    }
+                }
+            }
+        }
+        let input = Value::Object(input);
+        Self {
+            plugin: PluginName::parse(plugin).unwrap(),
+            name,
+            subject: Subject::of(&tool, &input),
+            tool,
+            digest: Digest([7; 32]),
+            input,
+            caller,
+            mode,
+            hooks,
+            narrow: None,
+        }
+    }
+
+    pub(super) fn request(&self) -> Request<'_> {
+        Request {
+            plugin: &self.plugin,
+            name: &self.name,
+            tool: &self.tool,
+            digest: Some(&self.digest),
+            definition: None,
+            input: &self.input,
+            subject: &self.subject,
+            timeout: None,
+            caller: &self.caller,
+            mode: self.mode,
+            narrow: self.narrow.as_ref(),
+        }
+    }
+
+    pub(super) fn decide(&self, policy: &Policy, approvals: &[Approval]) -> Verdict {
+        policy.decide(self.request(), &self.hooks, approvals, NOW)
+    }
+}
+
+pub(super) const NOW: i64 = 1_000_000;
+
+pub(super) fn show(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Allow(grant) => format!("allow by {}", grant.by()),
+        Verdict::Ask(question) => format!("ask: {}", question.reason),
+        Verdict::Deny(denial) => format!("deny: {}", denial.reason),
+    }
+}
+
+/// One policy, one call, one verdict.
+pub(super) fn check(rules: &str, call: &str, expect: Expect) {
+    let policy = policy(rules);
+    let world = World::of(call);
+    let verdict = world.decide(&policy, &[]);
+    // Every row also proves that the explanation tells the same story.
+    let told = policy.explain(world.request(), &world.hooks, &[], NOW);
     assert_eq!(
-        settle(question.clone(), Answer::Allow).unwrap().files(),
-        FileAccess::AsGranted
+        told.decision().as_str(),
+        show(&verdict).split([' ', ':']).next().unwrap()
     );
-    let denial = settle(
-        question,
-        Answer::Deny {
-            note: Some("not today".to_owned()),
-        },
-    )
-    .unwrap_err();
-    expect!["the user said no to `write_file`: not today"].assert_eq(&denial.reason);
+    expect.assert_eq(&show(&verdict));
+}
+
+/// One policy and many calls, a line each.
+pub(super) fn table(rules: &str, calls: &str, expect: Expect) {
+    let policy = policy(rules);
+    let mut out = String::new();
+    for call in calls.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let world = World::of(call);
+        let _ = write!(out, "{call} → {}\n", show(&world.decide(&policy, &[])));
+    }
+    expect.assert_eq(&out);
+}
+
+pub(super) fn question(rules: &str, call: &str) -> Question {
+    match World::of(call).decide(&policy(rules), &[]) {
+        Verdict::Ask(question) => *question,
+        other => panic!("{call}: {}", show(&other)),
+    }
 }

@@ -1,0 +1,106 @@
+//! The host of an address, and the patterns that rules compare it with.
+
+use std::borrow::Cow;
+
+/// A host in lower case without a dot at the end. `None`: not an address that can be judged.
+pub(super) fn host_of(url: &str) -> Option<String> {
+    // A backslash or a blank is read differently by different parsers, which is how filters are passed.
+    if url.len() > 8_192
+        || url
+            .chars()
+            .any(|c| c == '\\' || c.is_control() || c.is_whitespace())
+    {
+        return None;
+    }
+    let (scheme, rest) = url.split_once("://")?;
+    if scheme.is_empty()
+        || !scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    {
+        return None;
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host);
+    let host = match host.strip_prefix('[') {
+        Some(v6) => v6.split_once(']')?.0,
+        None => host.split_once(':').map_or(host, |(host, _)| host),
+    };
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let fits = !host.is_empty()
+        && host.len() <= 253
+        && host
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c));
+    fits.then_some(host)
+}
+
+/// `example.com`, `*.example.com` (what lies below it, and not itself) or `*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DomainPattern(String);
+
+impl DomainPattern {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let lower = text.trim().to_ascii_lowercase();
+        let lower = lower.strip_suffix('.').unwrap_or(&lower);
+        let host = lower.strip_prefix("*.").unwrap_or(lower);
+        let fits = host == "*"
+            || !host.is_empty()
+                && !host.contains('*')
+                && host
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c));
+        if fits {
+            Ok(Self(lower.to_owned()))
+        } else {
+            Err(format!(
+                "`{}` is not a domain; write `example.com` or `*.example.com`, in its ASCII form and without scheme or port",
+                crate::text::inline(text, 80)
+            ))
+        }
+    }
+
+    pub(super) fn matches(&self, host: &str) -> bool {
+        match self.0.strip_prefix("*.") {
+            _ if self.0 == "*" => true,
+            Some(parent) => host
+                .strip_suffix(parent)
+                .is_some_and(|front| front.len() > 1 && front.ends_with('.')),
+            None => self.0 == host,
+        }
+    }
+}
+
+/// `*` stands for any characters; nothing else has a meaning.
+pub(super) fn wildcard(pattern: &str, text: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let mut pieces: Vec<&str> = pieces.collect();
+    let Some(last) = pieces.pop() else {
+        return rest.is_empty();
+    };
+    for piece in pieces {
+        match rest.find(piece) {
+            Some(at) => rest = &rest[at + piece.len()..],
+            None => return false,
+        }
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}
+
+/// A member of the input as text, for comparison.
+pub(super) fn scalar(value: &serde_json::Value) -> Option<Cow<'_, str>> {
+    match value {
+        serde_json::Value::String(text) => Some(Cow::Borrowed(text)),
+        serde_json::Value::Null => Some(Cow::Borrowed("null")),
+        serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {
+            Some(Cow::Owned(value.to_string()))
+        }
+        serde_json::Value::Array(_) | serde_json::Value::Object(_) => None,
+    }
+}

@@ -1,0 +1,375 @@
+//! A person's yes that was kept: whose tool it is for, what it covers, how far and how long it holds.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::facts::{Facts, Part, What, sorted};
+use super::place::below;
+use super::{Column, Mode, Request};
+use crate::{Descriptor, Digest, PluginName, ToolName, shell, text};
+
+/// How far a yes reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    Once,
+    Session,
+    Project,
+    User,
+}
+
+impl Scope {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::Once => "once",
+            Scope::Session => "session",
+            Scope::Project => "project",
+            Scope::User => "user",
+        }
+    }
+
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Scope::Once => "this once",
+            Scope::Session => "for the rest of this session",
+            Scope::Project => "in this project until revoked",
+            Scope::User => "in every project until revoked",
+        }
+    }
+}
+
+/// Which tool, down to its bytes: a yes for one component is no yes for the next one of the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub plugin: PluginName,
+    pub tool: ToolName,
+    /// Of the component's bytes.
+    pub digest: Option<Digest>,
+    /// Of [`definition`], for tools that have no bytes here.
+    pub definition: Option<Digest>,
+}
+
+impl Identity {
+    pub fn of(request: &Request<'_>) -> Self {
+        Self {
+            plugin: request.plugin.clone(),
+            tool: request.tool.name.clone(),
+            digest: request.digest.copied(),
+            definition: request.definition.copied(),
+        }
+    }
+
+    pub fn is_same_tool(&self, other: &Identity) -> bool {
+        self.plugin == other.plugin && self.tool == other.tool
+    }
+}
+
+/// The text to hash for [`Identity::definition`]: everything that a person judged the tool by.
+pub fn definition(tool: &Descriptor) -> String {
+    let hints = &tool.annotations;
+    sorted(&serde_json::json!({
+        "name": tool.name, "aliases": tool.aliases, "description": tool.description, "kind": tool.kind,
+        "category": tool.category, "input_schema": tool.input_schema,
+        "annotations": [hints.read_only, hints.pure, hints.destructive, hints.idempotent, hints.open_world, hints.interactive],
+    }))
+    .to_string()
+}
+
+/// What a yes covers. A part of a call is covered by the list for its own kind; `input` covers a call with this very
+/// input; `tool` covers calls that touch no path, command or address.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Narrowing {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathNarrowing>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tool: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathNarrowing {
+    /// Absolute, without `.` and `..`.
+    pub path: String,
+    /// With everything below it, except what is protected.
+    pub tree: bool,
+    pub write: bool,
+}
+
+impl Narrowing {
+    pub(super) fn covers(&self, part: &Part, facts: &Facts) -> bool {
+        if let Some(input) = &self.input
+            && input != facts.request.input
+        {
+            return false;
+        }
+        match &part.what {
+            // What could not be offered today is not honoured either, wherever the approval came from.
+            What::Command(command) => shell::prefix(command).is_some_and(|words| {
+                let covers = |prefix: &Vec<String>| !prefix.is_empty() && words.starts_with(prefix);
+                self.commands.iter().any(covers)
+            }),
+            What::Path { spot, write, .. } => self.paths.iter().any(|path| {
+                (path.write || !write)
+                    && if path.tree {
+                        spot.is_below(&path.path) && !part.columns.contains(&Column::Protected)
+                    } else {
+                        spot.exact() == Some(path.path.as_str())
+                    }
+            }),
+            What::Address {
+                host: Some(host), ..
+            } => self.domains.contains(host),
+            What::Address { host: None, named } => !named && (self.tool || self.input.is_some()),
+            What::Whole => self.tool || self.input.is_some(),
+            What::Unknown(_) => false,
+        }
+    }
+}
+
+/// A yes as it is stored. Everything a person can list, export and revoke.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Approval {
+    pub id: String,
+    pub identity: Identity,
+    pub narrowing: Narrowing,
+    pub scope: Scope,
+    /// The session that it was given in; binding when the scope is `session`.
+    pub session: Option<String>,
+    /// Holds in this mode and in those that allow more.
+    pub mode_min: Mode,
+    pub created_ms: i64,
+    pub by: String,
+    pub expires_ms: Option<i64>,
+    pub uses_left: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalState {
+    Live,
+    Expired,
+    UsedUp,
+    /// The tool is not what it was when the yes was given.
+    Void {
+        was: String,
+        is: String,
+    },
+}
+
+impl fmt::Display for ApprovalState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ApprovalState::Live => f.write_str("live"),
+            ApprovalState::Expired => f.write_str("expired"),
+            ApprovalState::UsedUp => f.write_str("used up"),
+            ApprovalState::Void { was, is } => write!(f, "void: the tool was {was} and is {is}"),
+        }
+    }
+}
+
+impl Approval {
+    pub fn state(&self, now: &Identity, now_ms: i64) -> ApprovalState {
+        let shown = |digest: &Option<Digest>| match digest {
+            Some(digest) => digest.to_string(),
+            None => "unknown".to_owned(),
+        };
+        if !self.identity.is_same_tool(now) {
+            return ApprovalState::Void {
+                was: format!("{}/{}", self.identity.plugin, self.identity.tool),
+                is: format!("{}/{}", now.plugin, now.tool),
+            };
+        }
+        for (was, is) in [
+            (&self.identity.digest, &now.digest),
+            (&self.identity.definition, &now.definition),
+        ] {
+            if was != is {
+                return ApprovalState::Void {
+                    was: shown(was),
+                    is: shown(is),
+                };
+            }
+        }
+        // A clock that was set back before the yes was given proves nothing about how old it is.
+        if self
+            .expires_ms
+            .is_some_and(|expires| now_ms >= expires || now_ms < self.created_ms)
+        {
+            ApprovalState::Expired
+        } else if self.uses_left == Some(0) || self.scope == Scope::Once {
+            ApprovalState::UsedUp
+        } else {
+            ApprovalState::Live
+        }
+    }
+
+    /// Why it does not speak for this call at all; `None`: it may.
+    pub(super) fn obstacle(
+        &self,
+        facts: &Facts,
+        modes: &[Mode],
+        now: &Identity,
+        now_ms: i64,
+    ) -> Option<String> {
+        let caller = facts.request.caller;
+        if !self.identity.is_same_tool(now) {
+            return Some("it is for another tool".to_owned());
+        }
+        match self.state(now, now_ms) {
+            ApprovalState::Live => {}
+            state => return Some(state.to_string()),
+        }
+        if self.scope == Scope::Session
+            && self.session.as_deref() != Some(caller.session_id.as_str())
+        {
+            return Some("it was given in another session".to_owned());
+        }
+        if let Some(mode) = modes.iter().find(|mode| !mode.is_at_least(self.mode_min)) {
+            return Some(format!(
+                "it was given in mode {} and this is {mode}",
+                self.mode_min
+            ));
+        }
+        None
+    }
+}
+
+/// Everything of an approval that is known before it has an id and a date.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewApproval {
+    pub identity: Identity,
+    pub narrowing: Narrowing,
+    pub scope: Scope,
+    pub session: Option<String>,
+    pub mode_min: Mode,
+}
+
+impl NewApproval {
+    pub fn stored(self, id: impl Into<String>, by: impl Into<String>, created_ms: i64) -> Approval {
+        Approval {
+            id: id.into(),
+            identity: self.identity,
+            narrowing: self.narrowing,
+            scope: self.scope,
+            session: self.session,
+            mode_min: self.mode_min,
+            created_ms,
+            by: by.into(),
+            expires_ms: None,
+            uses_left: None,
+        }
+    }
+}
+
+/// The form on disk. A member that is not known is an error: it may hold a restriction.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    id: String,
+    plugin: PluginName,
+    tool: ToolName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    definition: Option<String>,
+    narrowing: Narrowing,
+    scope: Scope,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    mode_min: String,
+    created_ms: i64,
+    by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uses_left: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the approval cannot be used: {0}")]
+pub struct ApprovalError(String);
+
+impl Approval {
+    pub fn to_value(&self) -> Value {
+        serde_json::to_value(Wire {
+            id: self.id.clone(),
+            plugin: self.identity.plugin.clone(),
+            tool: self.identity.tool.clone(),
+            digest: self.identity.digest.map(|digest| digest.to_string()),
+            definition: self.identity.definition.map(|digest| digest.to_string()),
+            narrowing: self.narrowing.clone(),
+            scope: self.scope,
+            session: self.session.clone(),
+            mode_min: self.mode_min.to_string(),
+            created_ms: self.created_ms,
+            by: self.by.clone(),
+            expires_ms: self.expires_ms,
+            uses_left: self.uses_left,
+        })
+        .expect("texts, numbers and lists are always JSON")
+    }
+
+    pub fn from_value(value: &Value) -> Result<Self, ApprovalError> {
+        let error = |message: String| ApprovalError(text::inline(&message, 300));
+        let wire = Wire::deserialize(value).map_err(|e| error(e.to_string()))?;
+        let digest = |text: Option<String>| {
+            text.map(|text| {
+                parse_digest(&text).ok_or_else(|| error(format!("`{text}` is not a digest")))
+            })
+            .transpose()
+        };
+        if wire.scope == Scope::Session && wire.session.is_none() {
+            return Err(error(
+                "its scope is session and it names no session".to_owned(),
+            ));
+        }
+        for path in &wire.narrowing.paths {
+            if super::place::resolve("/", &path.path) != (path.path.clone(), None)
+                || below(&path.path, "/").is_none()
+            {
+                return Err(error(format!(
+                    "`{}` is not an absolute path without `.` and `..`",
+                    path.path
+                )));
+            }
+        }
+        Ok(Self {
+            identity: Identity {
+                plugin: wire.plugin,
+                tool: wire.tool,
+                digest: digest(wire.digest)?,
+                definition: digest(wire.definition)?,
+            },
+            mode_min: Mode::from_str(&wire.mode_min).map_err(|e| error(e.to_string()))?,
+            id: wire.id,
+            narrowing: wire.narrowing,
+            scope: wire.scope,
+            session: wire.session,
+            created_ms: wire.created_ms,
+            by: wire.by,
+            expires_ms: wire.expires_ms,
+            uses_left: wire.uses_left,
+        })
+    }
+}
+
+fn parse_digest(text: &str) -> Option<Digest> {
+    let hex = text.strip_prefix("sha256:")?;
+    if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).ok()?;
+    }
+    Some(Digest(bytes))
+}

@@ -1,0 +1,215 @@
+//! From the walk to a verdict: the strictest part of the strictest layer speaks.
+
+use super::facts::Facts;
+use super::question::Question;
+use super::walk::{Because, Said, Trace};
+use super::{
+    Approval, Decision, Denial, DenialCode, Explanation, Grant, HookSaid, Policy, Request, Tier,
+    Verdict,
+};
+
+/// One policy's say on a call: the session's own, or a limit of the sub-agent.
+pub(super) struct Layer<'a> {
+    pub policy: &'a Policy,
+    pub facts: Facts<'a>,
+    pub traces: Vec<Trace>,
+}
+
+impl Layer<'_> {
+    fn outcome(&self) -> Decision {
+        let outcomes = self.traces.iter().map(Trace::outcome);
+        outcomes.max().unwrap_or(Decision::Deny)
+    }
+}
+
+impl Policy {
+    /// Does a rule forbid it, before any hook has run?
+    pub fn forbids(&self, request: Request<'_>) -> Option<Denial> {
+        self.layers(request).find_map(|policy| {
+            let facts = policy.facts(request);
+            let at = policy.forbidding(&facts)?;
+            Some(policy.denied_by_rule(at, &facts))
+        })
+    }
+
+    /// The whole evaluation, with what hooks said and what a person approved before.
+    pub fn decide(
+        &self,
+        request: Request<'_>,
+        hooks: &HookSaid,
+        approvals: &[Approval],
+        now_ms: i64,
+    ) -> Verdict {
+        let said = Said {
+            hooks,
+            approvals,
+            now_ms,
+        };
+        conclude(&self.evaluate(request, said), hooks)
+    }
+
+    /// The same evaluation, told step by step.
+    pub fn explain(
+        &self,
+        request: Request<'_>,
+        hooks: &HookSaid,
+        approvals: &[Approval],
+        now_ms: i64,
+    ) -> Explanation {
+        let said = Said {
+            hooks,
+            approvals,
+            now_ms,
+        };
+        let layers = self.evaluate(request, said);
+        let verdict = conclude(&layers, hooks);
+        Explanation::of(&layers, hooks, &verdict)
+    }
+
+    fn layers<'a>(&'a self, request: Request<'a>) -> impl Iterator<Item = &'a Policy> {
+        std::iter::once(self).chain(request.narrow.into_iter().flat_map(|narrow| &narrow.layers))
+    }
+
+    fn evaluate<'a>(&'a self, request: Request<'a>, said: Said<'_>) -> Vec<Layer<'a>> {
+        self.layers(request)
+            .map(|policy| {
+                let facts = policy.facts(request);
+                let traces = policy.walk(&facts, said);
+                Layer {
+                    policy,
+                    facts,
+                    traces,
+                }
+            })
+            .collect()
+    }
+
+    fn facts<'a>(&self, request: Request<'a>) -> Facts<'a> {
+        Facts::of(request, &self.inner.places, &self.inner.protected)
+    }
+
+    fn denied_by_rule(&self, at: usize, facts: &Facts) -> Denial {
+        let rule = &self.inner.rules[at];
+        let reason = match &rule.deny_message {
+            Some(message) => crate::text::block(message, 1_000),
+            None => format!("rule {} forbids `{}`", rule.label(), facts.request.name),
+        };
+        let remedy = match rule.tier {
+            Tier::Admin => "an administrator's rule; only they can change it".to_owned(),
+            _ => format!(
+                "to allow it: remove or narrow rule {} ({})",
+                rule.label(),
+                rule.source
+            ),
+        };
+        Denial {
+            remedy: Some(remedy),
+            rule: Some(rule.id.clone()),
+            ..Denial::new(DenialCode::PolicyViolation, reason)
+        }
+    }
+
+    fn denied(&self, trace: &Trace, facts: &Facts) -> Denial {
+        let name = facts.request.name;
+        match &trace.because {
+            Because::Rule(at) => self.denied_by_rule(*at, facts),
+            Because::Outside(path) => Denial::outside(path),
+            Because::Mode(mode, column) => Denial {
+                remedy: Some(format!(
+                    "to allow it: {}, or choose a mode that allows more",
+                    super::offer::how_to_allow(facts)
+                )),
+                ..Denial::new(
+                    DenialCode::PolicyViolation,
+                    format!(
+                        "`{name}` may not {} in mode {mode}: {}",
+                        trace.shown.replace("the call", "run"),
+                        column.words()
+                    ),
+                )
+            },
+            Because::HookAllows(_) | Because::HookAsks(_) | Because::Unreadable => Denial::new(
+                DenialCode::PolicyViolation,
+                format!("`{name}` may not {}", trace.shown),
+            ),
+        }
+    }
+
+    /// Who allowed a part, for the record.
+    pub(super) fn allowed_by(&self, trace: &Trace) -> String {
+        if let Some(id) = &trace.approved_by {
+            return format!("approval:{id}");
+        }
+        match &trace.because {
+            Because::Rule(at) => format!("rule {}", self.inner.rules[*at].label()),
+            Because::HookAllows(reason) if reason.is_empty() => "a hook".to_owned(),
+            Because::HookAllows(reason) => format!("a hook: {reason}"),
+            Because::Mode(mode, column) => format!("mode {mode}: {}", column.as_str()),
+            Because::HookAsks(_) | Because::Unreadable | Because::Outside(_) => {
+                "a person".to_owned()
+            }
+        }
+    }
+}
+
+fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
+    let outcome = layers
+        .iter()
+        .map(Layer::outcome)
+        .max()
+        .unwrap_or(Decision::Deny);
+    let strictest = layers.iter().find(|layer| layer.outcome() == outcome);
+    let (Some(strictest), Some(first)) = (strictest, layers.first()) else {
+        return Verdict::Deny(Denial::new(
+            DenialCode::PolicyViolation,
+            "no policy was asked",
+        ));
+    };
+    match outcome {
+        Decision::Deny => {
+            let trace = strictest
+                .traces
+                .iter()
+                .find(|trace| trace.outcome() == Decision::Deny);
+            Verdict::Deny(match trace {
+                Some(trace) => strictest.policy.denied(trace, &strictest.facts),
+                None => Denial::new(
+                    DenialCode::PolicyViolation,
+                    "the call has no parts to judge",
+                ),
+            })
+        }
+        Decision::Ask => Verdict::Ask(Box::new(Question::of(layers, strictest, hooks))),
+        Decision::Allow => {
+            let mut by: Vec<String> = Vec::new();
+            for trace in &first.traces {
+                let label = first.policy.allowed_by(trace);
+                if !by.contains(&label) {
+                    by.push(label);
+                }
+            }
+            let more = by.len().saturating_sub(3);
+            by.truncate(3);
+            let mut by = by.join(", ");
+            if more > 0 {
+                by = format!("{by} and {more} more");
+            }
+            Verdict::Allow(Grant::new(&first.facts.request, by, used(layers)))
+        }
+    }
+}
+
+/// Ids of the approvals that the call rests on.
+pub(super) fn used(layers: &[Layer<'_>]) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::new();
+    for id in layers
+        .iter()
+        .flat_map(|layer| &layer.traces)
+        .filter_map(|trace| trace.approved_by.as_ref())
+    {
+        if !ids.contains(id) {
+            ids.push(id.clone());
+        }
+    }
+    ids
+}

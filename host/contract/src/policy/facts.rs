@@ -1,0 +1,257 @@
+//! What a decision depends on, worked out once per call: the call cut into the parts that rules speak of.
+
+use std::cell::OnceCell;
+
+use serde_json::Value;
+
+use super::names::{Names, is_foreign};
+use super::place::Spot;
+use super::protected::Protected;
+use super::{Column, Places, Request};
+use crate::shell::{self, Word};
+use crate::{Effect, text};
+
+/// One thing that a call touches. Each part needs its own yes, and one no is a no to the call.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub what: What,
+    /// What the table of modes is asked about; the strictest answer counts.
+    pub columns: Vec<Column>,
+    /// A file that a command's output goes to or its input comes from.
+    pub redirected: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    Path {
+        spot: Spot,
+        shown: String,
+        write: bool,
+    },
+    Command(shell::Simple),
+    /// A command that could not be read, and why.
+    Unknown(String),
+    /// `named`: the input holds an address, readable or not.
+    Address {
+        host: Option<String>,
+        named: bool,
+    },
+    /// The call as such, when there is nothing finer.
+    Whole,
+}
+
+impl Part {
+    pub(super) fn is_command(&self) -> bool {
+        matches!(self.what, What::Command(_) | What::Unknown(_))
+    }
+
+    /// For people: `write src/a.rs`, `git status`.
+    pub(super) fn shown(&self) -> String {
+        match &self.what {
+            What::Path { shown, write, .. } => {
+                let verb = if *write { "write" } else { "read" };
+                format!("{verb} `{shown}`")
+            }
+            What::Command(command) => format!("run `{}`", text::inline(&command.text(), 200)),
+            What::Unknown(reason) => format!("run a command that cannot be read ({reason})"),
+            What::Address {
+                host: Some(host), ..
+            } => format!("reach `{host}`"),
+            What::Address { .. } => "reach out".to_owned(),
+            What::Whole => "the call".to_owned(),
+        }
+    }
+}
+
+pub(super) struct Facts<'a> {
+    pub request: Request<'a>,
+    pub names: Names,
+    /// A tool of a server that runs outside the sandbox: what it says of itself is a hint.
+    pub foreign: bool,
+    pub runs_command: bool,
+    /// The tool may change more than the files and commands that its input names.
+    pub other_effects: bool,
+    pub parts: Vec<Part>,
+    /// The command only reads, as far as its words tell.
+    pub reads_only: bool,
+    pub danger: Option<&'static str>,
+    sorted: OnceCell<String>,
+}
+
+impl<'a> Facts<'a> {
+    pub(super) fn of(request: Request<'a>, places: &Places, protected: &Protected) -> Self {
+        let (tool, subject) = (request.tool, request.subject);
+        let effect = tool.effect();
+        let foreign = is_foreign(request.name.as_str(), tool);
+        let executes = tool.kind == "execute";
+        let runs_command = executes || subject.command.is_some() && effect > Effect::Reads;
+        let mut facts = Self {
+            names: Names::of(&request),
+            request,
+            foreign,
+            runs_command,
+            other_effects: false,
+            parts: Vec::new(),
+            reads_only: false,
+            danger: None,
+            sorted: OnceCell::new(),
+        };
+        if runs_command {
+            facts.command(subject.command.as_deref(), places, protected);
+        }
+        for one in &subject.paths {
+            facts.path(Spot::of(&one.path, places), &one.path, one.write, protected);
+        }
+        if subject.unclear {
+            let write = effect > Effect::Reads && !executes;
+            facts.path(
+                Spot::anywhere(),
+                "paths that were not looked at",
+                write,
+                protected,
+            );
+        }
+        if tool.annotations.open_world == Some(true) || tool.kind == "fetch" {
+            let url = subject.url.as_deref();
+            let what = What::Address {
+                host: url.and_then(super::address::host_of),
+                named: url.is_some(),
+            };
+            facts.push(what, Column::Network);
+        }
+        if facts.parts.is_empty() {
+            let column = match (tool.kind.as_str(), effect) {
+                _ if tool.annotations.interactive == Some(true) => Column::Interactive,
+                (_, Effect::Pure | Effect::Reads) => Column::Read,
+                // It changes files and does not say which.
+                ("edit" | "delete" | "move", _) => Column::Protected,
+                _ => Column::Other,
+            };
+            facts.push(What::Whole, column);
+        }
+        facts.other_effects = facts.has_other_effects();
+        if facts.other_effects {
+            for part in &mut facts.parts {
+                if !part.columns.contains(&Column::Other) {
+                    part.columns.push(Column::Other);
+                }
+            }
+        }
+        facts
+    }
+
+    fn has_other_effects(&self) -> bool {
+        let tool = self.request.tool;
+        let edits = matches!(tool.kind.as_str(), "edit" | "delete" | "move");
+        let names_a_file = self
+            .parts
+            .iter()
+            .any(|part| matches!(part.what, What::Path { write: true, .. }));
+        self.foreign
+            || !self.runs_command
+                && match tool.effect() {
+                    Effect::Pure | Effect::Reads => false,
+                    Effect::Writes => !edits && !names_a_file,
+                    Effect::Destroys => !edits,
+                }
+    }
+
+    fn command(&mut self, command: Option<&str>, places: &Places, protected: &Protected) {
+        let Some(command) = command else {
+            self.push(
+                What::Unknown("its input names no command".to_owned()),
+                Column::Exec,
+            );
+            return;
+        };
+        let script = match shell::parse(command) {
+            Ok(script) => script,
+            Err(unparsed) => {
+                self.push(What::Unknown(unparsed.reason), Column::Exec);
+                return;
+            }
+        };
+        self.reads_only = shell::reads_only(&script);
+        self.danger = shell::danger(&script);
+        let moves = script
+            .commands
+            .iter()
+            .any(|command| matches!(command.program(), None | Some("cd" | "pushd" | "popd")))
+            || self.runs_elsewhere();
+        let mut commands = script.commands;
+        if commands.iter().any(|command| !command.sets_only_locals()) {
+            commands.retain(|command| !command.sets_only_locals());
+        }
+        for command in commands {
+            self.push(What::Command(command), Column::Exec);
+        }
+        let targets = [(&script.reads, false), (&script.writes, true)];
+        for (target, write) in targets
+            .into_iter()
+            .flat_map(|(list, write)| list.iter().map(move |one| (one, write)))
+        {
+            let (spot, shown) = match &target.path {
+                Word::Literal(path) if !moves || path.starts_with('/') => {
+                    (Spot::of(path, places), path)
+                }
+                // Only the shell will know which file it is.
+                Word::Literal(shown) | Word::Dynamic(shown) => (Spot::anywhere(), shown),
+            };
+            self.path(spot, shown, write, protected);
+            if let Some(part) = self.parts.last_mut() {
+                part.redirected = true;
+            }
+        }
+    }
+
+    /// Does the input name the directory to run in? Then a redirection's relative path hangs on that one.
+    fn runs_elsewhere(&self) -> bool {
+        let named = |member: &str| self.request.input.get(member).is_some();
+        !self.request.subject.paths.is_empty()
+            || ["cwd", "workdir", "working_directory"]
+                .into_iter()
+                .any(named)
+    }
+
+    fn path(&mut self, spot: Spot, shown: &str, write: bool, protected: &Protected) {
+        let column = match write {
+            true if protected.holds(&spot) => Column::Protected,
+            true => Column::Write,
+            false => Column::Read,
+        };
+        let shown = text::inline(shown, 200);
+        self.push(What::Path { spot, shown, write }, column);
+    }
+
+    fn push(&mut self, what: What, column: Column) {
+        self.parts.push(Part {
+            what,
+            columns: vec![column],
+            redirected: false,
+        });
+    }
+
+    /// The input as JSON with sorted members, for rules that were imported as expressions over it.
+    pub(super) fn sorted_input(&self) -> &str {
+        self.sorted
+            .get_or_init(|| sorted(self.request.input).to_string())
+    }
+}
+
+/// Members in order, at every depth. The depth is that of a parsed input, which its parser has bounded.
+pub(super) fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let mut pairs: Vec<_> = members.iter().collect();
+            pairs.sort_unstable_by_key(|(name, _)| *name);
+            Value::Object(
+                pairs
+                    .into_iter()
+                    .map(|(name, value)| (name.clone(), sorted(value)))
+                    .collect(),
+            )
+        }
+        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,193 @@
+//! The string form of a rule: `Tool`, `Tool(what)`, `Bash(git *)`, `Read(~/.ssh/**)`, `WebFetch(domain:…)`.
+
+use regex::Regex;
+use serde_json::Value;
+
+use super::address::{DomainPattern, wildcard};
+use super::facts::{Facts, Part, What};
+use super::names::{Family, NamePattern};
+use super::place::PathPattern;
+use super::rule::{RuleSpec, argument};
+use super::{Decision, Places};
+use crate::{shell, text};
+
+/// Members that name what a tool without paths, command and address is about, such as a skill or an agent.
+const TITLES: [&str; 5] = ["skill", "name", "subagent_type", "agent", "agent_type"];
+
+/// A name, and what the call has to be about.
+#[derive(Debug, Clone)]
+pub(super) struct Form {
+    pub name: NamePattern,
+    pub target: Option<Target>,
+}
+
+/// What the call has to be about. A part of a call is compared with the patterns for its own kind.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Target {
+    pub paths: Vec<PathPattern>,
+    pub commands: Vec<shell::Pattern>,
+    pub command_regex: Option<Regex>,
+    pub domains: Vec<DomainPattern>,
+    pub titles: Vec<String>,
+    /// A member and its pattern.
+    pub argument: Option<(String, String)>,
+}
+
+impl Form {
+    pub(super) fn parse(form: &str, places: &Places) -> Result<Self, String> {
+        let form = form.trim();
+        if form.len() > 8_192 {
+            return Err("a rule's text is longer than 8192 bytes".to_owned());
+        }
+        let Some((name, rest)) = form.split_once('(') else {
+            return Ok(Self {
+                name: NamePattern::parse(form)?,
+                target: None,
+            });
+        };
+        let name = NamePattern::parse(name)?;
+        let Some(what) = rest.strip_suffix(')') else {
+            return Err(format!(
+                "`{}` has no `)` at its end",
+                text::inline(form, 120)
+            ));
+        };
+        let what = what.trim();
+        if what.is_empty() {
+            return Err(format!(
+                "`{}` has nothing between its parentheses; leave them away to mean every call",
+                text::inline(form, 120)
+            ));
+        }
+        let target = if what == "*" {
+            None
+        } else {
+            Some(Target::parse(name.family(), what, places)?)
+        };
+        Ok(Self { name, target })
+    }
+}
+
+impl Target {
+    fn parse(family: Option<Family>, what: &str, places: &Places) -> Result<Self, String> {
+        let mut target = Self::default();
+        if let Some(domain) = what.strip_prefix("domain:") {
+            target.domains.push(DomainPattern::parse(domain)?);
+            return Ok(target);
+        }
+        let argument = what.split_once(':').filter(|(name, value)| {
+            let ident =
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            // `git:*` is a command that starts with `git`.
+            ident && (*value != "*" || family.is_some_and(|family| family != Family::Bash))
+        });
+        if let Some((name, value)) = argument {
+            match name {
+                // A command is judged piece by piece and never as one text.
+                "command" => target.commands.push(shell::Pattern::parse(value)?),
+                name => target.argument = Some((name.to_owned(), value.to_owned())),
+            }
+            return Ok(target);
+        }
+        match family {
+            Some(Family::Bash) => target.commands.push(shell::Pattern::parse(what)?),
+            Some(Family::Read | Family::Edit) => {
+                target.paths.push(PathPattern::parse(what, places)?);
+            }
+            Some(Family::Fetch) => {
+                return Err(format!(
+                    "`{}` does not say what it is; write `domain:example.com`",
+                    text::inline(what, 80)
+                ));
+            }
+            // What the tool takes is known only when it is called.
+            None => {
+                let path = PathPattern::parse(what, places);
+                let command = shell::Pattern::parse(what);
+                if let (Err(error), Err(_)) = (&path, &command) {
+                    return Err(error.clone());
+                }
+                target.paths.extend(path.ok());
+                target.commands.extend(command.ok());
+                target.titles.push(what.to_owned());
+            }
+        }
+        Ok(target)
+    }
+
+    /// What the keys `path`, `command_prefix`, `command_regex` and `domain` say, if any is there.
+    pub(super) fn of_keys(spec: &RuleSpec, places: &Places) -> Result<Option<Self>, String> {
+        let mut target = Self::default();
+        for path in &spec.path {
+            target.paths.push(PathPattern::parse(path, places)?);
+        }
+        for prefix in &spec.command_prefix {
+            let prefix = prefix.trim();
+            if prefix.is_empty() || prefix.contains('*') {
+                return Err(format!(
+                    "command_prefix `{}` is empty or holds `*`; write the first words of the command",
+                    text::inline(prefix, 80)
+                ));
+            }
+            target
+                .commands
+                .push(shell::Pattern::parse(&format!("{prefix}:*"))?);
+        }
+        if let Some(regex) = &spec.command_regex {
+            target.command_regex = Some(super::rule::regex(&format!("^(?:{regex})"))?);
+        }
+        for domain in &spec.domain {
+            target.domains.push(DomainPattern::parse(domain)?);
+        }
+        let empty =
+            target.paths.is_empty() && !target.names_commands() && target.domains.is_empty();
+        Ok((!empty).then_some(target))
+    }
+
+    pub(super) fn names_commands(&self) -> bool {
+        !self.commands.is_empty() || self.command_regex.is_some()
+    }
+
+    pub(super) fn matches(&self, part: &Part, facts: &Facts, decision: Decision) -> bool {
+        let input = facts.request.input;
+        if let Some((name, pattern)) = &self.argument {
+            return argument(input, name, &Value::String(pattern.clone()));
+        }
+        let allows = decision == Decision::Allow;
+        match &part.what {
+            What::Path { spot, .. } if allows => self.paths.iter().any(|path| path.surely(spot)),
+            What::Path { spot, .. } => self.paths.iter().any(|path| path.maybe(spot)),
+            What::Command(command) if allows => {
+                let known = || {
+                    command.assignments.is_empty()
+                        && command.words.iter().all(|word| word.literal().is_some())
+                };
+                self.commands.iter().any(|pattern| pattern.matches(command))
+                    || known() && self.regex_finds(&command.text())
+            }
+            What::Command(command) => {
+                self.commands
+                    .iter()
+                    .any(|pattern| pattern.could_match(command))
+                    || self.regex_finds(&command.text())
+            }
+            What::Unknown(_) => false,
+            What::Address {
+                host: Some(host), ..
+            } => self.domains.iter().any(|domain| domain.matches(host)),
+            What::Address { host: None, named } => *named && !allows && !self.domains.is_empty(),
+            What::Whole => self.titles.iter().any(|title| {
+                TITLES.iter().any(|member| {
+                    let found = input.get(member).and_then(Value::as_str);
+                    found.is_some_and(|found| wildcard(title, found))
+                })
+            }),
+        }
+    }
+
+    fn regex_finds(&self, command: &str) -> bool {
+        self.command_regex
+            .as_ref()
+            .is_some_and(|regex| regex.is_match(command))
+    }
+}

@@ -1,0 +1,260 @@
+//! Whom a rule speaks of: the names a tool answers to, and the families that a rule may name instead.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::facts::{Facts, Part, What};
+use super::{Decision, Request};
+use crate::{Descriptor, Effect};
+
+/// Tools that do the same kind of thing, whatever they are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Family {
+    /// Whatever reads files.
+    Read,
+    /// Whatever writes, patches, deletes or moves files.
+    Edit,
+    /// Whatever runs a command.
+    Bash,
+    /// Whatever reaches out to an address.
+    Fetch,
+}
+
+impl Family {
+    pub(super) const ALL: [Family; 4] = [Family::Read, Family::Edit, Family::Bash, Family::Fetch];
+
+    fn of_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "read" => Family::Read,
+            "edit" => Family::Edit,
+            "bash" | "shell" | "bash_run" | "run_shell_command" => Family::Bash,
+            "webfetch" | "web_fetch" => Family::Fetch,
+            _ => return None,
+        })
+    }
+
+    /// Does a tool belong to it, going by what is known without a call?
+    pub(super) fn holds(self, tool: &Descriptor) -> bool {
+        match self {
+            Family::Read => {
+                matches!(tool.kind.as_str(), "read" | "search") || tool.effect() == Effect::Reads
+            }
+            Family::Edit => {
+                tool.effect() > Effect::Reads && tool.kind != "execute" && tool.kind != "fetch"
+            }
+            Family::Bash => tool.kind == "execute" || has_parameter(tool, "command"),
+            Family::Fetch => {
+                tool.kind == "fetch"
+                    || tool.annotations.open_world == Some(true)
+                    || has_parameter(tool, "url")
+            }
+        }
+    }
+
+    /// Does a rule that names the family speak of this part of a call? An allow is read narrowly, because a plugin
+    /// chooses its own kind: `Read` allows no tool that can do more than read, `Edit` none that can do more than change
+    /// the files it names, and no family allows a foreign server's tool.
+    pub(super) fn covers(self, part: &Part, facts: &Facts, decision: Decision) -> bool {
+        let allows = decision == Decision::Allow;
+        let tool = facts.request.tool;
+        if allows && facts.foreign {
+            return false;
+        }
+        match self {
+            Family::Read => {
+                let only_reads = tool.effect() <= Effect::Reads;
+                match &part.what {
+                    What::Path { write, .. } => !write && (only_reads || !allows),
+                    What::Whole => {
+                        matches!(tool.kind.as_str(), "read" | "search") && (only_reads || !allows)
+                    }
+                    What::Command(_) | What::Unknown(_) | What::Address { .. } => false,
+                }
+            }
+            Family::Edit => {
+                let edits = matches!(tool.kind.as_str(), "edit" | "delete" | "move");
+                match &part.what {
+                    What::Path { write, .. } if allows => !facts.other_effects && (*write || edits),
+                    What::Path { write, .. } => *write,
+                    What::Whole => edits,
+                    What::Command(_) | What::Unknown(_) | What::Address { .. } => false,
+                }
+            }
+            // A command's redirections belong to it.
+            Family::Bash => facts.runs_command,
+            Family::Fetch => match &part.what {
+                What::Address { .. } => true,
+                What::Whole => tool.kind == "fetch",
+                What::Path { .. } | What::Command(_) | What::Unknown(_) => false,
+            },
+        }
+    }
+}
+
+fn has_parameter(tool: &Descriptor, name: &str) -> bool {
+    tool.input_schema
+        .get("properties")
+        .and_then(|properties| properties.get(name))
+        .is_some()
+}
+
+/// One name in a rule. All are compared in lower case.
+#[derive(Debug, Clone)]
+pub(super) enum NamePattern {
+    /// `*`
+    All,
+    /// Any name or alias of a tool.
+    Name(String),
+    /// `plugin/tool`, `plugin/*`
+    Plugin {
+        plugin: String,
+        tool: Option<String>,
+    },
+    /// `read_*`
+    Glob(GlobMatcher),
+    /// `mcp__server`, or every foreign server's tools.
+    Server(Option<String>),
+}
+
+impl NamePattern {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let name = text.trim().to_ascii_lowercase();
+        let shown = crate::text::inline(text, 80);
+        let plain = |s: &str| {
+            !s.is_empty()
+                && s.chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+        };
+        if name.len() > 256 {
+            return Err(format!("`{shown}` is longer than a tool's name can be"));
+        }
+        if name == "*" {
+            return Ok(Self::All);
+        }
+        if let Some((plugin, tool)) = name.split_once('/') {
+            if !plain(plugin) || tool != "*" && !plain(tool) {
+                return Err(format!(
+                    "`{shown}` is not a name; write `plugin/tool` or `plugin/*`"
+                ));
+            }
+            return Ok(Self::Plugin {
+                plugin: plugin.to_owned(),
+                tool: (tool != "*").then(|| tool.to_owned()),
+            });
+        }
+        if let Some(server) = name.strip_prefix("mcp__") {
+            let server = server.strip_suffix("__*").unwrap_or(server);
+            if server == "*" {
+                return Ok(Self::Server(None));
+            }
+            if plain(server) && !server.contains("__") {
+                return Ok(Self::Server(Some(server.to_owned())));
+            }
+        }
+        if name.contains(['*', '?']) {
+            if !name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_-.*?".contains(c))
+            {
+                return Err(format!(
+                    "`{shown}` is not a name of a tool, nor a pattern of names"
+                ));
+            }
+            let glob = GlobBuilder::new(&name).build();
+            return glob
+                .map(|glob| Self::Glob(glob.compile_matcher()))
+                .map_err(|error| format!("`{shown}`: {}", error.kind()));
+        }
+        if plain(&name) {
+            Ok(Self::Name(name))
+        } else {
+            Err(format!(
+                "`{shown}` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`"
+            ))
+        }
+    }
+
+    pub(super) fn family(&self) -> Option<Family> {
+        match self {
+            Self::Name(name) => Family::of_name(name),
+            Self::All | Self::Plugin { .. } | Self::Glob(_) | Self::Server(_) => None,
+        }
+    }
+
+    /// Does the rule speak of this part of a call of this tool?
+    pub(super) fn covers(&self, part: &Part, facts: &Facts, decision: Decision) -> bool {
+        self.names(&facts.names)
+            || self
+                .family()
+                .is_some_and(|family| family.covers(part, facts, decision))
+    }
+
+    pub(super) fn names(&self, names: &Names) -> bool {
+        match self {
+            Self::All => true,
+            Self::Name(name) => names.all.contains(name),
+            Self::Plugin { plugin, tool } => {
+                *plugin == names.plugin && tool.as_ref().is_none_or(|tool| *tool == names.own)
+            }
+            Self::Glob(glob) => names.all.iter().any(|name| glob.is_match(name)),
+            Self::Server(None) => names.foreign,
+            Self::Server(Some(server)) => {
+                names.foreign
+                    && names.all.iter().any(|name| {
+                        let rest = name.strip_prefix("mcp__").and_then(|rest| rest.strip_prefix(server.as_str()));
+                        rest.is_some_and(|rest| rest.starts_with("__"))
+                    })
+                    // The seed's form `mcp__server_tool` has one underscore between the two.
+                    || names.all.contains(&format!("mcp__{server}"))
+            }
+        }
+    }
+}
+
+/// Every name that a tool answers to, in lower case.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    pub all: Vec<String>,
+    plugin: String,
+    own: String,
+    foreign: bool,
+}
+
+impl Names {
+    pub(super) fn of(request: &Request<'_>) -> Self {
+        Self::new(request.plugin.as_str(), request.name.as_str(), request.tool)
+    }
+
+    pub(super) fn new(plugin: &str, name: &str, tool: &Descriptor) -> Self {
+        let foreign = is_foreign(name, tool);
+        let mut all: Vec<String> = vec![name.to_ascii_lowercase(), tool.name.as_str().to_owned()];
+        all.extend(tool.aliases.iter().map(|alias| alias.to_ascii_lowercase()));
+        if foreign && !name.starts_with("mcp__") && !tool.name.as_str().starts_with("mcp__") {
+            all.push(format!("mcp__{plugin}__{}", tool.name));
+        }
+        // A rule may leave out `mcp__`, and the seed writes one underscore between server and tool.
+        for at in 0..all.len() {
+            let Some((server, tool)) = all[at]
+                .strip_prefix("mcp__")
+                .and_then(|rest| rest.split_once("__"))
+            else {
+                continue;
+            };
+            let (long, short) = (format!("{server}__{tool}"), format!("{server}_{tool}"));
+            all.push(format!("mcp__{short}"));
+            all.extend([long, short]);
+        }
+        all.sort_unstable();
+        all.dedup();
+        Self {
+            all,
+            plugin: plugin.to_owned(),
+            own: tool.name.as_str().to_owned(),
+            foreign,
+        }
+    }
+}
+
+/// A tool of a server that runs outside the sandbox.
+pub(super) fn is_foreign(name: &str, tool: &Descriptor) -> bool {
+    name.starts_with("mcp__") || tool.name.as_str().starts_with("mcp__") || tool.category == "mcp"
+}

@@ -1,0 +1,329 @@
+//! Paths of a call and patterns of rules, compared as text. The sandbox decides what a path really opens; a rule is
+//! a second fence, and where a path leaves doubt the doubt never allows: an allow has to be sure of every reading of
+//! a path, a deny or an ask needs only one.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+/// No path of a call, and no pattern, is longer.
+const MAX_PATH: usize = 4_096;
+
+/// The places that relative paths and anchored patterns hang on. All are absolute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    pub cwd: String,
+    pub home: Option<String>,
+    /// Where the settings file's project starts; `None`: the working directory.
+    pub root: Option<String>,
+    /// Directories that a guest knows by another name than the host.
+    pub mounts: Vec<Mount>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    pub guest: String,
+    pub host: String,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            cwd: "/workspace".to_owned(),
+            home: None,
+            root: None,
+            mounts: Vec::new(),
+        }
+    }
+}
+
+/// A path of a call, in every reading that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Spot {
+    /// Absolute, without `.` and `..`. An allow must match all of them.
+    sure: Vec<String>,
+    /// Further readings; a deny or an ask matches them too.
+    maybe: Vec<String>,
+    /// The directory that the path climbed to with `..`: anything below it may be meant.
+    climbed: Option<String>,
+}
+
+impl Spot {
+    pub(super) fn of(path: &str, places: &Places) -> Self {
+        if path.len() > MAX_PATH || path.contains('\0') {
+            return Self::anywhere();
+        }
+        let (text, climbed) = resolve(&places.cwd, path);
+        let mut spot = Self {
+            sure: vec![text.clone()],
+            maybe: Vec::new(),
+            climbed,
+        };
+        if let Some(rest) = path.strip_prefix('~') {
+            match (&places.home, rest.strip_prefix('/')) {
+                (Some(home), Some(rest)) => spot.sure.push(resolve(home, rest).0),
+                (Some(home), None) if rest.is_empty() => spot.sure.push(resolve("/", home).0),
+                _ => {}
+            }
+        }
+        for mount in &places.mounts {
+            let guest = resolve("/", &mount.guest).0;
+            if let Some(rest) = below(&text, &guest) {
+                let host = resolve(&resolve("/", &mount.host).0, rest).0;
+                if host != text {
+                    spot.maybe = std::mem::replace(&mut spot.sure, vec![host]);
+                }
+                break;
+            }
+        }
+        spot
+    }
+
+    /// Stands for a path that cannot be known.
+    pub(super) fn anywhere() -> Self {
+        Self {
+            sure: Vec::new(),
+            maybe: Vec::new(),
+            climbed: Some("/".to_owned()),
+        }
+    }
+
+    /// The one path that is meant, if there is no doubt about it.
+    pub(super) fn exact(&self) -> Option<&str> {
+        match (self.sure.as_slice(), &self.climbed) {
+            ([path], None) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Nobody can say where it leads.
+    pub(super) fn is_unsure(&self) -> bool {
+        self.climbed.is_some()
+    }
+
+    /// Every path it may stand for.
+    pub(super) fn readings(&self) -> impl Iterator<Item = &str> {
+        self.sure.iter().chain(&self.maybe).map(String::as_str)
+    }
+
+    /// Is every reading of it below `dir`?
+    pub(super) fn is_below(&self, dir: &str) -> bool {
+        self.climbed.is_none()
+            && !self.sure.is_empty()
+            && self.sure.iter().all(|path| below(path, dir).is_some())
+    }
+}
+
+/// The rest of `path` after `dir`, if it is the same directory or lies below it.
+pub(super) fn below<'a>(path: &'a str, dir: &str) -> Option<&'a str> {
+    if dir == "/" {
+        return path.strip_prefix('/');
+    }
+    let rest = path.strip_prefix(dir)?;
+    if rest.is_empty() {
+        Some(rest)
+    } else {
+        rest.strip_prefix('/')
+    }
+}
+
+/// Without `.`, `..` and doubled slashes; and where `..` led out of the base, the highest directory it reached.
+pub(super) fn resolve(base: &str, path: &str) -> (String, Option<String>) {
+    let base = if path.starts_with('/') { "" } else { base };
+    let mut stack: Vec<&str> = base.split('/').filter(|part| !part.is_empty()).collect();
+    let floor = stack.len();
+    let mut lowest = floor;
+    let mut left_root = false;
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                left_root |= stack.pop().is_none();
+                lowest = lowest.min(stack.len());
+            }
+            part => stack.push(part),
+        }
+    }
+    // Below `lowest` the base was never left, so that much of it is still known.
+    let climbed = (lowest < floor || left_root).then(|| {
+        let parts: Vec<&str> = base
+            .split('/')
+            .filter(|part| !part.is_empty())
+            .take(lowest)
+            .collect();
+        format!("/{}", parts.join("/"))
+    });
+    (format!("/{}", stack.join("/")), climbed)
+}
+
+/// A path of a rule: `//abs`, `~/home`, `/from the settings file's root`, `from the working directory`, with the
+/// wildcards of a gitignore file. A directory covers what lies below it; a slash at the end changes nothing.
+#[derive(Debug, Clone)]
+pub(super) struct PathPattern {
+    /// The directory above the first wildcard.
+    start: String,
+    exact: Match,
+    wary: Match,
+}
+
+#[derive(Debug, Clone)]
+enum Match {
+    /// No wildcard: the path itself and everything below it.
+    Tree,
+    Globs(Vec<GlobMatcher>),
+}
+
+impl PathPattern {
+    pub(super) fn parse(text: &str, places: &Places) -> Result<Self, String> {
+        let shown = crate::text::inline(text, 120);
+        if text.len() > MAX_PATH {
+            return Err(format!("pattern `{shown}` is longer than {MAX_PATH} bytes"));
+        }
+        if text.starts_with('!') {
+            return Err(format!(
+                "pattern `{shown}` starts with `!`; write a rule of its own with the other decision"
+            ));
+        }
+        let root = places.root.as_deref().unwrap_or(&places.cwd);
+        let (base, rest, anchored) = if let Some(rest) = text.strip_prefix("//") {
+            ("/", rest, true)
+        } else if let Some(rest) = text.strip_prefix("~/") {
+            let home = places.home.as_deref().ok_or_else(|| {
+                format!("pattern `{shown}` starts at home, and no home directory is known")
+            })?;
+            (home, rest, true)
+        } else if let Some(rest) = text.strip_prefix('/') {
+            (root, rest, true)
+        } else {
+            (
+                places.cwd.as_str(),
+                text,
+                text.trim_end_matches('/').contains('/')
+                    || matches!(text, "." | "./" | ".." | "../"),
+            )
+        };
+        let mut base = resolve("/", base).0;
+        let mut rest = rest.trim_matches('/');
+        // `./` and `../` at the front move the base; further in they would have to be read against a wildcard.
+        loop {
+            let (step, tail) = rest.split_once('/').unwrap_or((rest, ""));
+            if !matches!(step, "." | "..") {
+                break;
+            }
+            base = resolve(&base, step).0;
+            rest = tail.trim_start_matches('/');
+        }
+        if rest.split('/').any(|part| matches!(part, "." | "..")) {
+            return Err(format!(
+                "pattern `{shown}` holds `.` or `..`; write the path itself"
+            ));
+        }
+        if rest.is_empty() && text.is_empty() {
+            return Err("a pattern is empty; write a path such as `src/**`".to_owned());
+        }
+        let literal: Vec<&str> = rest
+            .split('/')
+            .take_while(|part| !part.contains(['*', '?', '[', '{', '\\']))
+            .collect();
+        let start = resolve(&base, &literal.join("/")).0;
+        if anchored && literal.len() == rest.split('/').count() {
+            return Ok(Self {
+                exact: Match::Tree,
+                wary: Match::Tree,
+                start,
+            });
+        }
+        let base = escape(base.trim_end_matches('/'));
+        let mut exact = vec![format!("{base}/{rest}")];
+        if !anchored {
+            exact.push(format!("{base}/**/{rest}"));
+        }
+        let mut wary = exact.clone();
+        if !anchored {
+            wary.push(format!("/**/{rest}"));
+        }
+        if let Some(dir) = rest.strip_suffix("/**") {
+            // Listing a directory tells the names of what lies in it.
+            wary.push(format!("{base}/{dir}"));
+        }
+        let wrong = |error: String| format!("pattern `{shown}`: {error}");
+        let exact = Match::Globs(globs(&exact, false).map_err(wrong)?);
+        let wary = Match::Globs(globs(&wary, true).map_err(wrong)?);
+        let start = if anchored { start } else { "/".to_owned() };
+        Ok(Self { start, exact, wary })
+    }
+
+    /// For a rule that allows: is every reading of the path meant?
+    pub(super) fn surely(&self, spot: &Spot) -> bool {
+        spot.climbed.is_none()
+            && !spot.sure.is_empty()
+            && spot
+                .sure
+                .iter()
+                .all(|path| below(path, &self.start).is_some() && self.exact.matches(path))
+    }
+
+    /// For a rule that asks or denies: may any reading of the path be meant? Case is ignored, because a volume may.
+    pub(super) fn maybe(&self, spot: &Spot) -> bool {
+        let any = |path: &String| below_any_case(path, &self.start) && self.wary.matches(path);
+        spot.sure.iter().any(any)
+            || spot.maybe.iter().any(any)
+            || spot.climbed.as_deref().is_some_and(|base| {
+                below(&self.start, base).is_some() || below(base, &self.start).is_some()
+            })
+    }
+}
+
+impl Match {
+    fn matches(&self, path: &str) -> bool {
+        match self {
+            // The caller has compared the start, and there is nothing else.
+            Match::Tree => true,
+            Match::Globs(globs) => globs.iter().any(|glob| glob.is_match(path)),
+        }
+    }
+}
+
+/// Like [`below`], for a volume where case does not count. Called for every pattern of every rule, so the common case
+/// compares bytes and allocates nothing.
+pub(super) fn below_any_case(path: &str, dir: &str) -> bool {
+    if dir == "/" {
+        return true;
+    }
+    let (bytes, start) = (path.as_bytes(), dir.as_bytes());
+    let plain = bytes.len() >= start.len()
+        && bytes[..start.len()].eq_ignore_ascii_case(start)
+        && matches!(bytes.get(start.len()), None | Some(b'/'));
+    plain || !path.is_ascii() && below(&path.to_lowercase(), &dir.to_lowercase()).is_some()
+}
+
+/// Each pattern as it stands, and with everything below it.
+fn globs(patterns: &[String], any_case: bool) -> Result<Vec<GlobMatcher>, String> {
+    let mut out = Vec::new();
+    for pattern in patterns {
+        let mut forms = vec![pattern.clone()];
+        if !pattern.ends_with("/**") {
+            forms.push(format!("{}/**", pattern.trim_end_matches('/')));
+        }
+        for form in forms {
+            let glob = GlobBuilder::new(&form)
+                .literal_separator(true)
+                .backslash_escape(true)
+                .case_insensitive(any_case)
+                .build()
+                .map_err(|error| error.kind().to_string())?;
+            out.push(glob.compile_matcher());
+        }
+    }
+    Ok(out)
+}
+
+/// Each character that means something in a pattern, as itself.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}

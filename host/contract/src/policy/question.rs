@@ -1,0 +1,295 @@
+//! What a person is asked, which answers are offered, and what an answer comes to.
+
+use serde_json::Value;
+
+use super::approval::{Identity, NewApproval, Scope};
+use super::decide::{Layer, used};
+use super::facts::{Facts, Part};
+use super::offer::{Offer, how_to_allow, offers};
+use super::walk::{Because, Trace};
+use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, Subject};
+use crate::{Effect, PluginName, ToolName, text};
+
+/// How a prompt should look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AskKind {
+    /// Shows a difference.
+    Edit,
+    /// Shows a command.
+    Exec,
+    /// Shows a server and its tool.
+    Mcp,
+    Info,
+}
+
+impl AskKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AskKind::Edit => "edit",
+            AskKind::Exec => "exec",
+            AskKind::Mcp => "mcp",
+            AskKind::Info => "info",
+        }
+    }
+}
+
+/// What a person is asked. Holds the grant that a yes would release.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    pub plugin: PluginName,
+    pub tool: ToolName,
+    pub effect: Effect,
+    pub network: bool,
+    pub kind: AskKind,
+    pub reason: String,
+    /// What a hook adds, such as `{"risk": "high"}`.
+    pub meta: Option<Value>,
+    pub subject: Subject,
+    /// The rule that wants a person asked.
+    pub rule: Option<String>,
+    /// The sub-agent that wants it.
+    pub agent: Option<String>,
+    /// The first one is always for this call alone.
+    pub offers: Vec<Offer>,
+    /// What would make the question unnecessary where there is nobody to ask.
+    pub remedy: String,
+    grant: Grant,
+    identity: Identity,
+    mode: Mode,
+    session: String,
+}
+
+/// Only a prompter makes one, and only from what a person said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    Allow {
+        /// Which of the offers; 0 is for this call alone.
+        offer: usize,
+        note: Option<String>,
+    },
+    Deny {
+        note: Option<String>,
+    },
+    /// Stop the turn.
+    Cancel,
+    /// Judge this input instead, from the start.
+    Modify {
+        input: Value,
+    },
+    /// There is no terminal and no other way to ask.
+    NobodyToAsk,
+    /// The person did not answer in time.
+    TimedOut,
+}
+
+impl Answer {
+    /// Yes, to this call alone.
+    pub fn once() -> Self {
+        Answer::Allow {
+            offer: 0,
+            note: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Settled {
+    Granted {
+        grant: Grant,
+        /// To be kept, so that the next such call need not ask.
+        approval: Option<Box<NewApproval>>,
+    },
+    Modified {
+        input: Value,
+    },
+}
+
+/// Turns a person's answer into a grant, into new input, or into a refusal.
+pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
+    let tool = &question.tool;
+    let denied = |code, reason: String| Denial {
+        rule: question.rule.clone(),
+        ..Denial::new(code, reason)
+    };
+    match answer {
+        Answer::Allow { offer: at, .. } => {
+            let Some(offer) = question.offers.get(at) else {
+                return Err(denied(
+                    DenialCode::PolicyViolation,
+                    format!(
+                        "answer {at} to the question about `{tool}` was not offered; there are {}",
+                        question.offers.len()
+                    ),
+                ));
+            };
+            let by = match offer.scope {
+                Scope::Once => "a person, once".to_owned(),
+                scope => format!("a person, {}", scope.words()),
+            };
+            let approval = (offer.scope != Scope::Once).then(|| {
+                Box::new(NewApproval {
+                    identity: question.identity.clone(),
+                    narrowing: offer.narrowing.clone(),
+                    scope: offer.scope,
+                    session: (offer.scope == Scope::Session).then(|| question.session.clone()),
+                    mode_min: question.mode,
+                })
+            });
+            Ok(Settled::Granted {
+                grant: question.grant.given_by(by),
+                approval,
+            })
+        }
+        Answer::Deny { note } => {
+            let note = note.map(|note| text::block(&note, 2_000));
+            let reason = match &note {
+                Some(note) => format!("the user said no to `{tool}`: {note}"),
+                None => format!("the user said no to `{tool}`"),
+            };
+            Err(Denial {
+                note,
+                ..denied(DenialCode::UserDenied, reason)
+            })
+        }
+        Answer::Cancel => Err(denied(
+            DenialCode::Cancelled,
+            format!("the user cancelled at the question about `{tool}`"),
+        )),
+        Answer::Modify { input } => Ok(Settled::Modified { input }),
+        Answer::NobodyToAsk => Err(Denial {
+            remedy: Some(format!("to allow it: {}", question.remedy)),
+            ..denied(
+                DenialCode::PolicyViolation,
+                format!(
+                    "`{tool}` needs a person's yes ({}), and there is no terminal to ask at",
+                    question.reason
+                ),
+            )
+        }),
+        Answer::TimedOut => Err(Denial {
+            remedy: Some(format!("to allow it: {}", question.remedy)),
+            ..denied(
+                DenialCode::PolicyViolation,
+                format!(
+                    "nobody answered the question about `{tool}` in time ({})",
+                    question.reason
+                ),
+            )
+        }),
+    }
+}
+
+impl Question {
+    pub(super) fn of(layers: &[Layer<'_>], strictest: &Layer<'_>, hooks: &HookSaid) -> Self {
+        let facts = &strictest.facts;
+        let request = &facts.request;
+        // A part asks when any layer asks about it; the layers have cut the call the same way.
+        let asks = |at: usize| {
+            layers
+                .iter()
+                .any(|layer| layer.traces[at].outcome() == Decision::Ask)
+        };
+        let asking: Vec<&Part> = facts
+            .parts
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| asks(*at))
+            .map(|(_, part)| part)
+            .collect();
+        let first = strictest
+            .traces
+            .iter()
+            .find(|trace| trace.outcome() == Decision::Ask);
+        let rule = first.and_then(|trace| match trace.because {
+            Because::Rule(at) => Some(&strictest.policy.inner.rules[at]),
+            _ => None,
+        });
+        let may_remember = layers.iter().all(|layer| {
+            !layer.policy.inner.disable_always_allow
+                && layer.traces.iter().all(|trace| trace.may_remember)
+        });
+        let modes = layers
+            .iter()
+            .map(|layer| layer.policy.modes(request.mode)[0]);
+        let mode = modes
+            .reduce(|a, b| if a.is_at_least(b) { b } else { a })
+            .unwrap_or_default();
+        let remedy = match rule {
+            Some(rule) => format!(
+                "remove or narrow rule {} ({}), or answer at a terminal",
+                rule.label(),
+                rule.source
+            ),
+            None => how_to_allow(facts),
+        };
+        Self {
+            plugin: request.plugin.clone(),
+            tool: request.name.clone(),
+            effect: request.tool.effect(),
+            network: request.tool.annotations.open_world == Some(true),
+            kind: kind(&asking, facts),
+            reason: first.map_or_else(String::new, |trace| reason(trace, strictest)),
+            meta: hooks.ask.as_ref().and_then(|ask| ask.meta.clone()),
+            subject: request.subject.clone(),
+            rule: rule.map(|rule| rule.id.clone()),
+            agent: request
+                .caller
+                .parent_agent_id
+                .as_ref()
+                .map(|_| request.caller.agent_id.clone()),
+            offers: offers(&asking, facts, may_remember, &strictest.policy.inner.places),
+            remedy,
+            grant: Grant::new(request, "a person".to_owned(), used(layers)),
+            identity: Identity::of(request),
+            mode,
+            session: request.caller.session_id.clone(),
+        }
+    }
+}
+
+fn kind(asking: &[&Part], facts: &Facts) -> AskKind {
+    if facts.runs_command {
+        AskKind::Exec
+    } else if facts.foreign {
+        AskKind::Mcp
+    } else if asking.iter().any(|part| {
+        part.columns
+            .iter()
+            .any(|column| matches!(column, Column::Write | Column::Protected))
+    }) {
+        AskKind::Edit
+    } else {
+        AskKind::Info
+    }
+}
+
+fn reason(trace: &Trace, layer: &Layer<'_>) -> String {
+    let mut reason = match &trace.because {
+        Because::Rule(at) => {
+            let rule = &layer.policy.inner.rules[*at];
+            match &rule.reason {
+                Some(reason) => format!("rule {}: {}", rule.id, text::inline(reason, 300)),
+                None => format!("rule {}", rule.label()),
+            }
+        }
+        Because::HookAsks(Some(reason)) => format!("a hook wants a person's yes: {reason}"),
+        Because::HookAsks(None) => "a hook wants a person's yes".to_owned(),
+        Because::Unreadable => format!("it would {}", trace.shown),
+        Because::Mode(_, column) => {
+            let destroys = layer.facts.request.tool.effect() == Effect::Destroys;
+            match column {
+                Column::Protected if trace.shown == "the call" => {
+                    "it changes files and does not say which".to_owned()
+                }
+                Column::Other | Column::Write if destroys => "it may destroy data".to_owned(),
+                column => column.words().to_owned(),
+            }
+        }
+        Because::HookAllows(_) | Because::Outside(_) => String::new(),
+    };
+    if let Some(danger) = layer.facts.danger {
+        reason.push_str("; ");
+        reason.push_str(danger);
+    }
+    reason
+}

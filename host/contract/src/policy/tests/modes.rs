@@ -1,0 +1,293 @@
+use expect_test::expect;
+
+use std::fmt::Write as _;
+
+use super::*;
+
+/// One call for each column of the table, and the exceptions of mode plan.
+const CALLS: [(&str, &str); 12] = [
+    ("read", "files/read_file reads kind=read path=src/a.rs"),
+    ("pure", "data/json_parse pure"),
+    ("write", "files/write_file writes kind=edit path=src/a.rs"),
+    (
+        "plan file",
+        "files/write_file writes kind=edit path=docs/plans/a.md",
+    ),
+    (
+        "protected",
+        "files/write_file writes kind=edit path=.git/config",
+    ),
+    ("exec", "system/bash kind=execute command=\"make all\""),
+    ("exec reads", "system/bash kind=execute command=\"ls src\""),
+    (
+        "network",
+        "web/http_get reads network kind=fetch url=https://example.com/",
+    ),
+    ("interactive", "ui/ask_user pure interactive"),
+    ("other", "x/unknown"),
+    ("foreign", "srv/mcp__srv__look"),
+    ("foreign, reads", "srv/mcp__srv__look reads"),
+];
+
+#[test]
+fn the_table_of_modes_is_the_one_that_is_documented() {
+    let mut out = format!("{:14}", "");
+    for mode in Mode::ALL {
+        let _ = write!(out, " {mode:>12}");
+    }
+    out.push('\n');
+    for (name, call) in CALLS {
+        let mut line = format!("{name:14}");
+        for mode in Mode::ALL {
+            let policy = policy(&format!("mode {mode}\nplan_dir docs/plans\ncallback"));
+            let verdict = World::of(call).decide(&policy, &[]);
+            let word = show(&verdict);
+            let _ = write!(line, " {:>12}", word.split([' ', ':']).next().unwrap());
+        }
+        out.push_str(&line);
+        out.push('\n');
+    }
+    expect![[r#"
+                           dont_ask         plan     readonly      default accept_edits         auto         yolo       custom
+        read                   deny        allow        allow        allow        allow        allow        allow          ask
+        pure                   deny        allow        allow        allow        allow        allow        allow          ask
+        write                  deny         deny         deny          ask        allow        allow        allow          ask
+        plan file              deny        allow         deny          ask        allow        allow        allow          ask
+        protected              deny         deny         deny          ask          ask          ask        allow          ask
+        exec                   deny         deny         deny          ask          ask        allow        allow          ask
+        exec reads             deny          ask         deny          ask          ask        allow        allow          ask
+        network                deny          ask          ask          ask          ask        allow        allow          ask
+        interactive            deny        allow        allow        allow        allow        allow        allow          ask
+        other                  deny         deny         deny          ask          ask        allow        allow          ask
+        foreign                deny         deny         deny          ask          ask        allow        allow          ask
+        foreign, reads         deny          ask         deny          ask          ask        allow        allow          ask
+    "#]].assert_eq(&out);
+}
+
+// R-197, R-444, C-08
+#[test]
+fn a_mode_is_known_by_the_words_of_every_system_and_by_no_other() {
+    for (words, mode) in [
+        ("dont_ask dontAsk dont-ask DONT_ASK deny", Mode::DontAsk),
+        ("plan Plan PLAN", Mode::Plan),
+        ("readonly read_only readOnly read-only", Mode::ReadOnly),
+        ("default ask approval Default", Mode::Default),
+        (
+            "accept_edits acceptEdits accept-edits autoEdit auto_edit skipFileEdit",
+            Mode::AcceptEdits,
+        ),
+        ("auto AUTO", Mode::Auto),
+        ("yolo bypassPermissions bypass_permissions", Mode::Yolo),
+        ("custom", Mode::Custom),
+    ] {
+        for word in words.split_whitespace() {
+            assert_eq!(word.parse(), Ok(mode), "{word}");
+        }
+        assert_eq!(mode.to_string().parse(), Ok(mode));
+    }
+    for word in ["", "autoo", "allow", "yolo!", " auto", "auto\u{202e}"] {
+        assert!(word.parse::<Mode>().is_err(), "{word}");
+    }
+    expect![[r"`yo\u{202e}lo` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom"]]
+        .assert_eq(&"yo\u{202e}lo".parse::<Mode>().unwrap_err().to_string());
+}
+
+#[test]
+fn modes_are_ordered_and_custom_stands_apart() {
+    let ordered = [
+        Mode::DontAsk,
+        Mode::Plan,
+        Mode::ReadOnly,
+        Mode::Default,
+        Mode::AcceptEdits,
+        Mode::Auto,
+        Mode::Yolo,
+    ];
+    assert!(ordered.windows(2).all(|pair| pair[0] < pair[1]));
+    assert!(
+        ordered
+            .iter()
+            .all(|mode| mode.partial_cmp(&Mode::Custom).is_none())
+    );
+    assert!(Mode::Custom.is_at_least(Mode::Custom));
+}
+
+#[test]
+fn r_191_a_tool_that_only_reads_is_not_asked_about() {
+    for mode in [
+        "plan",
+        "readonly",
+        "default",
+        "accept_edits",
+        "auto",
+        "yolo",
+    ] {
+        check(
+            &format!("mode {mode}"),
+            "files/read_file reads path=a",
+            match mode {
+                "plan" => expect!["allow by mode plan: read"],
+                "readonly" => expect!["allow by mode readonly: read"],
+                "default" => expect!["allow by mode default: read"],
+                "accept_edits" => expect!["allow by mode accept_edits: read"],
+                "auto" => expect!["allow by mode auto: read"],
+                _ => expect!["allow by mode yolo: read"],
+            },
+        );
+    }
+    // A rule is heard before the mode.
+    check(
+        "ask read_file",
+        "files/read_file reads path=a",
+        expect!["ask: rule user:1 ask `read_file`"],
+    );
+}
+
+#[test]
+fn the_sessions_mode_narrows_and_never_widens() {
+    table(
+        "mode accept_edits",
+        "files/write_file writes kind=edit path=a
+         files/write_file writes kind=edit path=a in:default
+         files/write_file writes kind=edit path=a in:plan
+         files/write_file writes kind=edit path=a in:dont_ask
+         system/bash kind=execute command=ls in:yolo
+         files/read_file reads path=a in:custom",
+        expect![[r#"
+            files/write_file writes kind=edit path=a → allow by mode accept_edits: write
+            files/write_file writes kind=edit path=a in:default → ask: it changes files
+            files/write_file writes kind=edit path=a in:plan → deny: `write_file` may not write `a` in mode plan: it changes files
+            files/write_file writes kind=edit path=a in:dont_ask → deny: `write_file` may not write `a` in mode dont_ask: it changes files
+            system/bash kind=execute command=ls in:yolo → ask: it runs a command
+            files/read_file reads path=a in:custom → ask: it reads
+        "#]],
+    );
+}
+
+#[test]
+fn a_mode_that_is_switched_off_or_has_nobody_to_decide_is_refused_when_it_is_loaded() {
+    let wrong = |text: &str| Policy::new(spec(text)).unwrap_err()[0].to_string();
+    expect!["policy: error: mode yolo is switched off by disable_yolo; choose another mode"]
+        .assert_eq(&wrong("mode yolo\nno_yolo"));
+    expect!["policy: error: mode custom leaves every decision to a callback or a hook, and there is none; configure one or choose another mode"].assert_eq(&wrong("mode custom"));
+    assert_eq!(
+        policy("mode custom\nheadless callback").mode(),
+        Mode::Custom
+    );
+    assert!(policy("no_yolo").with_mode(Mode::Yolo).is_err());
+    assert_eq!(policy("").with_mode(Mode::Auto).unwrap().mode(), Mode::Auto);
+}
+
+#[test]
+fn an_allow_rule_lets_through_what_the_mode_would_refuse() {
+    table(
+        "mode dont_ask
+         allow read_file
+         allow Bash(git *)",
+        "files/read_file reads path=a
+         files/list_dir reads path=a
+         system/bash kind=execute command=\"git status\"
+         system/bash kind=execute command=make",
+        expect![[r#"
+            files/read_file reads path=a → allow by rule user:1 allow `read_file`
+            files/list_dir reads path=a → deny: `list_dir` may not read `a` in mode dont_ask: it reads
+            system/bash kind=execute command="git status" → allow by rule user:2 allow `Bash(git *)`
+            system/bash kind=execute command=make → deny: `bash` may not run `make` in mode dont_ask: it runs a command
+        "#]],
+    );
+}
+
+#[test]
+fn plans_are_written_below_the_plan_directory_only() {
+    table(
+        "mode plan
+         plan_dir .toolhost/plans",
+        "files/write_file writes kind=edit path=.toolhost/plans/a.md
+         files/write_file writes kind=edit path=/workspace/.toolhost/plans/b/c.md
+         files/write_file writes kind=edit path=.toolhost/plans/a.sh
+         files/write_file writes kind=edit path=.toolhost/plans/../x.md
+         files/write_file writes kind=edit path=.toolhost/plans/../../../x.md
+         files/write_file writes kind=edit path=.toolhost/plansx/a.md
+         files/delete_file destroys kind=delete path=.toolhost/plans/a.md
+         files/copy_file writes kind=edit from=a.md to=.toolhost/plans/a.md
+         files/copy_file writes kind=edit from=a.md to=b.md",
+        expect![[r#"
+            files/write_file writes kind=edit path=.toolhost/plans/a.md → allow by mode plan: protected path
+            files/write_file writes kind=edit path=/workspace/.toolhost/plans/b/c.md → allow by mode plan: protected path
+            files/write_file writes kind=edit path=.toolhost/plans/a.sh → deny: `write_file` may not write `.toolhost/plans/a.sh` in mode plan: it changes a protected path
+            files/write_file writes kind=edit path=.toolhost/plans/../x.md → deny: `write_file` may not write `.toolhost/plans/../x.md` in mode plan: it changes a protected path
+            files/write_file writes kind=edit path=.toolhost/plans/../../../x.md → deny: `write_file` may not write `.toolhost/plans/../../../x.md` in mode plan: it changes a protected path
+            files/write_file writes kind=edit path=.toolhost/plansx/a.md → deny: `write_file` may not write `.toolhost/plansx/a.md` in mode plan: it changes a protected path
+            files/delete_file destroys kind=delete path=.toolhost/plans/a.md → deny: `delete_file` may not write `.toolhost/plans/a.md` in mode plan: it changes a protected path
+            files/copy_file writes kind=edit from=a.md to=.toolhost/plans/a.md → allow by mode plan: read, mode plan: protected path
+            files/copy_file writes kind=edit from=a.md to=b.md → deny: `copy_file` may not write `b.md` in mode plan: it changes files
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_not_said_about_a_tool_is_read_the_careful_way() {
+    table(
+        "mode accept_edits",
+        "x/unknown
+         x/unknown path=a
+         x/touch writes
+         x/touch writes path=a
+         x/patch writes kind=edit text=a
+         x/drop destroys path=a
+         x/delete_file destroys kind=delete path=a
+         x/ask_user interactive
+         x/post network writes url=https://a.example/
+         x/explain reads command=\"rm -rf /\"",
+        expect![[r#"
+            x/unknown → ask: it may destroy data
+            x/unknown path=a → ask: it may destroy data
+            x/touch writes → ask: it may have side effects
+            x/touch writes path=a → allow by mode accept_edits: write
+            x/patch writes kind=edit text=a → ask: it changes files and does not say which
+            x/drop destroys path=a → ask: it may destroy data
+            x/delete_file destroys kind=delete path=a → allow by mode accept_edits: write
+            x/ask_user interactive → ask: it may destroy data
+            x/post network writes url=https://a.example/ → ask: it reaches beyond this machine
+            x/explain reads command="rm -rf /" → allow by mode accept_edits: read
+        "#]],
+    );
+}
+
+#[test]
+fn timeouts_come_from_the_tool_or_its_kind_and_have_a_maximum() {
+    for (call, seconds) in [
+        ("x/a writes network", 60),
+        ("x/a writes timeout=90s", 90),
+        ("x/a writes timeout=5h", 600),
+        ("x/a writes", 30),
+    ] {
+        let Verdict::Allow(grant) = World::of(call).decide(&policy("allow *"), &[]) else {
+            panic!("{call}")
+        };
+        assert_eq!(grant.timeout().as_secs(), seconds, "{call}");
+    }
+}
+
+#[test]
+fn the_sandbox_is_narrowed_to_the_tools_effect_in_every_mode() {
+    for mode in [Mode::Default, Mode::Auto, Mode::Yolo] {
+        let policy = policy("allow *").with_mode(mode).unwrap();
+        for (word, files, environment) in [
+            ("pure", FileAccess::Nothing, false),
+            ("reads", FileAccess::ReadOnly, true),
+            ("writes", FileAccess::AsGranted, true),
+            ("destroys", FileAccess::AsGranted, true),
+        ] {
+            let Verdict::Allow(grant) = World::of(&format!("x/a {word}")).decide(&policy, &[])
+            else {
+                panic!("{word}")
+            };
+            assert_eq!(
+                (grant.files(), grant.environment()),
+                (files, environment),
+                "{word}"
+            );
+        }
+    }
+}

@@ -1,0 +1,292 @@
+use expect_test::expect;
+
+use std::fmt::Write as _;
+
+use super::*;
+
+/// Does the pattern match the path, for an allow and for a deny?
+fn matches(pattern: &str, path: &str) -> (bool, bool) {
+    let places = spec("").places;
+    let pattern = place::PathPattern::parse(pattern, &places).unwrap();
+    let spot = place::Spot::of(path, &places);
+    (pattern.surely(&spot), pattern.maybe(&spot))
+}
+
+#[test]
+fn patterns_are_those_of_a_gitignore_file_with_anchors() {
+    const BOTH: (bool, bool) = (true, true);
+    const NONE: (bool, bool) = (false, false);
+    const DENY: (bool, bool) = (false, true);
+    for (pattern, path, expected) in [
+        // Relative to the working directory.
+        ("src/**", "src/a.rs", BOTH),
+        ("src/**", "src/a/b/c.rs", BOTH),
+        ("src/**", "/w/src/a.rs", BOTH),
+        ("src/**", "/workspace/src/a.rs", BOTH),
+        ("src/**", "./src/./a.rs", BOTH),
+        ("src/**", "lib/../src/a.rs", BOTH),
+        ("src/**", "/src/a.rs", NONE),
+        ("src/**", "srcx/a.rs", NONE),
+        ("src/**", "lib/src/a.rs", NONE),
+        ("src/**", "src", DENY),
+        ("src/*", "src/a.rs", BOTH),
+        ("src/*", "src/a/b.rs", BOTH),
+        ("src/*.rs", "src/a.rs", BOTH),
+        ("src/*.rs", "src/a/b.rs", NONE),
+        ("src/**/*.rs", "src/a.rs", BOTH),
+        ("src/**/*.rs", "src/a/b.rs", BOTH),
+        ("./src", "src/a.rs", BOTH),
+        ("./a.rs", "lib/a.rs", NONE),
+        ("../other/**", "/other/a", BOTH),
+        // A directory covers what lies below it, and a slash at the end changes nothing.
+        ("src/a", "src/a/b/c", BOTH),
+        ("src/a/", "src/a/b/c", BOTH),
+        ("src/a/", "src/a", BOTH),
+        ("secrets/", "secrets/key", BOTH),
+        ("secrets/", "a/secrets/key", BOTH),
+        ("secrets", "secrets", BOTH),
+        // Without a slash, at any depth.
+        (".env", ".env", BOTH),
+        (".env", "a/b/.env", BOTH),
+        (".env", ".envrc", NONE),
+        (".env", "/elsewhere/.env", DENY),
+        ("*.pem", "a/b/k.pem", BOTH),
+        ("*.pem", "a/b/k.pem.txt", NONE),
+        ("**", "a/b", BOTH),
+        ("**", "/etc/passwd", DENY),
+        // From the root of the machine, from home, from the settings file.
+        ("//etc/**", "/etc/passwd", BOTH),
+        ("//etc/**", "etc/passwd", NONE),
+        ("//etc", "/etc/ssh/key", BOTH),
+        ("//**", "/anything/at/all", BOTH),
+        ("//", "/anything/at/all", BOTH),
+        ("~/.ssh/**", "/home/u/.ssh/id_rsa", BOTH),
+        ("~/.ssh/**", "/home/u/.ssh", DENY),
+        ("~/.ssh/**", "/home/v/.ssh/id_rsa", NONE),
+        ("~/.ssh", "~/.ssh/id_rsa", DENY),
+        ("/src/**", "src/a.rs", BOTH),
+        ("/src/**", "lib/src/a.rs", NONE),
+        ("/", "src/a.rs", BOTH),
+        ("/", "/etc", NONE),
+        // Case: a volume may not tell it apart, so it does not save from a deny.
+        ("src/**", "SRC/a.rs", DENY),
+        ("//etc/passwd", "/ETC/Passwd", DENY),
+        (".env", "a/.ENV", DENY),
+        ("src/straße", "SRC/STRASSE", NONE),
+        ("src/ärger", "src/ÄRGER", DENY),
+        // Characters that mean something elsewhere.
+        ("src/a+b(c).rs", "src/a+b(c).rs", BOTH),
+        ("src/a[bc].rs", "src/ab.rs", BOTH),
+        ("src/a[bc].rs", "src/ad.rs", NONE),
+        (r"src/\*.rs", "src/*.rs", BOTH),
+        (r"src/\*.rs", "src/a.rs", NONE),
+        ("src/{a,b}.rs", "src/b.rs", BOTH),
+        ("src/?.rs", "src/a.rs", BOTH),
+        ("src/?.rs", "src//.rs", NONE),
+        // `..` that leads out of the base: no allow, and every deny that may be meant.
+        ("src/**", "../w/src/a.rs", DENY),
+        ("//etc/**", "../../etc/passwd", DENY),
+        ("//etc/**", "../x", DENY),
+        ("//etc/**", "/../../etc/passwd", DENY),
+        ("//**", "../x", DENY),
+        ("../other/**", "../other/a", DENY),
+        // What is no path at all.
+        ("src/**", "src/a\0.rs", DENY),
+        ("//etc", "", NONE),
+        ("./", "", BOTH),
+    ] {
+        assert_eq!(matches(pattern, path), expected, "{pattern} on {path:?}");
+    }
+}
+
+#[test]
+fn a_path_as_long_as_a_book_is_allowed_by_nothing() {
+    assert_eq!(
+        matches("//**", &format!("src/{}", "a/".repeat(4_000))),
+        (false, true)
+    );
+}
+
+#[test]
+fn a_home_that_holds_wildcards_is_taken_as_it_is() {
+    let places = Places {
+        home: Some("/home/[a]*".to_owned()),
+        ..Places::default()
+    };
+    let pattern = place::PathPattern::parse("~/x*", &places).unwrap();
+    assert!(pattern.surely(&place::Spot::of("/home/[a]*/xy", &places)));
+    assert!(!pattern.surely(&place::Spot::of("/home/ab/xy", &places)));
+}
+
+#[test]
+fn r_203_a_path_outside_the_allowed_paths_is_refused_before_anything_else() {
+    table(
+        "mode yolo
+         allow *
+         allowed src
+         allowed /data",
+        "files/read_file reads path=src/a.rs
+         files/read_file reads path=/data/x
+         files/read_file reads path=/datax
+         files/read_file reads path=lib/a.rs
+         files/read_file reads path=src/../lib/a.rs
+         files/copy_file writes kind=edit from=src/a to=/etc/x
+         x/weather pure",
+        expect![[r#"
+            files/read_file reads path=src/a.rs → allow by rule user:1 allow `*`
+            files/read_file reads path=/data/x → allow by rule user:1 allow `*`
+            files/read_file reads path=/datax → deny: Access denied: path is outside the allowed paths: /datax
+            files/read_file reads path=lib/a.rs → deny: Access denied: path is outside the allowed paths: lib/a.rs
+            files/read_file reads path=src/../lib/a.rs → deny: Access denied: path is outside the allowed paths: src/../lib/a.rs
+            files/copy_file writes kind=edit from=src/a to=/etc/x → deny: Access denied: path is outside the allowed paths: /etc/x
+            x/weather pure → allow by rule user:1 allow `*`
+        "#]],
+    );
+}
+
+#[test]
+fn every_path_needs_its_own_yes_and_one_no_is_enough() {
+    table(
+        "allow Edit(src/**)
+         deny Read(secrets/**)
+         deny Edit(src/frozen/**)",
+        "files/copy_file writes kind=edit from=src/a to=src/b
+         files/copy_file writes kind=edit from=src/a to=lib/b
+         files/copy_file writes kind=edit from=secrets/a to=src/b
+         files/move_file destroys kind=move from=src/frozen/a to=src/b
+         files/read_many reads paths=['a','secrets/b']
+         files/read_many reads paths=['a','b']
+         files/multi_edit writes kind=edit edits=[{'path':'src/a'},{'path':'src/frozen/a'}]
+         files/read_file reads path=5",
+        expect![[r#"
+            files/copy_file writes kind=edit from=src/a to=src/b → allow by rule user:1 allow `Edit(src/**)`
+            files/copy_file writes kind=edit from=src/a to=lib/b → ask: it changes files
+            files/copy_file writes kind=edit from=secrets/a to=src/b → deny: rule user:2 deny `Read(secrets/**)` forbids `copy_file`
+            files/move_file destroys kind=move from=src/frozen/a to=src/b → deny: rule user:3 deny `Edit(src/frozen/**)` forbids `move_file`
+            files/read_many reads paths=['a','secrets/b'] → deny: rule user:2 deny `Read(secrets/**)` forbids `read_many`
+            files/read_many reads paths=['a','b'] → allow by mode default: read
+            files/multi_edit writes kind=edit edits=[{'path':'src/a'},{'path':'src/frozen/a'}] → deny: rule user:3 deny `Edit(src/frozen/**)` forbids `multi_edit`
+            files/read_file reads path=5 → deny: rule user:2 deny `Read(secrets/**)` forbids `read_file`
+        "#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_allowed_by_no_path_rule_and_denied_by_every_one() {
+    let many: Vec<String> = (0..300).map(|n| format!("'src/{n}'")).collect();
+    let call = format!(
+        "files/write_many writes kind=edit paths=[{}]",
+        many.join(",")
+    );
+    check(
+        "allow Edit(src/**)",
+        &call,
+        expect!["ask: it changes a protected path"],
+    );
+    check(
+        "deny Edit(secrets/**)",
+        &call,
+        expect!["deny: rule user:1 deny `Edit(secrets/**)` forbids `write_many`"],
+    );
+    check(
+        "allow write_many",
+        &call,
+        expect!["allow by rule user:1 allow `write_many`"],
+    );
+}
+
+#[test]
+fn what_decides_over_later_runs_is_protected() {
+    let mut out = String::new();
+    for path in [
+        "src/a.rs",
+        ".git/hooks/pre-commit",
+        "a/b/.git/config",
+        ".GIT/config",
+        ".github/workflows/ci.yml",
+        ".github/ISSUE.md",
+        "/home/u/.bashrc",
+        "build.rs",
+        "sub/build.rs",
+        "src/build.rs.txt",
+        ".vscode/tasks.json",
+        "keys/server.pem",
+        "id_ed25519",
+        "../x",
+        "toolhost.toml",
+        ".gitignore",
+        "Jenkinsfile",
+        "my/own/thing",
+    ] {
+        let call = format!("files/write_file writes kind=edit path={path}");
+        let verdict = World::of(&call).decide(&policy("mode auto\nprotect my/own"), &[]);
+        let _ = write!(out, "{path}: {}\n", show(&verdict));
+    }
+    expect![[r#"
+        src/a.rs: allow by mode auto: write
+        .git/hooks/pre-commit: ask: it changes a protected path
+        a/b/.git/config: ask: it changes a protected path
+        .GIT/config: ask: it changes a protected path
+        .github/workflows/ci.yml: ask: it changes a protected path
+        .github/ISSUE.md: allow by mode auto: write
+        /home/u/.bashrc: ask: it changes a protected path
+        build.rs: ask: it changes a protected path
+        sub/build.rs: ask: it changes a protected path
+        src/build.rs.txt: allow by mode auto: write
+        .vscode/tasks.json: ask: it changes a protected path
+        keys/server.pem: ask: it changes a protected path
+        id_ed25519: ask: it changes a protected path
+        ../x: ask: it changes a protected path
+        toolhost.toml: ask: it changes a protected path
+        .gitignore: allow by mode auto: write
+        Jenkinsfile: ask: it changes a protected path
+        my/own/thing: ask: it changes a protected path
+    "#]]
+    .assert_eq(&out);
+}
+
+#[test]
+fn a_subject_is_what_the_input_names() {
+    let subject = |call: &str| World::of(call).subject;
+    let paths = |call: &str| {
+        let show = |one: &PathUse| format!("{}{}", if one.write { "w:" } else { "r:" }, one.path);
+        subject(call)
+            .paths
+            .iter()
+            .map(show)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    for (call, expected) in [
+        ("a/x reads path=a", "r:a"),
+        ("a/x writes path=a", "w:a"),
+        ("a/x path=a", "w:a"),
+        ("a/x writes from=a to=b", "r:a w:b"),
+        ("a/x writes kind=move from=a to=b", "w:a w:b"),
+        ("a/x destroys from=a to=b", "w:a w:b"),
+        (
+            "a/x reads file_path=a notebook_path=b directory=c dir_path=d",
+            "r:a r:b r:c r:d",
+        ),
+        ("a/x reads paths=['a','b'] path=c", "r:c r:a r:b"),
+        (
+            "a/x writes edits=[{'path':'a'},{'file_path':'b'}]",
+            "w:a w:b",
+        ),
+        ("a/x pure path=a", ""),
+        ("a/x reads pattern=a", ""),
+        ("a/x kind=execute command=ls directory=a", "r:a"),
+    ] {
+        assert_eq!(paths(call), expected, "{call}");
+    }
+    assert_eq!(
+        subject("a/x command=ls url=https://a/").command.as_deref(),
+        Some("ls")
+    );
+    assert_eq!(
+        subject("a/x command=ls url=https://a/").url.as_deref(),
+        Some("https://a/")
+    );
+    assert!(subject("a/x reads path=5").unclear);
+    assert!(!subject("a/x reads path=a").unclear);
+}

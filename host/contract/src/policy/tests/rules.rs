@@ -1,0 +1,513 @@
+use expect_test::expect;
+
+use std::fmt::Write as _;
+
+use super::*;
+
+const WRITE: &str = "files/write_file writes kind=edit alias=Write path=src/a.rs";
+
+pub(super) fn decision(rules: &str, call: &str) -> Decision {
+    match World::of(call).decide(&policy(rules), &[]) {
+        Verdict::Allow(_) => Decision::Allow,
+        Verdict::Ask(_) => Decision::Ask,
+        Verdict::Deny(_) => Decision::Deny,
+    }
+}
+
+// R-198, R-445, R-446, R-447
+#[test]
+fn deny_beats_ask_beats_allow_in_every_combination() {
+    for allow in ["", "allow *", "allow write_file", "allow Edit(src/**)"] {
+        for ask in ["", "ask *", "ask files/*", "ask Write"] {
+            for deny in [
+                "deny *",
+                "deny write_file",
+                "deny files/*",
+                "deny Edit",
+                "deny Edit(src/a.rs)",
+            ] {
+                for rules in [[allow, ask, deny], [deny, ask, allow], [ask, deny, allow]] {
+                    assert_eq!(
+                        decision(&rules.join("\n"), WRITE),
+                        Decision::Deny,
+                        "{rules:?}"
+                    );
+                }
+            }
+            if !ask.is_empty() {
+                assert_eq!(
+                    decision(&format!("{allow}\n{ask}"), WRITE),
+                    Decision::Ask,
+                    "{allow} {ask}"
+                );
+            }
+        }
+        if !allow.is_empty() {
+            assert_eq!(decision(allow, WRITE), Decision::Allow, "{allow}");
+        }
+    }
+}
+
+#[test]
+fn a_deny_counts_from_every_tier_against_every_tier_in_every_mode() {
+    for low in Tier::ALL {
+        for high in Tier::ALL {
+            for mode in Mode::ALL {
+                let rules =
+                    format!("callback\nmode {mode}\n{low} deny write_file\n{high} allow * @100");
+                assert_eq!(decision(&rules, WRITE), Decision::Deny, "{rules}");
+            }
+        }
+    }
+}
+
+#[test]
+fn otherwise_the_highest_tier_that_speaks_is_heard() {
+    for (rules, expected) in [
+        ("workspace ask *\nuser allow *", Decision::Allow),
+        ("workspace allow *\nuser ask *", Decision::Ask),
+        ("user allow * @999\nadmin ask * @0", Decision::Ask),
+        ("default ask *\nextension allow *", Decision::Allow),
+        ("admin allow *\nuser ask *", Decision::Allow),
+        ("admin allow read_file\nuser ask *", Decision::Ask),
+    ] {
+        assert_eq!(decision(rules, WRITE), expected, "{rules}");
+    }
+}
+
+#[test]
+fn inside_a_tier_priority_decides_and_of_equals_the_strictest() {
+    for (rules, expected) in [
+        ("deny * @60\nallow write_file @70", Decision::Allow),
+        ("deny * @70\nallow write_file @70", Decision::Deny),
+        ("ask * @70\nallow write_file @60", Decision::Ask),
+        ("ask * @60\nallow write_file @70", Decision::Allow),
+        // Another tier's deny is not outbid.
+        ("workspace deny * @0\nallow write_file @999", Decision::Deny),
+    ] {
+        assert_eq!(decision(rules, WRITE), expected, "{rules}");
+    }
+}
+
+#[test]
+fn a_rule_finds_a_tool_by_any_of_its_names_in_any_case() {
+    for name in [
+        "write_file",
+        "WRITE_FILE",
+        "Write",
+        "write",
+        "files/write_file",
+        "files/*",
+        "*",
+        "write_*",
+        "Edit",
+        "*file",
+    ] {
+        assert_eq!(
+            decision(&format!("allow {name}"), WRITE),
+            Decision::Allow,
+            "{name}"
+        );
+    }
+    for name in [
+        "writ",
+        "other/write_file",
+        "other/*",
+        "read_*",
+        "Read",
+        "Bash",
+        "files/read_file",
+        "mcp__files",
+        "write",
+    ] {
+        let call = "files/write_file writes kind=edit path=src/a.rs";
+        assert_eq!(
+            decision(&format!("allow {name}"), call),
+            Decision::Ask,
+            "{name}"
+        );
+    }
+}
+
+// R-192, C-03
+#[test]
+fn a_foreign_servers_tool_is_found_with_and_without_the_prefix() {
+    let call = "srv/mcp__github__create_issue";
+    for name in [
+        "mcp__github__create_issue",
+        "github__create_issue",
+        "github_create_issue",
+        "mcp__github_create_issue",
+        "mcp__github",
+        "mcp__github__*",
+        "mcp__*",
+        "mcp__github__create_*",
+        "MCP__GitHub",
+    ] {
+        assert_eq!(
+            decision(&format!("allow {name}"), call),
+            Decision::Allow,
+            "{name}"
+        );
+    }
+    for name in [
+        "mcp__git",
+        "mcp__hub",
+        "create_issue",
+        "mcp__gitlab__*",
+        "github",
+    ] {
+        assert_eq!(
+            decision(&format!("allow {name}"), call),
+            Decision::Ask,
+            "{name}"
+        );
+    }
+    // What comes under the name of its plugin is found by the same names.
+    for name in [
+        "mcp__github",
+        "mcp__github__create_issue",
+        "github__create_issue",
+    ] {
+        let call = "github/create_issue category=mcp";
+        assert_eq!(
+            decision(&format!("allow {name}"), call),
+            Decision::Allow,
+            "{name}"
+        );
+    }
+    assert_eq!(
+        decision("allow mcp__*", "files/write_file writes"),
+        Decision::Ask
+    );
+}
+
+#[test]
+fn families_cover_tools_by_what_they_do() {
+    table(
+        "mode dont_ask
+         allow Read
+         allow Edit
+         allow Bash
+         allow WebFetch",
+        "files/read_file reads kind=read path=a
+         search/grep reads kind=search pattern=x
+         files/stat reads path=a
+         x/tool_that_says_it_reads kind=read path=a
+         srv/mcp__srv__read reads kind=read path=a
+         files/delete_file destroys kind=delete path=a
+         files/move_file destroys kind=move from=a to=b
+         files/copy_file writes kind=edit from=a to=b
+         files/touch writes path=a
+         x/drop_tables destroys
+         system/shell kind=execute command=make
+         web/http_get reads network kind=fetch url=https://a.example/
+         web/upload writes network path=a url=https://a.example/
+         data/json_parse pure",
+        expect![[r#"
+            files/read_file reads kind=read path=a → allow by rule user:1 allow `Read`
+            search/grep reads kind=search pattern=x → allow by rule user:1 allow `Read`
+            files/stat reads path=a → allow by rule user:1 allow `Read`
+            x/tool_that_says_it_reads kind=read path=a → deny: `tool_that_says_it_reads` may not write `a` in mode dont_ask: it changes files
+            srv/mcp__srv__read reads kind=read path=a → deny: `mcp__srv__read` may not read `a` in mode dont_ask: it reads
+            files/delete_file destroys kind=delete path=a → allow by rule user:2 allow `Edit`
+            files/move_file destroys kind=move from=a to=b → allow by rule user:2 allow `Edit`
+            files/copy_file writes kind=edit from=a to=b → allow by rule user:2 allow `Edit`
+            files/touch writes path=a → allow by rule user:2 allow `Edit`
+            x/drop_tables destroys → deny: `drop_tables` may not run in mode dont_ask: it may have side effects
+            system/shell kind=execute command=make → allow by rule user:3 allow `Bash`
+            web/http_get reads network kind=fetch url=https://a.example/ → allow by rule user:4 allow `WebFetch`
+            web/upload writes network path=a url=https://a.example/ → allow by rule user:2 allow `Edit`, rule user:4 allow `WebFetch`
+            data/json_parse pure → deny: `json_parse` may not run in mode dont_ask: it reads
+        "#]],
+    );
+}
+
+#[test]
+fn r_204_a_rule_may_depend_on_the_user_the_agent_the_version_and_the_hints() {
+    for (rules, call, expected) in [
+        ("allow x user=alice", "a/x user:alice", Decision::Allow),
+        ("allow x user=alice", "a/x user:bob", Decision::Ask),
+        ("allow x user=alice", "a/x", Decision::Ask),
+        ("deny x user=bob", "a/x pure user:bob", Decision::Deny),
+        (
+            "deny x subagent=helper",
+            "a/x pure agent:helper",
+            Decision::Deny,
+        ),
+        (
+            "deny x subagent=helper",
+            "a/x pure agent:other",
+            Decision::Allow,
+        ),
+        ("deny x subagent=main", "a/x pure", Decision::Allow),
+        ("allow x version=^1.2", "a/x version=1.4.0", Decision::Allow),
+        ("allow x version=^1.2", "a/x version=2.0.0", Decision::Ask),
+        ("allow x version=^1.2", "a/x version=odd", Decision::Ask),
+        (
+            "deny x version=^1.2",
+            "a/x pure version=odd",
+            Decision::Deny,
+        ),
+        ("allow * hint:idempotent=true", "a/x", Decision::Ask),
+        ("deny * hint:destructive=true", "a/x", Decision::Deny),
+        ("deny * hint:destructive=true", "a/x reads", Decision::Allow),
+        (
+            "deny * modes=plan,readonly",
+            "a/x reads in:plan",
+            Decision::Deny,
+        ),
+        ("deny * modes=plan,readonly", "a/x reads", Decision::Allow),
+        ("allow * modes=default", "a/x", Decision::Allow),
+        ("allow * modes=default", "a/x in:plan", Decision::Deny),
+        ("allow * interactive=no", "a/x", Decision::Ask),
+        ("nobody\nallow * interactive=no", "a/x", Decision::Allow),
+    ] {
+        assert_eq!(decision(rules, call), expected, "{rules} | {call}");
+    }
+}
+
+#[test]
+fn what_a_hook_said_counts_where_it_may() {
+    for (rules, hook, expected) in [
+        ("", "hook:allow", Decision::Allow),
+        ("ask x", "hook:allow", Decision::Ask),
+        ("ask x @50", "hook:allow", Decision::Allow),
+        ("workspace ask x", "hook:allow", Decision::Allow),
+        ("admin ask x", "hook:allow", Decision::Ask),
+        ("deny x", "hook:allow", Decision::Deny),
+        ("workspace deny x @0", "hook:allow", Decision::Deny),
+        ("mode plan", "hook:allow", Decision::Allow),
+        ("mode custom\ncallback", "hook:allow", Decision::Allow),
+        ("mode custom\ncallback", "", Decision::Ask),
+        ("allow x", "hook:ask", Decision::Ask),
+        ("mode yolo", "hook:ask", Decision::Ask),
+        ("admin allow x", "hook:ask", Decision::Ask),
+        ("deny x", "hook:ask", Decision::Deny),
+        ("mode plan", "hook:ask", Decision::Deny),
+        ("", "hook:allow hook:ask", Decision::Ask),
+    ] {
+        assert_eq!(
+            decision(rules, &format!("a/x {hook}")),
+            expected,
+            "{rules} | {hook}"
+        );
+    }
+}
+
+#[test]
+fn what_a_rule_forbids_is_known_before_any_hook_runs() {
+    let forbids = |rules: &str, call: &str| {
+        policy(rules)
+            .forbids(World::of(call).request())
+            .map(|denial| denial.reason)
+    };
+    expect!["rule user:1 deny `x` forbids `x`"]
+        .assert_eq(&forbids("deny x", "a/x hook:allow").unwrap_or_default());
+    expect![[r#"src is frozen\u{1b}[2J"#]].assert_eq(
+        &forbids(
+            "admin deny Edit(src/**) says=\"src is frozen\u{1b}[2J\"",
+            WRITE,
+        )
+        .unwrap_or_default(),
+    );
+    for (rules, call) in [
+        ("ask x", "a/x"),
+        ("mode plan", "a/x"),
+        ("", "a/x"),
+        ("deny * @10\nallow x @20", "a/x"),
+    ] {
+        assert_eq!(forbids(rules, call), None, "{rules}");
+    }
+}
+
+#[test]
+fn a_denial_says_which_rule_and_what_would_change_it() {
+    let Verdict::Deny(denial) =
+        World::of(WRITE).decide(&policy("allow *\nworkspace deny Edit(src/**)"), &[])
+    else {
+        panic!("denied")
+    };
+    expect![[r#"
+        Denial {
+            reason: "rule workspace:1 deny `Edit(src/**)` forbids `write_file`",
+            remedy: Some(
+                "to allow it: remove or narrow rule workspace:1 deny `Edit(src/**)` (policy)",
+            ),
+            code: PolicyViolation,
+            rule: Some(
+                "workspace:1",
+            ),
+            note: None,
+        }
+    "#]]
+    .assert_debug_eq(&denial);
+    let Verdict::Deny(denial) = World::of(WRITE).decide(&policy("mode plan"), &[]) else {
+        panic!("denied")
+    };
+    expect![[r#"
+        Denial {
+            reason: "`write_file` may not write `src/a.rs` in mode plan: it changes files",
+            remedy: Some(
+                "to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml, or choose a mode that allows more",
+            ),
+            code: PolicyViolation,
+            rule: None,
+            note: None,
+        }
+    "#]].assert_debug_eq(&denial);
+}
+
+#[test]
+fn a_rule_that_cannot_be_understood_is_an_error_with_its_place() {
+    let mut out = String::new();
+    for form in [
+        "",
+        "Bash(",
+        "Bash()",
+        "Read( )",
+        "Read(a/../b)",
+        "Read(!a)",
+        "Read(a[)",
+        "WebFetch(example.com)",
+        "WebFetch(domain:http://x)",
+        "WebFetch(domain:*.*.x)",
+        "a b",
+        "files/",
+        "files/a*",
+        "\u{1b}[2J",
+        "Read(a/**b{)",
+    ] {
+        let mut spec = spec("");
+        spec.rules = vec![RuleSpec::new(Decision::Deny, form).at(Source {
+            file: "toolhost.toml".to_owned(),
+            line: 3,
+            column: 7,
+        })];
+        let wrong = Policy::new(spec).map(|_| ()).unwrap_err();
+        let _ = write!(out, "{}\n", wrong[0]);
+    }
+    expect![[r#"
+        toolhost.toml:3:7: error: `` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`
+        toolhost.toml:3:7: error: `Bash(` has no `)` at its end
+        toolhost.toml:3:7: error: `Bash()` has nothing between its parentheses; leave them away to mean every call
+        toolhost.toml:3:7: error: `Read( )` has nothing between its parentheses; leave them away to mean every call
+        toolhost.toml:3:7: error: pattern `a/../b` holds `.` or `..`; write the path itself
+        toolhost.toml:3:7: error: pattern `!a` starts with `!`; write a rule of its own with the other decision
+        toolhost.toml:3:7: error: pattern `a[`: unclosed character class; missing ']'
+        toolhost.toml:3:7: error: `example.com` does not say what it is; write `domain:example.com`
+        toolhost.toml:3:7: error: `http://x` is not a domain; write `example.com` or `*.example.com`, in its ASCII form and without scheme or port
+        toolhost.toml:3:7: error: `*.*.x` is not a domain; write `example.com` or `*.example.com`, in its ASCII form and without scheme or port
+        toolhost.toml:3:7: error: `a b` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`
+        toolhost.toml:3:7: error: `files/` is not a name; write `plugin/tool` or `plugin/*`
+        toolhost.toml:3:7: error: `files/a*` is not a name; write `plugin/tool` or `plugin/*`
+        toolhost.toml:3:7: error: `\u{1b}[2J` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`
+        toolhost.toml:3:7: error: pattern `a/**b{`: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)
+    "#]].assert_eq(&out);
+    let wrong = Policy::new(spec(
+        "deny a @1000\ndeny b regex=(\ndeny c prefix=*\nask d version=x\nask e hint:nice=true",
+    ))
+    .unwrap_err();
+    let shown: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+    expect![[r#"
+        policy: error: priority 1000 is above 999
+        policy: error: `^(?:()` is not a regular expression: regex parse error:\n    ^(?:()\n     ^\nerror: unclosed group
+        policy: error: command_prefix `*` is empty or holds `*`; write the first words of the command
+        policy: error: `x` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`
+        policy: error: `nice` is not an annotation; known are read_only, pure, destructive, idempotent, open_world, interactive"#]].assert_eq(&shown.join("\n"));
+}
+
+#[test]
+fn an_explanation_shows_every_layer() {
+    let policy = policy(
+        "mode accept_edits
+         workspace allow Edit(src/**)
+         ask write_file @50
+         ask Edit @50 reason=\"look first\"
+         admin allow read_file",
+    );
+    let world = World::of("files/write_file writes kind=edit path=src/a.rs in:default hook:ask");
+    let told = policy.explain(world.request(), &world.hooks, &[], NOW);
+    expect![[r#"
+        files/write_file: ask, rule user:1 ask `write_file`
+        a hook wants a person asked
+        policy in mode default, then accept_edits
+          write `src/a.rs`: ask
+            user: rule user:1 ask `write_file` (priority 50, policy) speaks for its tier
+            user: rule user:2 ask `Edit` (priority 50, policy) matches
+            workspace: rule workspace:1 allow `Edit(src/**)` (priority 100, policy) speaks for its tier
+        to change it: remove or narrow rule user:1 ask `write_file` (policy), or answer at a terminal
+    "#]].assert_eq(&told.to_string());
+    expect![[r#"
+        {
+          "tool": "files/write_file",
+          "decision": "ask",
+          "because": "rule user:1 ask `write_file`",
+          "remedy": "remove or narrow rule user:1 ask `write_file` (policy), or answer at a terminal",
+          "hooks": {
+            "allow": null,
+            "ask": {
+              "reason": null,
+              "meta": null
+            }
+          },
+          "layers": [
+            {
+              "layer": "policy",
+              "modes": [
+                "default",
+                "accept_edits"
+              ],
+              "parts": [
+                {
+                  "part": "write `src/a.rs`",
+                  "columns": [
+                    "write"
+                  ],
+                  "tiers": [
+                    {
+                      "tier": "user",
+                      "speaks": "user:1",
+                      "matched": [
+                        {
+                          "id": "user:1",
+                          "decision": "ask",
+                          "priority": 50,
+                          "tools": "write_file",
+                          "source": "policy"
+                        },
+                        {
+                          "id": "user:2",
+                          "decision": "ask",
+                          "priority": 50,
+                          "tools": "Edit",
+                          "source": "policy"
+                        }
+                      ]
+                    },
+                    {
+                      "tier": "workspace",
+                      "speaks": "workspace:1",
+                      "matched": [
+                        {
+                          "id": "workspace:1",
+                          "decision": "allow",
+                          "priority": 100,
+                          "tools": "Edit(src/**)",
+                          "source": "policy"
+                        }
+                      ]
+                    }
+                  ],
+                  "decision": "ask",
+                  "because": {
+                    "rule": "user:1"
+                  },
+                  "approvals": [],
+                  "outcome": "ask"
+                }
+              ]
+            }
+          ]
+        }"#]].assert_eq(&serde_json::to_string_pretty(told.to_value()).unwrap());
+}

@@ -1,0 +1,361 @@
+//! The evaluation itself: one walk over the parts of a call that both decides and can tell how it decided.
+
+use std::cmp::Reverse;
+
+use super::facts::{Facts, Part, What};
+use super::names::{Family, NamePattern};
+use super::rule::Rule;
+use super::{Approval, Column, Decision, HookSaid, Identity, Mode, Policy, RuleSpec, Tier};
+
+/// Why a part of a call is decided as it is. A rule is a place in the policy's list.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Because {
+    Rule(usize),
+    HookAllows(String),
+    HookAsks(Option<String>),
+    Mode(Mode, Column),
+    /// Nobody can say what the command would run.
+    Unreadable,
+    /// Outside the allowed paths.
+    Outside(String),
+}
+
+/// What happened to one part of a call.
+#[derive(Debug, Clone)]
+pub(super) struct Trace {
+    pub shown: String,
+    /// Rules that speak of it, the strongest of each tier first.
+    pub matched: Vec<usize>,
+    /// The rule that speaks for its tier, for each tier from low to high.
+    pub tiers: [Option<usize>; 5],
+    /// Before the approvals were looked at.
+    pub decision: Decision,
+    pub because: Because,
+    /// A stored approval, and what came of it.
+    pub approvals: Vec<(String, String)>,
+    pub approved_by: Option<String>,
+    pub may_remember: bool,
+}
+
+impl Trace {
+    pub(super) fn outcome(&self) -> Decision {
+        match (&self.approved_by, self.decision) {
+            (Some(_), Decision::Ask) => Decision::Allow,
+            (_, decision) => decision,
+        }
+    }
+}
+
+/// Rules by the names they speak of, so that a call meets only those that may speak of it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Index {
+    by_name: std::collections::HashMap<String, Vec<usize>>,
+    by_family: [Vec<usize>; 4],
+    rest: Vec<usize>,
+}
+
+impl Index {
+    pub(super) fn of(rules: &[Rule]) -> Self {
+        let mut index = Self::default();
+        for (at, rule) in rules.iter().enumerate() {
+            for form in &rule.forms {
+                match &form.name {
+                    NamePattern::Name(name) => {
+                        index.by_name.entry(name.clone()).or_default().push(at);
+                    }
+                    NamePattern::All
+                    | NamePattern::Plugin { .. }
+                    | NamePattern::Glob(_)
+                    | NamePattern::Server(_) => {
+                        index.rest.push(at);
+                    }
+                }
+                if let Some(family) = form.name.family() {
+                    index.by_family[family as usize].push(at);
+                }
+            }
+        }
+        index
+    }
+
+    fn candidates(&self, facts: &Facts) -> Vec<usize> {
+        let mut found = self.rest.clone();
+        for name in &facts.names.all {
+            found.extend(self.by_name.get(name).into_iter().flatten());
+        }
+        for family in Family::ALL {
+            // A deny is read more widely than an allow, so this finds every rule that may match.
+            if facts
+                .parts
+                .iter()
+                .any(|part| family.covers(part, facts, Decision::Deny))
+            {
+                found.extend(&self.by_family[family as usize]);
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+/// What a person, or a hook, has said before; and what is stored.
+#[derive(Clone, Copy)]
+pub(super) struct Said<'a> {
+    pub hooks: &'a HookSaid,
+    pub approvals: &'a [Approval],
+    pub now_ms: i64,
+}
+
+impl Policy {
+    /// The policy's own mode and the session's, the narrower first.
+    pub(super) fn modes(&self, session: Option<Mode>) -> Vec<Mode> {
+        let mut modes = vec![self.mode()];
+        match session {
+            None => {}
+            Some(mode) if mode == modes[0] => {}
+            // `Custom` compares with none; where it is the session's word it comes first.
+            Some(mode) if modes[0].is_at_least(mode) || mode == Mode::Custom => {
+                modes.insert(0, mode);
+            }
+            Some(mode) => modes.push(mode),
+        }
+        modes
+    }
+
+    pub(super) fn walk(&self, facts: &Facts, said: Said<'_>) -> Vec<Trace> {
+        let modes = self.modes(facts.request.mode);
+        let live = self.live(facts, &modes);
+        let identity = Identity::of(&facts.request);
+        facts
+            .parts
+            .iter()
+            .map(|part| {
+                let mut trace = self.rules_on(part, facts, &live);
+                self.hook_allows(&mut trace, said.hooks);
+                if trace.matched.is_empty() && !matches!(trace.because, Because::HookAllows(_)) {
+                    (trace.decision, trace.because) = self.modes_on(part, facts, &modes);
+                }
+                if let Some(path) = self.outside(part) {
+                    (trace.decision, trace.because) = (Decision::Deny, Because::Outside(path));
+                }
+                self.careful(&mut trace, part, facts, &live, &modes);
+                hook_asks(&mut trace, said.hooks);
+                look_up(&mut trace, part, facts, &modes, &identity, said);
+                trace
+            })
+            .collect()
+    }
+
+    /// Steps 1 and 2 alone: what the rules forbid.
+    pub(super) fn forbidding(&self, facts: &Facts) -> Option<usize> {
+        let modes = self.modes(facts.request.mode);
+        let live = self.live(facts, &modes);
+        facts.parts.iter().find_map(|part| {
+            let trace = self.rules_on(part, facts, &live);
+            match (trace.decision, trace.because) {
+                (Decision::Deny, Because::Rule(at)) => Some(at),
+                _ => None,
+            }
+        })
+    }
+
+    fn live(&self, facts: &Facts, modes: &[Mode]) -> Vec<usize> {
+        let interactive = self.inner.interactive;
+        let mut live = self.inner.index.candidates(facts);
+        live.retain(|at| self.inner.rules[*at].applies(facts, modes, interactive));
+        live
+    }
+
+    /// Inside a tier the highest priority speaks, and of equals the strictest. Across tiers a deny speaks from
+    /// everywhere, and otherwise the highest tier.
+    fn rules_on(&self, part: &Part, facts: &Facts, live: &[usize]) -> Trace {
+        let rules = &self.inner.rules;
+        let mut matched: Vec<usize> = live
+            .iter()
+            .copied()
+            .filter(|at| rules[*at].covers(part, facts))
+            .collect();
+        matched.sort_by_key(|at| {
+            let rule = &rules[*at];
+            (
+                Reverse(rule.tier),
+                Reverse(rule.priority),
+                Reverse(rule.decision),
+                *at,
+            )
+        });
+        let mut tiers = [None; 5];
+        for at in matched.iter().rev() {
+            tiers[rules[*at].tier as usize] = Some(*at);
+        }
+        let speaks = |wanted: Option<Decision>| {
+            tiers
+                .iter()
+                .rev()
+                .flatten()
+                .copied()
+                .find(|at| wanted.is_none_or(|wanted| rules[*at].decision == wanted))
+        };
+        let winner = speaks(Some(Decision::Deny)).or_else(|| speaks(None));
+        let (decision, because, may_remember) = match winner {
+            Some(at) => (rules[at].decision, Because::Rule(at), rules[at].remember),
+            // Overwritten by the mode's word.
+            None => (Decision::Deny, Because::Unreadable, true),
+        };
+        Trace {
+            shown: part.shown(),
+            matched,
+            tiers,
+            decision,
+            because,
+            approvals: Vec::new(),
+            approved_by: None,
+            may_remember,
+        }
+    }
+
+    /// Counts like an allow rule of the user with the usual priority: it beats no deny, no ask of an administrator,
+    /// and no ask of the user that is at least as strong.
+    fn hook_allows(&self, trace: &mut Trace, hooks: &HookSaid) {
+        let Some(reason) = &hooks.allow else { return };
+        let beaten = match trace.because {
+            Because::Rule(at) => {
+                let rule = &self.inner.rules[at];
+                rule.decision != Decision::Deny
+                    && (rule.tier < Tier::User
+                        || rule.tier == Tier::User && rule.priority < RuleSpec::PRIORITY)
+            }
+            _ => trace.matched.is_empty(),
+        };
+        if beaten {
+            trace.decision = Decision::Allow;
+            trace.because = Because::HookAllows(crate::text::inline(reason, 200));
+        }
+    }
+
+    /// The strictest of the modes that count, each asked about every column of the part.
+    fn modes_on(&self, part: &Part, facts: &Facts, modes: &[Mode]) -> (Decision, Because) {
+        let mut worst = (Decision::Allow, Because::Mode(modes[0], part.columns[0]));
+        for mode in modes {
+            for column in &part.columns {
+                let decision = self.mode_on(*mode, *column, part, facts);
+                if decision > worst.0 {
+                    worst = (decision, Because::Mode(*mode, *column));
+                }
+            }
+        }
+        worst
+    }
+
+    fn mode_on(&self, mode: Mode, column: Column, part: &Part, facts: &Facts) -> Decision {
+        let planning = mode == Mode::Plan;
+        match column {
+            Column::Write | Column::Protected if planning && self.is_plan(part, facts) => {
+                Decision::Allow
+            }
+            Column::Exec if planning && facts.reads_only => Decision::Ask,
+            // A foreign server's word that its tool only reads is a hint, and a person may believe it.
+            Column::Other
+                if planning
+                    && facts.foreign
+                    && facts.request.tool.annotations.read_only == Some(true) =>
+            {
+                Decision::Ask
+            }
+            column => mode.says(column),
+        }
+    }
+
+    /// A plan, written where plans are kept.
+    fn is_plan(&self, part: &Part, facts: &Facts) -> bool {
+        let (Some(dir), What::Path { spot, .. }) = (&self.inner.plan_dir, &part.what) else {
+            return false;
+        };
+        !matches!(
+            facts.request.tool.kind.as_str(),
+            "delete" | "move" | "execute"
+        ) && spot.is_below(dir)
+            && spot
+                .exact()
+                .is_some_and(|path| path.strip_suffix(".md").is_some())
+    }
+
+    fn outside(&self, part: &Part) -> Option<String> {
+        let What::Path { spot, shown, .. } = &part.what else {
+            return None;
+        };
+        let allowed = &self.inner.allowed_paths;
+        let inside = allowed.is_empty() || allowed.iter().any(|dir| spot.is_below(dir));
+        (!inside).then(|| shown.clone())
+    }
+
+    /// What cannot be read is asked about, however freely the tool itself may run. Only the freest mode lets it pass,
+    /// and only where no rule looks into commands.
+    fn careful(
+        &self,
+        trace: &mut Trace,
+        part: &Part,
+        facts: &Facts,
+        live: &[usize],
+        modes: &[Mode],
+    ) {
+        let What::Unknown(_) = part.what else { return };
+        trace.may_remember = false;
+        let looked_into = || {
+            live.iter()
+                .any(|at| self.inner.rules[*at].may_cover(part, facts))
+        };
+        let free = modes.iter().all(|mode| *mode == Mode::Yolo) && !looked_into();
+        if trace.decision == Decision::Allow && !free {
+            (trace.decision, trace.because) = (Decision::Ask, Because::Unreadable);
+        }
+    }
+}
+
+/// A person has to say yes, whatever the rules allow.
+fn hook_asks(trace: &mut Trace, hooks: &HookSaid) {
+    let Some(ask) = &hooks.ask else { return };
+    if trace.decision == Decision::Allow {
+        let reason = ask
+            .reason
+            .as_deref()
+            .map(|reason| crate::text::inline(reason, 300));
+        trace.decision = Decision::Ask;
+        trace.because = Because::HookAsks(reason);
+    }
+    // A yes to something dangerous is never one to the next of its kind.
+    trace.may_remember &= !ask.is_high_risk();
+}
+
+fn look_up(
+    trace: &mut Trace,
+    part: &Part,
+    facts: &Facts,
+    modes: &[Mode],
+    identity: &Identity,
+    said: Said<'_>,
+) {
+    trace.may_remember &= facts.danger.is_none();
+    if trace.decision != Decision::Ask || !trace.may_remember {
+        return;
+    }
+    for approval in said
+        .approvals
+        .iter()
+        .filter(|approval| approval.identity.is_same_tool(identity))
+    {
+        let outcome = match approval.obstacle(facts, modes, identity, said.now_ms) {
+            Some(obstacle) => obstacle,
+            None if approval.narrowing.covers(part, facts) => {
+                trace.approved_by = Some(approval.id.clone());
+                "covers it".to_owned()
+            }
+            None => "it covers other calls of the tool".to_owned(),
+        };
+        trace.approvals.push((approval.id.clone(), outcome));
+        if trace.approved_by.is_some() {
+            break;
+        }
+    }
+}
