@@ -19,7 +19,6 @@ use crate::{Caller, Descriptor, Digest, Effect, PluginName, ToolName};
 
 mod address;
 mod approval;
-mod command;
 mod decide;
 mod diagnostic;
 mod explain;
@@ -28,6 +27,7 @@ mod form;
 mod grant;
 mod mode;
 mod names;
+mod offer;
 mod place;
 mod protected;
 mod question;
@@ -44,9 +44,10 @@ pub use diagnostic::{Diagnostic, Severity, Source};
 pub use explain::Explanation;
 pub use grant::{Denial, DenialCode, FileAccess, Grant};
 pub use mode::{Column, Decision, Mode, UnknownMode};
+pub use offer::Offer;
 pub use place::{Mount, Places};
 pub use protected::PROTECTED;
-pub use question::{Answer, AskKind, Offer, Question, Settled, settle};
+pub use question::{Answer, AskKind, Question, Settled, settle};
 pub use rule::{Rule, RuleSpec, Tier};
 pub use subject::{PathUse, Subject};
 
@@ -119,7 +120,7 @@ impl Restriction {
 pub enum Verdict {
     Allow(Grant),
     /// The grant waits inside for an [`Answer`].
-    Ask(Question),
+    Ask(Box<Question>),
     Deny(Denial),
 }
 
@@ -246,7 +247,7 @@ impl Policy {
             .copied()
             .chain(spec.protected.iter().map(String::as_str));
         let protected = protected::Protected::new(texts, &places).map_err(|message| {
-            wrong.push(Diagnostic::error(&nowhere, format!("protected: {message}")))
+            wrong.push(Diagnostic::error(&nowhere, format!("protected: {message}")));
         });
         let resolve = |path: &String| place::resolve(&places.cwd, path).0;
         let inner = Inner {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::facts::{Facts, Part, What, sorted};
 use super::place::below;
 use super::{Column, Mode, Request};
-use crate::{Descriptor, Digest, PluginName, ToolName, text};
+use crate::{Descriptor, Digest, PluginName, ToolName, shell, text};
 
 /// How far a yes reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -113,17 +113,17 @@ impl Narrowing {
             return false;
         }
         match &part.what {
-            What::Command(command) => self.commands.iter().any(|prefix| {
-                // What could not be offered today is not honoured either, wherever the approval came from.
-                !prefix.is_empty() && command.words.starts_with(prefix) && command.prefix.is_some()
+            // What could not be offered today is not honoured either, wherever the approval came from.
+            What::Command(command) => shell::prefix(command).is_some_and(|words| {
+                let covers = |prefix: &Vec<String>| !prefix.is_empty() && words.starts_with(prefix);
+                self.commands.iter().any(covers)
             }),
             What::Path { spot, write, .. } => self.paths.iter().any(|path| {
                 (path.write || !write)
-                    && match path.tree {
-                        true => {
-                            spot.is_below(&path.path) && !part.columns.contains(&Column::Protected)
-                        }
-                        false => spot.exact() == Some(path.path.as_str()),
+                    && if path.tree {
+                        spot.is_below(&path.path) && !part.columns.contains(&Column::Protected)
+                    } else {
+                        spot.exact() == Some(path.path.as_str())
                     }
             }),
             What::Address {

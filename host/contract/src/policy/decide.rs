@@ -117,7 +117,7 @@ impl Policy {
             Because::Mode(mode, column) => Denial {
                 remedy: Some(format!(
                     "to allow it: {}, or choose a mode that allows more",
-                    super::question::how_to_allow(facts)
+                    super::offer::how_to_allow(facts)
                 )),
                 ..Denial::new(
                     DenialCode::PolicyViolation,
@@ -179,7 +179,7 @@ fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
                 ),
             })
         }
-        Decision::Ask => Verdict::Ask(Question::of(layers, strictest, hooks)),
+        Decision::Ask => Verdict::Ask(Box::new(Question::of(layers, strictest, hooks))),
         Decision::Allow => {
             let mut by: Vec<String> = Vec::new();
             for trace in &first.traces {
@@ -192,7 +192,7 @@ fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
             by.truncate(3);
             let mut by = by.join(", ");
             if more > 0 {
-                by.push_str(&format!(" and {more} more"));
+                by = format!("{by} and {more} more");
             }
             Verdict::Allow(Grant::new(&first.facts.request, by, used(layers)))
         }

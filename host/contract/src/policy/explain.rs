@@ -137,7 +137,8 @@ impl fmt::Display for Explanation {
         }
         if !hooks["ask"].is_null() {
             let reason = crate::text::inline(&text(&hooks["ask"], "reason"), 200);
-            writeln!(f, "a hook wants a person asked: {reason}")?;
+            let colon = if reason.is_empty() { "" } else { ": " };
+            writeln!(f, "a hook wants a person asked{colon}{reason}")?;
         }
         for layer in list(&self.value, "layers") {
             let modes: Vec<String> = list(&layer, "modes")

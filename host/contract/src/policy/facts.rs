@@ -4,11 +4,11 @@ use std::cell::OnceCell;
 
 use serde_json::Value;
 
-use super::command::{self, Line, Simple};
 use super::names::{Names, is_foreign};
 use super::place::Spot;
 use super::protected::Protected;
 use super::{Column, Places, Request};
+use crate::shell::{self, Word};
 use crate::{Effect, text};
 
 /// One thing that a call touches. Each part needs its own yes, and one no is a no to the call.
@@ -28,7 +28,7 @@ pub(super) enum What {
         shown: String,
         write: bool,
     },
-    Command(Simple),
+    Command(shell::Simple),
     /// A command that could not be read, and why.
     Unknown(String),
     /// `named`: the input holds an address, readable or not.
@@ -52,7 +52,7 @@ impl Part {
                 let verb = if *write { "write" } else { "read" };
                 format!("{verb} `{shown}`")
             }
-            What::Command(command) => format!("run `{}`", text::inline(&command.text, 200)),
+            What::Command(command) => format!("run `{}`", text::inline(&command.text(), 200)),
             What::Unknown(reason) => format!("run a command that cannot be read ({reason})"),
             What::Address {
                 host: Some(host), ..
@@ -69,6 +69,8 @@ pub(super) struct Facts<'a> {
     /// A tool of a server that runs outside the sandbox: what it says of itself is a hint.
     pub foreign: bool,
     pub runs_command: bool,
+    /// The tool may change more than the files and commands that its input names.
+    pub other_effects: bool,
     pub parts: Vec<Part>,
     /// The command only reads, as far as its words tell.
     pub reads_only: bool,
@@ -88,6 +90,7 @@ impl<'a> Facts<'a> {
             request,
             foreign,
             runs_command,
+            other_effects: false,
             parts: Vec::new(),
             reads_only: false,
             danger: None,
@@ -126,7 +129,8 @@ impl<'a> Facts<'a> {
             };
             facts.push(What::Whole, column);
         }
-        if facts.has_other_effects() {
+        facts.other_effects = facts.has_other_effects();
+        if facts.other_effects {
             for part in &mut facts.parts {
                 if !part.columns.contains(&Column::Other) {
                     part.columns.push(Column::Other);
@@ -136,7 +140,6 @@ impl<'a> Facts<'a> {
         facts
     }
 
-    /// May the tool change more than the files and commands that its input names?
     fn has_other_effects(&self) -> bool {
         let tool = self.request.tool;
         let edits = matches!(tool.kind.as_str(), "edit" | "delete" | "move");
@@ -161,28 +164,53 @@ impl<'a> Facts<'a> {
             );
             return;
         };
-        let known = match command::read(command) {
-            Line::Known(known) => known,
-            Line::Unknown(reason) => {
-                self.push(What::Unknown(text::inline(&reason, 200)), Column::Exec);
+        let script = match shell::parse(command) {
+            Ok(script) => script,
+            Err(unparsed) => {
+                self.push(What::Unknown(unparsed.reason), Column::Exec);
                 return;
             }
         };
-        self.reads_only = known.reads_only;
-        self.danger = known.danger;
-        for command in known.commands {
+        self.reads_only = shell::reads_only(&script);
+        self.danger = shell::danger(&script);
+        let moves = script
+            .commands
+            .iter()
+            .any(|command| matches!(command.program(), None | Some("cd" | "pushd" | "popd")))
+            || self.runs_elsewhere();
+        let mut commands = script.commands;
+        if commands.iter().any(|command| !command.sets_only_locals()) {
+            commands.retain(|command| !command.sets_only_locals());
+        }
+        for command in commands {
             self.push(What::Command(command), Column::Exec);
         }
-        for redirect in known.redirects {
-            let (spot, shown) = match &redirect.path {
-                Some(path) => (Spot::of(path, places), path.as_str()),
-                None => (Spot::anywhere(), "a file that only the shell will know"),
+        let targets = [(&script.reads, false), (&script.writes, true)];
+        for (target, write) in targets
+            .into_iter()
+            .flat_map(|(list, write)| list.iter().map(move |one| (one, write)))
+        {
+            let (spot, shown) = match &target.path {
+                Word::Literal(path) if !moves || path.starts_with('/') => {
+                    (Spot::of(path, places), path)
+                }
+                // Only the shell will know which file it is.
+                Word::Literal(shown) | Word::Dynamic(shown) => (Spot::anywhere(), shown),
             };
-            self.path(spot, shown, redirect.write, protected);
+            self.path(spot, shown, write, protected);
             if let Some(part) = self.parts.last_mut() {
                 part.redirected = true;
             }
         }
+    }
+
+    /// Does the input name the directory to run in? Then a redirection's relative path hangs on that one.
+    fn runs_elsewhere(&self) -> bool {
+        let named = |member: &str| self.request.input.get(member).is_some();
+        !self.request.subject.paths.is_empty()
+            || ["cwd", "workdir", "working_directory"]
+                .into_iter()
+                .any(named)
     }
 
     fn path(&mut self, spot: Spot, shown: &str, write: bool, protected: &Protected) {

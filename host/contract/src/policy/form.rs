@@ -4,13 +4,12 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::address::{DomainPattern, wildcard};
-use super::command::CommandPattern;
 use super::facts::{Facts, Part, What};
 use super::names::{Family, NamePattern};
 use super::place::PathPattern;
 use super::rule::{RuleSpec, argument};
 use super::{Decision, Places};
-use crate::text;
+use crate::{shell, text};
 
 /// Members that name what a tool without paths, command and address is about, such as a skill or an agent.
 const TITLES: [&str; 5] = ["skill", "name", "subagent_type", "agent", "agent_type"];
@@ -26,7 +25,7 @@ pub(super) struct Form {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Target {
     pub paths: Vec<PathPattern>,
-    pub commands: Vec<CommandPattern>,
+    pub commands: Vec<shell::Pattern>,
     pub command_regex: Option<Regex>,
     pub domains: Vec<DomainPattern>,
     pub titles: Vec<String>,
@@ -85,15 +84,15 @@ impl Target {
         if let Some((name, value)) = argument {
             match name {
                 // A command is judged piece by piece and never as one text.
-                "command" => target.commands.push(CommandPattern::parse(value)?),
+                "command" => target.commands.push(shell::Pattern::parse(value)?),
                 name => target.argument = Some((name.to_owned(), value.to_owned())),
             }
             return Ok(target);
         }
         match family {
-            Some(Family::Bash) => target.commands.push(CommandPattern::parse(what)?),
+            Some(Family::Bash) => target.commands.push(shell::Pattern::parse(what)?),
             Some(Family::Read | Family::Edit) => {
-                target.paths.push(PathPattern::parse(what, places)?)
+                target.paths.push(PathPattern::parse(what, places)?);
             }
             Some(Family::Fetch) => {
                 return Err(format!(
@@ -104,7 +103,7 @@ impl Target {
             // What the tool takes is known only when it is called.
             None => {
                 let path = PathPattern::parse(what, places);
-                let command = CommandPattern::parse(what);
+                let command = shell::Pattern::parse(what);
                 if let (Err(error), Err(_)) = (&path, &command) {
                     return Err(error.clone());
                 }
@@ -132,7 +131,7 @@ impl Target {
             }
             target
                 .commands
-                .push(CommandPattern::parse(&format!("{prefix}:*"))?);
+                .push(shell::Pattern::parse(&format!("{prefix}:*"))?);
         }
         if let Some(regex) = &spec.command_regex {
             target.command_regex = Some(super::rule::regex(&format!("^(?:{regex})"))?);
@@ -158,12 +157,19 @@ impl Target {
         match &part.what {
             What::Path { spot, .. } if allows => self.paths.iter().any(|path| path.surely(spot)),
             What::Path { spot, .. } => self.paths.iter().any(|path| path.maybe(spot)),
-            What::Command(command) => {
+            What::Command(command) if allows => {
+                let known = || {
+                    command.assignments.is_empty()
+                        && command.words.iter().all(|word| word.literal().is_some())
+                };
                 self.commands.iter().any(|pattern| pattern.matches(command))
-                    || self
-                        .command_regex
-                        .as_ref()
-                        .is_some_and(|regex| regex.is_match(&command.text))
+                    || known() && self.regex_finds(&command.text())
+            }
+            What::Command(command) => {
+                self.commands
+                    .iter()
+                    .any(|pattern| pattern.could_match(command))
+                    || self.regex_finds(&command.text())
             }
             What::Unknown(_) => false,
             What::Address {
@@ -177,5 +183,11 @@ impl Target {
                 })
             }),
         }
+    }
+
+    fn regex_finds(&self, command: &str) -> bool {
+        self.command_regex
+            .as_ref()
+            .is_some_and(|regex| regex.is_match(command))
     }
 }

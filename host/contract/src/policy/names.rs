@@ -51,8 +51,8 @@ impl Family {
     }
 
     /// Does a rule that names the family speak of this part of a call? An allow is read narrowly, because a plugin
-    /// chooses its own kind: `Read` allows no tool that can do more than read, and no family allows a foreign
-    /// server's tool.
+    /// chooses its own kind: `Read` allows no tool that can do more than read, `Edit` none that can do more than change
+    /// the files it names, and no family allows a foreign server's tool.
     pub(super) fn covers(self, part: &Part, facts: &Facts, decision: Decision) -> bool {
         let allows = decision == Decision::Allow;
         let tool = facts.request.tool;
@@ -73,7 +73,8 @@ impl Family {
             Family::Edit => {
                 let edits = matches!(tool.kind.as_str(), "edit" | "delete" | "move");
                 match &part.what {
-                    What::Path { write, .. } => *write || allows && edits,
+                    What::Path { write, .. } if allows => !facts.other_effects && (*write || edits),
+                    What::Path { write, .. } => *write,
                     What::Whole => edits,
                     What::Command(_) | What::Unknown(_) | What::Address { .. } => false,
                 }

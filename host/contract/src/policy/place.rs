@@ -158,7 +158,6 @@ pub(super) fn resolve(base: &str, path: &str) -> (String, Option<String>) {
 /// wildcards of a gitignore file. A directory covers what lies below it; a slash at the end changes nothing.
 #[derive(Debug, Clone)]
 pub(super) struct PathPattern {
-    shown: String,
     /// The directory above the first wildcard.
     start: String,
     exact: Match,
@@ -197,15 +196,18 @@ impl PathPattern {
             (
                 places.cwd.as_str(),
                 text,
-                text.trim_end_matches('/').contains('/'),
+                text.trim_end_matches('/').contains('/')
+                    || matches!(text, "." | "./" | ".." | "../"),
             )
         };
         let mut base = resolve("/", base).0;
         let mut rest = rest.trim_matches('/');
         // `./` and `../` at the front move the base; further in they would have to be read against a wildcard.
-        while let Some((step, tail)) = rest.split_once('/')
-            && matches!(step, "." | "..")
-        {
+        loop {
+            let (step, tail) = rest.split_once('/').unwrap_or((rest, ""));
+            if !matches!(step, "." | "..") {
+                break;
+            }
             base = resolve(&base, step).0;
             rest = tail.trim_start_matches('/');
         }
@@ -224,7 +226,6 @@ impl PathPattern {
         let start = resolve(&base, &literal.join("/")).0;
         if anchored && literal.len() == rest.split('/').count() {
             return Ok(Self {
-                shown,
                 exact: Match::Tree,
                 wary: Match::Tree,
                 start,
@@ -247,16 +248,7 @@ impl PathPattern {
         let exact = Match::Globs(globs(&exact, false).map_err(wrong)?);
         let wary = Match::Globs(globs(&wary, true).map_err(wrong)?);
         let start = if anchored { start } else { "/".to_owned() };
-        Ok(Self {
-            shown,
-            start,
-            exact,
-            wary,
-        })
-    }
-
-    pub(super) fn as_str(&self) -> &str {
-        &self.shown
+        Ok(Self { start, exact, wary })
     }
 
     /// For a rule that allows: is every reading of the path meant?

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::approval::{Identity, Narrowing, NewApproval, PathNarrowing, Scope};
+use super::approval::{Identity, NewApproval, Scope};
 use super::decide::{Layer, used};
-use super::facts::{Facts, Part, What};
-use super::place::below;
+use super::facts::{Facts, Part};
+use super::offer::{Offer, how_to_allow, offers};
 use super::walk::{Because, Trace};
 use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, Subject};
 use crate::{Effect, PluginName, ToolName, text};
@@ -31,14 +31,6 @@ impl AskKind {
             AskKind::Info => "info",
         }
     }
-}
-
-/// One yes that a person may give. The words say how far it goes and what it will match.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Offer {
-    pub scope: Scope,
-    pub narrowing: Narrowing,
-    pub words: String,
 }
 
 /// What a person is asked. Holds the grant that a yes would release.
@@ -105,7 +97,7 @@ pub enum Settled {
     Granted {
         grant: Grant,
         /// To be kept, so that the next such call need not ask.
-        approval: Option<NewApproval>,
+        approval: Option<Box<NewApproval>>,
     },
     Modified {
         input: Value,
@@ -134,12 +126,14 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
                 Scope::Once => "a person, once".to_owned(),
                 scope => format!("a person, {}", scope.words()),
             };
-            let approval = (offer.scope != Scope::Once).then(|| NewApproval {
-                identity: question.identity.clone(),
-                narrowing: offer.narrowing.clone(),
-                scope: offer.scope,
-                session: (offer.scope == Scope::Session).then(|| question.session.clone()),
-                mode_min: question.mode,
+            let approval = (offer.scope != Scope::Once).then(|| {
+                Box::new(NewApproval {
+                    identity: question.identity.clone(),
+                    narrowing: offer.narrowing.clone(),
+                    scope: offer.scope,
+                    session: (offer.scope == Scope::Session).then(|| question.session.clone()),
+                    mode_min: question.mode,
+                })
             });
             Ok(Settled::Granted {
                 grant: question.grant.given_by(by),
@@ -175,7 +169,7 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
         Answer::TimedOut => Err(Denial {
             remedy: Some(format!("to allow it: {}", question.remedy)),
             ..denied(
-                DenialCode::UserDenied,
+                DenialCode::PolicyViolation,
                 format!(
                     "nobody answered the question about `{tool}` in time ({})",
                     question.reason
@@ -298,144 +292,4 @@ fn reason(trace: &Trace, layer: &Layer<'_>) -> String {
         reason.push_str(danger);
     }
     reason
-}
-
-/// The smallest change of the configuration that lets such a call through.
-pub(super) fn how_to_allow(facts: &Facts) -> String {
-    let name = facts.request.name;
-    let plain = |text: &str| {
-        !text.is_empty()
-            && text
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || " ._-/".contains(c))
-    };
-    let narrowed = facts.parts.iter().find_map(|part| match &part.what {
-        What::Command(command) => command
-            .prefix
-            .as_ref()
-            .map(|prefix| format!("{} *", prefix.join(" "))),
-        What::Path { shown, .. } if plain(shown) && !shown.starts_with('/') => Some(shown.clone()),
-        What::Address {
-            host: Some(host), ..
-        } => Some(format!("domain:{host}")),
-        What::Path { .. } | What::Address { .. } | What::Unknown(_) | What::Whole => None,
-    });
-    let form = match narrowed {
-        Some(what) => format!("{name}({what})"),
-        None => name.to_string(),
-    };
-    let flag = if form.contains(' ') || form.contains('(') {
-        format!("'{form}'")
-    } else {
-        form.clone()
-    };
-    format!(
-        "run host with --allow-tool {flag}, or put `allow = [\"{form}\"]` under [policy] in toolhost.toml"
-    )
-}
-
-/// Once first; then, from narrow to wide, what may be kept. A call that touches paths, commands or addresses is
-/// narrowed to them before anything longer than once is offered.
-fn offers(
-    asking: &[&Part],
-    facts: &Facts,
-    may_remember: bool,
-    places: &super::Places,
-) -> Vec<Offer> {
-    let name = &facts.request.name;
-    let mut offers = vec![Offer {
-        scope: Scope::Once,
-        narrowing: Narrowing {
-            input: Some(facts.request.input.clone()),
-            ..Narrowing::default()
-        },
-        words: format!("Allow `{name}` this once"),
-    }];
-    if !may_remember {
-        return offers;
-    }
-    let mut narrowings: Vec<(Narrowing, String)> = Vec::new();
-    for wide in [false, true] {
-        if let Some(found) = narrow(asking, facts, wide, places)
-            && !narrowings.iter().any(|(known, _)| *known == found.0)
-        {
-            narrowings.push(found);
-        }
-    }
-    for (narrowing, what) in narrowings {
-        for scope in [Scope::Session, Scope::Project, Scope::User] {
-            offers.push(Offer {
-                scope,
-                narrowing: narrowing.clone(),
-                words: format!("Allow {what} {}", scope.words()),
-            });
-        }
-    }
-    offers
-}
-
-/// What would cover every part that asks, and its words. `None`: a part cannot be narrowed, so nothing is kept.
-fn narrow(
-    asking: &[&Part],
-    facts: &Facts,
-    wide: bool,
-    places: &super::Places,
-) -> Option<(Narrowing, String)> {
-    let name = &facts.request.name;
-    let mut narrowing = Narrowing::default();
-    let mut words: Vec<String> = Vec::new();
-    for part in asking {
-        match &part.what {
-            What::Command(command) => {
-                let prefix = command.prefix.clone()?;
-                words.push(format!("`{} …`", text::inline(&prefix.join(" "), 120)));
-                narrowing.commands.push(prefix);
-            }
-            What::Path { spot, write, .. } => {
-                let file = spot.exact()?;
-                let dir = directory(file, places)
-                    .filter(|_| wide && !part.columns.contains(&Column::Protected));
-                words.push(match dir {
-                    Some(dir) => format!("`{name}` below `{}/`", text::inline(dir, 200)),
-                    None => format!("`{name}` on `{}`", text::inline(file, 200)),
-                });
-                narrowing.paths.push(PathNarrowing {
-                    path: dir.unwrap_or(file).to_owned(),
-                    tree: dir.is_some(),
-                    write: *write,
-                });
-            }
-            What::Address {
-                host: Some(host), ..
-            } => {
-                words.push(format!("`{name}` to reach `{host}`"));
-                narrowing.domains.push(host.clone());
-            }
-            What::Address { named: true, .. } | What::Unknown(_) => return None,
-            What::Address { .. } | What::Whole if wide => {
-                words.push(format!("every call of `{name}`"));
-                narrowing.tool = true;
-            }
-            What::Address { .. } | What::Whole => {
-                words.push(format!("`{name}` with exactly this input"));
-                narrowing.input = Some(facts.request.input.clone());
-            }
-        }
-    }
-    narrowing.commands.sort();
-    narrowing.commands.dedup();
-    narrowing.paths.sort();
-    narrowing.paths.dedup();
-    words.dedup();
-    Some((narrowing, words.join(" and ")))
-}
-
-/// The directory of a file, unless it holds the working directory or the home: that would be everything.
-fn directory<'a>(file: &'a str, places: &super::Places) -> Option<&'a str> {
-    let (dir, _) = file.rsplit_once('/')?;
-    let holds = |place: &str| below(place, dir).is_some_and(|rest| !rest.is_empty());
-    let home = places.home.as_deref();
-    let too_wide =
-        dir.is_empty() || holds(&places.cwd) || home.is_some_and(|home| home == dir || holds(home));
-    (!too_wide).then_some(dir)
 }

@@ -173,7 +173,7 @@ impl RuleSpec {
             .collect::<Result<Vec<_>, _>>()?;
         let target = Target::of_keys(&self, places)?;
         for name in self.annotations.keys() {
-            if annotation(&crate::Annotations::default(), name).is_none() {
+            if annotation(crate::Annotations::default(), name).is_none() {
                 return Err(format!(
                     "`{}` is not an annotation; known are read_only, pure, destructive, idempotent, open_world, interactive",
                     text::inline(name, 40)
@@ -301,7 +301,7 @@ impl Rule {
             } else {
                 modes.iter().any(|mode| self.modes.contains(mode))
             };
-        let hints = &request.tool.annotations;
+        let hints = request.tool.annotations;
         mode && self.interactive.is_none_or(|wanted| wanted == interactive)
             && self.subagent.as_ref().is_none_or(|name| {
                 *name == request.caller.agent_id && request.caller.parent_agent_id.is_some()
@@ -380,7 +380,7 @@ impl Rule {
     clippy::option_option,
     reason = "an unknown word differs from what an author left open"
 )]
-fn annotation(hints: &crate::Annotations, name: &str) -> Option<Option<bool>> {
+fn annotation(hints: crate::Annotations, name: &str) -> Option<Option<bool>> {
     Some(match name {
         "read_only" | "readOnlyHint" => hints.read_only,
         "pure" => hints.pure,

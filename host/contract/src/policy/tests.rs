@@ -1,5 +1,7 @@
 //! Policies and calls as text; each test is rows of them.
 
+use std::fmt::Write as _;
+
 use expect_test::Expect;
 use serde_json::{Map, Value, json};
 
@@ -13,6 +15,7 @@ mod properties;
 mod questions;
 mod rules;
 mod subagents;
+mod targets;
 
 /// A policy, one thing a line: `mode plan`, `headless callback`, `plan_dir docs/plans`, `allowed src`, `no_yolo`,
 /// `once_only`, `[TIER] DECISION FORM [@PRIORITY] [modes=…] [remember=no] [user=…] [subagent=…] [version=…]
@@ -266,14 +269,14 @@ pub(super) fn table(rules: &str, calls: &str, expect: Expect) {
     let mut out = String::new();
     for call in calls.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let world = World::of(call);
-        out.push_str(&format!("{call} → {}\n", show(&world.decide(&policy, &[]))));
+        let _ = write!(out, "{call} → {}\n", show(&world.decide(&policy, &[])));
     }
     expect.assert_eq(&out);
 }
 
 pub(super) fn question(rules: &str, call: &str) -> Question {
     match World::of(call).decide(&policy(rules), &[]) {
-        Verdict::Ask(question) => question,
+        Verdict::Ask(question) => *question,
         other => panic!("{call}: {}", show(&other)),
     }
 }

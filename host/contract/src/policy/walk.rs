@@ -61,7 +61,7 @@ impl Index {
             for form in &rule.forms {
                 match &form.name {
                     NamePattern::Name(name) => {
-                        index.by_name.entry(name.clone()).or_default().push(at)
+                        index.by_name.entry(name.clone()).or_default().push(at);
                     }
                     NamePattern::All
                     | NamePattern::Plugin { .. }
@@ -116,7 +116,7 @@ impl Policy {
             Some(mode) if mode == modes[0] => {}
             // `Custom` compares with none; where it is the session's word it comes first.
             Some(mode) if modes[0].is_at_least(mode) || mode == Mode::Custom => {
-                modes.insert(0, mode)
+                modes.insert(0, mode);
             }
             Some(mode) => modes.push(mode),
         }
@@ -276,7 +276,9 @@ impl Policy {
             facts.request.tool.kind.as_str(),
             "delete" | "move" | "execute"
         ) && spot.is_below(dir)
-            && spot.exact().is_some_and(|path| path.ends_with(".md"))
+            && spot
+                .exact()
+                .is_some_and(|path| path.strip_suffix(".md").is_some())
     }
 
     fn outside(&self, part: &Part) -> Option<String> {

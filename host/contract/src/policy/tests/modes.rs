@@ -1,5 +1,7 @@
 use expect_test::expect;
 
+use std::fmt::Write as _;
+
 use super::*;
 
 /// One call for each column of the table, and the exceptions of mode plan.
@@ -31,7 +33,7 @@ const CALLS: [(&str, &str); 12] = [
 fn the_table_of_modes_is_the_one_that_is_documented() {
     let mut out = format!("{:14}", "");
     for mode in Mode::ALL {
-        out.push_str(&format!(" {mode:>12}"));
+        let _ = write!(out, " {mode:>12}");
     }
     out.push('\n');
     for (name, call) in CALLS {
@@ -40,7 +42,7 @@ fn the_table_of_modes_is_the_one_that_is_documented() {
             let policy = policy(&format!("mode {mode}\nplan_dir docs/plans\ncallback"));
             let verdict = World::of(call).decide(&policy, &[]);
             let word = show(&verdict);
-            line.push_str(&format!(" {:>12}", word.split([' ', ':']).next().unwrap()));
+            let _ = write!(line, " {:>12}", word.split([' ', ':']).next().unwrap());
         }
         out.push_str(&line);
         out.push('\n');

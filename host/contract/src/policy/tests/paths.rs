@@ -1,5 +1,7 @@
 use expect_test::expect;
 
+use std::fmt::Write as _;
+
 use super::*;
 
 /// Does the pattern match the path, for an allow and for a deny?
@@ -218,7 +220,7 @@ fn what_decides_over_later_runs_is_protected() {
     ] {
         let call = format!("files/write_file writes kind=edit path={path}");
         let verdict = World::of(&call).decide(&policy("mode auto\nprotect my/own"), &[]);
-        out.push_str(&format!("{path}: {}\n", show(&verdict)));
+        let _ = write!(out, "{path}: {}\n", show(&verdict));
     }
     expect![[r#"
         src/a.rs: allow by mode auto: write

@@ -1,1 +1,216 @@
+//! What holds for every policy and every call, tried on many.
 
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+
+const CALLS: &[&str] = &[
+    "files/read_file reads kind=read alias=Read path=src/a.rs",
+    "files/read_file reads kind=read path=../../etc/passwd",
+    "files/write_file writes kind=edit alias=Write path=src/a.rs",
+    "files/write_file writes kind=edit path=.git/config",
+    "files/copy_file writes kind=edit from=src/a to=lib/b",
+    "files/delete_file destroys kind=delete path=src/a.rs",
+    "system/bash kind=execute command=\"git status\"",
+    "system/bash kind=execute command=\"git status && rm -rf x > out\"",
+    "system/bash kind=execute command=\"echo $(\"",
+    "web/http_get reads network kind=fetch url=https://a.example/",
+    "web/http_post network kind=fetch url=https://a.example/",
+    "ui/ask_user pure interactive",
+    "data/json_parse pure",
+    "x/unknown",
+    "srv/mcp__srv__look reads",
+];
+
+const FORMS: &[&str] = &[
+    "*",
+    "Read",
+    "Edit",
+    "Edit(src/**)",
+    "Edit(lib/**)",
+    "Read(src/**)",
+    "Bash",
+    "Bash(git *)",
+    "Bash(rm *)",
+    "WebFetch",
+    "WebFetch(domain:a.example)",
+    "files/*",
+    "write_file",
+    "unknown",
+    "mcp__srv",
+    "*_file",
+    "json_parse",
+    "ask_user",
+];
+
+prop_compose! {
+    fn any_rule()(
+        form in select(FORMS),
+        decision in select(&[Decision::Allow, Decision::Ask, Decision::Deny][..]),
+        tier in select(&Tier::ALL[..]),
+        priority in select(&[0_u16, 100, 999][..]),
+        remember in any::<bool>(),
+        redirect in any::<bool>(),
+    ) -> RuleSpec {
+        RuleSpec { priority, remember, allow_redirection: redirect, ..RuleSpec::new(decision, form).tier(tier) }
+    }
+}
+
+fn any_rules() -> impl Strategy<Value = Vec<RuleSpec>> {
+    proptest::collection::vec(any_rule(), 0..6)
+}
+
+fn any_mode() -> impl Strategy<Value = Mode> {
+    select(&Mode::ALL[..])
+}
+
+fn any_call() -> impl Strategy<Value = String> {
+    (
+        select(CALLS),
+        select(&["", "hook:allow", "hook:ask", "hook:risk", "agent:helper"][..]),
+    )
+        .prop_map(|(call, more)| format!("{call} {more}"))
+}
+
+fn build(mode: Mode, rules: &[RuleSpec]) -> Policy {
+    let spec = PolicySpec {
+        mode,
+        rules: rules.to_vec(),
+        has_callback: true,
+        ..spec("plan_dir docs")
+    };
+    Policy::new(spec).unwrap()
+}
+
+fn strictness(verdict: &Verdict) -> Decision {
+    match verdict {
+        Verdict::Allow(_) => Decision::Allow,
+        Verdict::Ask(_) => Decision::Ask,
+        Verdict::Deny(_) => Decision::Deny,
+    }
+}
+
+fn decide(policy: &Policy, world: &World) -> Decision {
+    strictness(&world.decide(policy, &[]))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_deny_of_the_highest_priority_never_loses(
+        rules in any_rules(), mode in any_mode(), call in any_call(), tier in select(&Tier::ALL[..]), at in 0_usize..6,
+    ) {
+        let world = World::of(&call);
+        let mut rules = rules;
+        let deny = RuleSpec { priority: 999, ..RuleSpec::new(Decision::Deny, "*").tier(tier) };
+        rules.insert(at.min(rules.len()), deny);
+        let policy = build(mode, &rules);
+        prop_assert_eq!(decide(&policy, &world), Decision::Deny);
+        prop_assert!(policy.forbids(world.request()).is_some());
+    }
+
+    #[test]
+    fn a_deny_or_an_ask_more_never_allows_more(
+        rules in any_rules(), more in any_rule(), mode in any_mode(), call in any_call(),
+    ) {
+        // An ask of a higher tier may stand in for a mode's deny; a deny never loosens anything.
+        let world = World::of(&call);
+        let before = decide(&build(mode, &rules), &world);
+        let mut rules = rules;
+        rules.push(RuleSpec { decision: Decision::Deny, ..more });
+        prop_assert!(decide(&build(mode, &rules), &world) >= before);
+    }
+
+    #[test]
+    fn a_limit_never_allows_more(
+        rules in any_rules(), limits in any_rules(), mode in any_mode(), other in any_mode(), call in any_call(),
+    ) {
+        let parent = build(mode, &rules);
+        let limit = build(other, &limits);
+        let mut world = World::of(&call);
+        let alone = decide(&parent, &world).max(decide(&limit, &world));
+        world.narrow = Some(Restriction::new(limit));
+        prop_assert_eq!(decide(&parent, &world), alone);
+    }
+
+    #[test]
+    fn the_sessions_mode_never_allows_more(rules in any_rules(), mode in any_mode(), session in any_mode(), call in any_call()) {
+        let policy = build(mode, &rules);
+        let mut world = World::of(&call);
+        let before = decide(&policy, &world);
+        world.mode = Some(session);
+        prop_assert!(decide(&policy, &world) >= before);
+    }
+
+    #[test]
+    fn a_freer_mode_never_refuses_more(rules in any_rules(), call in any_call(), a in any_mode(), b in any_mode()) {
+        // Plan and readonly differ in exceptions that only plan has.
+        prop_assume!(a.is_at_least(b) && !(a == Mode::ReadOnly && b == Mode::Plan));
+        let world = World::of(&call);
+        prop_assert!(decide(&build(a, &rules), &world) <= decide(&build(b, &rules), &world));
+    }
+
+    #[test]
+    fn an_explanation_agrees_with_the_decision(rules in any_rules(), mode in any_mode(), call in any_call()) {
+        let policy = build(mode, &rules);
+        let world = World::of(&call);
+        let verdict = world.decide(&policy, &[]);
+        let told = policy.explain(world.request(), &world.hooks, &[], NOW);
+        prop_assert_eq!(told.decision(), strictness(&verdict));
+        let worst = told.to_value()["layers"][0]["parts"].as_array().unwrap().iter()
+            .map(|part| part["outcome"].as_str().unwrap().parse::<Decision>().unwrap()).max();
+        prop_assert_eq!(worst, Some(told.decision()));
+        if policy.forbids(world.request()).is_some() {
+            prop_assert_eq!(told.decision(), Decision::Deny);
+        }
+    }
+
+    #[test]
+    fn the_order_of_rules_never_changes_a_decision(rules in any_rules(), mode in any_mode(), call in any_call()) {
+        let world = World::of(&call);
+        let mut turned = rules.clone();
+        turned.reverse();
+        prop_assert_eq!(decide(&build(mode, &rules), &world), decide(&build(mode, &turned), &world));
+    }
+
+    #[test]
+    fn every_offer_covers_the_call_that_it_was_made_for(rules in any_rules(), mode in any_mode(), call in any_call()) {
+        let policy = build(mode, &rules);
+        let world = World::of(&call);
+        let Verdict::Ask(question) = world.decide(&policy, &[]) else { return Ok(()) };
+        for (at, offer) in question.offers.iter().enumerate().skip(1) {
+            let answer = Answer::Allow { offer: at, note: None };
+            let Ok(Settled::Granted { approval: Some(approval), .. }) = settle((*question).clone(), answer) else {
+                return Err(TestCaseError::fail("an offer is not granted"));
+            };
+            let approval = approval.stored("a1", "user", 0);
+            let again = world.decide(&policy, std::slice::from_ref(&approval));
+            prop_assert_eq!(strictness(&again), Decision::Allow, "{}", offer.words);
+        }
+    }
+
+    #[test]
+    fn no_path_and_no_pattern_make_it_stumble(path in ".{0,40}", pattern in ".{0,40}", url in ".{0,40}") {
+        let places = spec("").places;
+        let spot = place::Spot::of(&path, &places);
+        if let Ok(pattern) = place::PathPattern::parse(&pattern, &places) {
+            // Sure is stricter than maybe.
+            prop_assert!(!pattern.surely(&spot) || pattern.maybe(&spot));
+        }
+        let _ = address::host_of(&url);
+        let _ = RuleSpec::new(Decision::Allow, format!("{pattern}({path})")).compile(1, &places);
+    }
+
+    #[test]
+    fn a_path_by_another_spelling_is_the_same_path(path in "[a-c.]{0,3}(/[a-c.]{0,3}){0,5}") {
+        let places = spec("").places;
+        let deny = place::PathPattern::parse("a/b", &places).unwrap();
+        let plain = place::resolve("/w", &path);
+        let spot = place::Spot::of(&path, &places);
+        let inside = place::below(&plain.0, "/w/a/b").is_some() && plain.1.is_none();
+        prop_assert_eq!(deny.surely(&spot), inside, "{}", path);
+        prop_assert!(!inside || deny.maybe(&spot));
+    }
+}

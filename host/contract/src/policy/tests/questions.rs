@@ -1,1 +1,312 @@
+use expect_test::expect;
 
+use std::fmt::Write as _;
+
+use super::*;
+
+/// What is asked, and what is offered.
+fn asked(rules: &str, call: &str) -> String {
+    let question = question(rules, call);
+    let mut out = format!("{} ({})\n", question.reason, question.kind.as_str());
+    for offer in &question.offers {
+        let _ = write!(out, "  {:7} {}\n", offer.scope.as_str(), offer.words);
+    }
+    out
+}
+
+#[test]
+fn r_193_a_question_is_of_one_of_four_kinds() {
+    for (call, kind) in [
+        ("files/write_file writes kind=edit path=a", AskKind::Edit),
+        (
+            "files/delete_file destroys kind=delete path=a",
+            AskKind::Edit,
+        ),
+        ("files/patch writes kind=edit patch=x", AskKind::Edit),
+        ("system/bash kind=execute command=ls", AskKind::Exec),
+        (
+            "system/bash kind=execute command=\"echo x > a\"",
+            AskKind::Exec,
+        ),
+        ("srv/mcp__srv__look reads", AskKind::Mcp),
+        ("srv/look category=mcp path=a", AskKind::Mcp),
+        (
+            "web/http_get reads network url=https://a.example/",
+            AskKind::Info,
+        ),
+        ("x/unknown", AskKind::Info),
+    ] {
+        assert_eq!(question("", call).kind, kind, "{call}");
+    }
+}
+
+// R-194
+#[test]
+fn a_yes_that_lasts_is_narrowed_to_what_the_call_touches() {
+    expect![[r#"
+        it changes files (edit)
+          once    Allow `write_file` this once
+          session Allow `write_file` on `/w/src/a.rs` for the rest of this session
+          project Allow `write_file` on `/w/src/a.rs` in this project until revoked
+          user    Allow `write_file` on `/w/src/a.rs` in every project until revoked
+          session Allow `write_file` below `/w/src/` for the rest of this session
+          project Allow `write_file` below `/w/src/` in this project until revoked
+          user    Allow `write_file` below `/w/src/` in every project until revoked
+    "#]]
+    .assert_eq(&asked(
+        "",
+        "files/write_file writes kind=edit path=src/a.rs",
+    ));
+    expect![[r#"
+        it changes files (edit)
+          once    Allow `copy_file` this once
+          session Allow `copy_file` on `/w/lib/b` for the rest of this session
+          project Allow `copy_file` on `/w/lib/b` in this project until revoked
+          user    Allow `copy_file` on `/w/lib/b` in every project until revoked
+          session Allow `copy_file` below `/w/lib/` for the rest of this session
+          project Allow `copy_file` below `/w/lib/` in this project until revoked
+          user    Allow `copy_file` below `/w/lib/` in every project until revoked
+    "#]]
+    .assert_eq(&asked(
+        "",
+        "files/copy_file writes kind=edit from=a to=lib/b",
+    ));
+    expect![[r#"
+        it runs a command (exec)
+          once    Allow `bash` this once
+          session Allow `git status …` and `cargo test …` for the rest of this session
+          project Allow `git status …` and `cargo test …` in this project until revoked
+          user    Allow `git status …` and `cargo test …` in every project until revoked
+    "#]]
+    .assert_eq(&asked(
+        "",
+        "system/bash kind=execute command=\"git status -s && cargo test -p x\"",
+    ));
+    expect![[r#"
+        it runs a command (exec)
+          once    Allow `bash` this once
+          session Allow `cargo test …` and `bash` on `/w/out/log.txt` for the rest of this session
+          project Allow `cargo test …` and `bash` on `/w/out/log.txt` in this project until revoked
+          user    Allow `cargo test …` and `bash` on `/w/out/log.txt` in every project until revoked
+          session Allow `cargo test …` and `bash` below `/w/out/` for the rest of this session
+          project Allow `cargo test …` and `bash` below `/w/out/` in this project until revoked
+          user    Allow `cargo test …` and `bash` below `/w/out/` in every project until revoked
+    "#]]
+    .assert_eq(&asked(
+        "",
+        "system/bash kind=execute command=\"cargo test > out/log.txt\"",
+    ));
+    expect![[r#"
+        it reaches beyond this machine (info)
+          once    Allow `http_get` this once
+          session Allow `http_get` to reach `api.example.com` for the rest of this session
+          project Allow `http_get` to reach `api.example.com` in this project until revoked
+          user    Allow `http_get` to reach `api.example.com` in every project until revoked
+    "#]]
+    .assert_eq(&asked(
+        "",
+        "web/http_get reads network kind=fetch url=https://api.example.com/x?y=z",
+    ));
+    expect![[r#"
+        it may destroy data (info)
+          once    Allow `unknown` this once
+          session Allow `unknown` with exactly this input for the rest of this session
+          project Allow `unknown` with exactly this input in this project until revoked
+          user    Allow `unknown` with exactly this input in every project until revoked
+          session Allow every call of `unknown` for the rest of this session
+          project Allow every call of `unknown` in this project until revoked
+          user    Allow every call of `unknown` in every project until revoked
+    "#]]
+    .assert_eq(&asked("", "x/unknown n=1"));
+}
+
+#[test]
+fn a_yes_to_what_cannot_be_narrowed_is_for_once() {
+    for call in [
+        "system/bash kind=execute command=\"python x.py\"",
+        "system/bash kind=execute command=\"rm -rf build\"",
+        "system/bash kind=execute command=\"sudo make\"",
+        "system/bash kind=execute command=\"if [ ; then\"",
+        "system/bash kind=execute command=\"git status && rm -rf /\"",
+        "system/bash kind=execute command=\"cargo test > $LOG\"",
+        "files/write_file writes kind=edit path=../../x",
+        "web/http_get reads network kind=fetch url=nonsense",
+        "x/unknown hook:risk",
+    ] {
+        assert_eq!(question("", call).offers.len(), 1, "{call}");
+    }
+    for rules in ["once_only", "ask x remember=no"] {
+        assert_eq!(question(rules, "a/x").offers.len(), 1, "{rules}");
+    }
+    // A protected file may be named, its directory may not.
+    expect![[r#"
+        it changes a protected path (edit)
+          once    Allow `write_file` this once
+          session Allow `write_file` on `/w/.git/hooks/pre-commit` for the rest of this session
+          project Allow `write_file` on `/w/.git/hooks/pre-commit` in this project until revoked
+          user    Allow `write_file` on `/w/.git/hooks/pre-commit` in every project until revoked
+    "#]]
+    .assert_eq(&asked(
+        "mode auto",
+        "files/write_file writes kind=edit path=.git/hooks/pre-commit",
+    ));
+    // Nor may a directory that holds everything.
+    expect![[r#"
+        it changes files (edit)
+          once    Allow `write_file` this once
+          session Allow `write_file` on `/w` for the rest of this session
+          project Allow `write_file` on `/w` in this project until revoked
+          user    Allow `write_file` on `/w` in every project until revoked
+    "#]]
+    .assert_eq(&asked("", "files/write_file writes kind=edit path=/w"));
+    expect![[r#"
+        it changes files (edit)
+          once    Allow `write_file` this once
+    "#]]
+    .assert_eq(&asked(
+        "",
+        "files/write_file writes kind=edit path=~/notes.txt",
+    ));
+}
+
+#[test]
+fn danger_is_named_in_the_question() {
+    expect!["it runs a command; deletes directories and everything in them, without asking"]
+        .assert_eq(&question("", "system/bash kind=execute command=\"rm -rf /\"").reason);
+}
+
+// R-200
+#[test]
+fn a_hooks_question_carries_its_meta() {
+    let question = question("allow *", "a/x hook:risk");
+    expect!["a hook wants a person's yes: looks bad"].assert_eq(&question.reason);
+    assert_eq!(question.meta, Some(json!({"risk": "high"})));
+}
+
+#[test]
+fn what_hostile_text_a_call_holds_is_shown_escaped() {
+    let bad = asked(
+        "",
+        "files/write_file writes kind=edit path=src/\u{1b}[2J\u{202e}a.rs",
+    );
+    assert!(!bad.contains(['\u{1b}', '\u{202e}']), "{bad}");
+    let bad = question("ask x reason=\"\u{1b}[2J\"", "a/x").reason;
+    assert!(!bad.contains('\u{1b}'), "{bad}");
+}
+
+fn settled(answer: Answer) -> String {
+    match settle(
+        question("", "files/write_file writes kind=edit path=src/a.rs"),
+        answer,
+    ) {
+        Ok(Settled::Granted { grant, approval }) => {
+            format!("granted by {}; {:?}", grant.by(), approval.map(|a| a.scope))
+        }
+        Ok(Settled::Modified { input }) => format!("modified {input}"),
+        Err(denial) => format!(
+            "{}: {} | {} | {:?} | {:?}",
+            denial.code,
+            denial.reason,
+            denial.words(),
+            denial.note,
+            denial.remedy
+        ),
+    }
+}
+
+// R-194, R-201, R-202, C-21
+#[test]
+fn an_answer_comes_to_a_grant_or_to_words_that_say_who_refused() {
+    let allow = |offer| Answer::Allow { offer, note: None };
+    expect!["granted by a person, once; None"].assert_eq(&settled(Answer::once()));
+    expect!["granted by a person, for the rest of this session; Some(Session)"]
+        .assert_eq(&settled(allow(1)));
+    expect!["policy_violation: answer 99 to the question about `write_file` was not offered; there are 7 | Permission denied by policy | None | None"].assert_eq(&settled(allow(99)));
+    expect![
+        "user_denied: the user said no to `write_file` | Permission denied by user | None | None"
+    ]
+    .assert_eq(&settled(Answer::Deny { note: None }));
+    expect![[r#"user_denied: the user said no to `write_file`: use the staging copy\u{1b} | Permission denied by user | Some("use the staging copy\\u{1b}") | None"#]].assert_eq(&settled(Answer::Deny {
+        note: Some("use the staging copy\u{1b}".to_owned()),
+    }));
+    expect!["cancelled: the user cancelled at the question about `write_file` | Cancelled by user | None | None"].assert_eq(&settled(Answer::Cancel));
+    expect![[r#"modified {"path":"b"}"#]].assert_eq(&settled(Answer::Modify {
+        input: json!({"path": "b"}),
+    }));
+    expect![[r#"policy_violation: nobody answered the question about `write_file` in time (it changes files) | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&settled(Answer::TimedOut));
+    expect![[r#"policy_violation: `write_file` needs a person's yes (it changes files), and there is no terminal to ask at | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&settled(Answer::NobodyToAsk));
+}
+
+#[test]
+fn r_202_every_refusal_has_the_words_of_the_seed() {
+    let Verdict::Deny(policy_says) = World::of("a/x").decide(&policy("deny x"), &[]) else {
+        panic!("denied")
+    };
+    assert_eq!(policy_says.words(), "Permission denied by policy");
+    assert_eq!(policy_says.record_words(), "Tool denied by policy");
+    let user = settle(question("", "a/x"), Answer::Deny { note: None }).unwrap_err();
+    assert_eq!(
+        (user.words(), user.record_words()),
+        ("Permission denied by user", "Permission denied by user")
+    );
+    assert_eq!(Denial::by_hook(None).words(), "Denied by hook");
+    assert_eq!(
+        Denial::by_hook(Some("not on a Friday")).words(),
+        "not on a Friday"
+    );
+    assert_eq!(
+        Denial::outside("/etc/x").code.as_str(),
+        "capability_missing"
+    );
+    assert_eq!(
+        Answer::once(),
+        Answer::Allow {
+            offer: 0,
+            note: None
+        }
+    );
+}
+
+#[test]
+fn where_there_is_nobody_to_ask_the_words_say_what_would_allow_the_call() {
+    let mut out = String::new();
+    for (rules, call) in [
+        ("", "files/write_file writes kind=edit path=src/a.rs"),
+        ("", "files/write_file writes kind=edit path=/abs/a.rs"),
+        ("", "system/bash kind=execute command=\"git status -s\""),
+        ("", "system/bash kind=execute command=\"python x.py\""),
+        (
+            "",
+            "web/http_get reads network kind=fetch url=https://a.example/",
+        ),
+        ("", "x/unknown"),
+        ("ask x", "a/x"),
+    ] {
+        let denial = settle(question(rules, call), Answer::NobodyToAsk).unwrap_err();
+        let _ = write!(out, "{}\n", denial.remedy.unwrap());
+        // What it recommends does what it says.
+        if rules.is_empty() {
+            let said = out.lines().last().unwrap();
+            let form = said
+                .split("allow = [\"")
+                .nth(1)
+                .unwrap()
+                .split("\"]")
+                .next()
+                .unwrap();
+            let mut spec = spec("");
+            spec.rules.push(RuleSpec::new(Decision::Allow, form));
+            let verdict = World::of(call).decide(&Policy::new(spec).unwrap(), &[]);
+            assert!(matches!(verdict, Verdict::Allow(_)), "{call} with {form}");
+        }
+    }
+    expect![[r#"
+        to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = ["write_file(src/a.rs)"]` under [policy] in toolhost.toml
+        to allow it: run host with --allow-tool write_file, or put `allow = ["write_file"]` under [policy] in toolhost.toml
+        to allow it: run host with --allow-tool 'bash(git status *)', or put `allow = ["bash(git status *)"]` under [policy] in toolhost.toml
+        to allow it: run host with --allow-tool bash, or put `allow = ["bash"]` under [policy] in toolhost.toml
+        to allow it: run host with --allow-tool 'http_get(domain:a.example)', or put `allow = ["http_get(domain:a.example)"]` under [policy] in toolhost.toml
+        to allow it: run host with --allow-tool unknown, or put `allow = ["unknown"]` under [policy] in toolhost.toml
+        to allow it: remove or narrow rule user:1 ask `x` (policy), or answer at a terminal
+    "#]].assert_eq(&out);
+}

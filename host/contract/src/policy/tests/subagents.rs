@@ -1,1 +1,143 @@
+use expect_test::expect;
 
+use std::fmt::Write as _;
+
+use super::*;
+
+fn run(parent: &str, limits: &[&str], call: &str, approvals: &[Approval]) -> String {
+    let mut world = World::of(call);
+    let mut limits = limits.iter().map(|limit| policy(limit));
+    world.narrow = limits
+        .next()
+        .map(|first| limits.fold(Restriction::new(first), Restriction::and));
+    let policy = policy(parent);
+    let told = policy.explain(world.request(), &world.hooks, approvals, NOW);
+    let verdict = world.decide(&policy, approvals);
+    assert_eq!(
+        told.decision().as_str(),
+        show(&verdict).split([' ', ':']).next().unwrap()
+    );
+    show(&verdict)
+}
+
+#[test]
+fn a_sub_agent_gets_what_both_its_parent_and_its_own_limits_allow() {
+    let mut out = String::new();
+    for (parent, limit, call) in [
+        ("mode auto", "mode yolo", "x/unknown agent:helper"),
+        ("mode default", "mode yolo", "x/unknown agent:helper"),
+        ("mode plan", "mode yolo\nallow *", "x/unknown agent:helper"),
+        ("mode auto", "mode readonly", "x/unknown agent:helper"),
+        ("mode auto", "mode default", "x/unknown agent:helper"),
+        (
+            "mode auto",
+            "mode yolo\ndeny Edit(src/**)",
+            "files/write_file writes kind=edit path=src/a agent:helper",
+        ),
+        (
+            "allow Edit(src/**)",
+            "mode dont_ask\nallow Read",
+            "files/write_file writes kind=edit path=src/a agent:helper",
+        ),
+        (
+            "deny Bash",
+            "mode yolo\nallow Bash",
+            "system/bash kind=execute command=ls agent:helper",
+        ),
+        (
+            "mode dont_ask\nallow Read",
+            "mode dont_ask\nallow Read",
+            "files/read_file reads path=a agent:helper",
+        ),
+    ] {
+        let _ = write!(
+            out,
+            "{} | {} | {} → {}\n",
+            parent.replace('\n', "; "),
+            limit.replace('\n', "; "),
+            call,
+            run(parent, &[limit], call, &[])
+        );
+    }
+    expect![[r#"
+        mode auto | mode yolo | x/unknown agent:helper → allow by mode auto: other side effects
+        mode default | mode yolo | x/unknown agent:helper → ask: it may destroy data
+        mode plan | mode yolo; allow * | x/unknown agent:helper → deny: `unknown` may not run in mode plan: it may have side effects
+        mode auto | mode readonly | x/unknown agent:helper → deny: `unknown` may not run in mode readonly: it may have side effects
+        mode auto | mode default | x/unknown agent:helper → ask: it may destroy data
+        mode auto | mode yolo; deny Edit(src/**) | files/write_file writes kind=edit path=src/a agent:helper → deny: rule user:1 deny `Edit(src/**)` forbids `write_file`
+        allow Edit(src/**) | mode dont_ask; allow Read | files/write_file writes kind=edit path=src/a agent:helper → deny: `write_file` may not write `src/a` in mode dont_ask: it changes files
+        deny Bash | mode yolo; allow Bash | system/bash kind=execute command=ls agent:helper → deny: rule user:1 deny `Bash` forbids `bash`
+        mode dont_ask; allow Read | mode dont_ask; allow Read | files/read_file reads path=a agent:helper → allow by rule user:1 allow `Read`
+    "#]].assert_eq(&out);
+}
+
+#[test]
+fn each_further_limit_narrows() {
+    let call = "files/write_file writes kind=edit path=src/a agent:helper";
+    assert!(run("mode auto", &["mode yolo"], call, &[]).starts_with("allow"));
+    assert!(run("mode auto", &["mode yolo", "mode default"], call, &[]).starts_with("ask"));
+    assert!(
+        run(
+            "mode auto",
+            &["mode yolo", "mode default", "mode plan"],
+            call,
+            &[]
+        )
+        .starts_with("deny")
+    );
+}
+
+#[test]
+fn a_parents_approval_is_inherited_and_a_limits_deny_is_not_lifted_by_it() {
+    let question = question("", "x/unknown");
+    let offer = question
+        .offers
+        .iter()
+        .position(|offer| offer.narrowing.tool)
+        .unwrap();
+    let Ok(Settled::Granted {
+        approval: Some(approval),
+        ..
+    }) = settle(question, Answer::Allow { offer, note: None })
+    else {
+        panic!("granted")
+    };
+    let approval = [approval.stored("a1", "user", 0)];
+    let call = "x/unknown agent:helper";
+    expect!["allow by approval:a1"].assert_eq(&run("", &["mode default"], call, &approval));
+    expect!["deny: `unknown` may not run in mode readonly: it may have side effects"]
+        .assert_eq(&run("", &["mode readonly"], call, &approval));
+    expect!["ask: rule user:1 ask `unknown`"].assert_eq(&run(
+        "",
+        &["mode yolo\nask unknown remember=no"],
+        call,
+        &approval,
+    ));
+}
+
+#[test]
+fn a_sub_agents_question_names_it() {
+    let world = World::of("x/unknown agent:helper");
+    let Verdict::Ask(question) = world.decide(&policy(""), &[]) else {
+        panic!("asks")
+    };
+    assert_eq!(question.agent.as_deref(), Some("helper"));
+    let Verdict::Ask(question) = World::of("x/unknown").decide(&policy(""), &[]) else {
+        panic!("asks")
+    };
+    assert_eq!(question.agent, None);
+}
+
+#[test]
+fn a_limit_forbids_before_any_hook_runs() {
+    let mut world = World::of("x/unknown agent:helper");
+    world.narrow = Some(Restriction::new(policy("mode yolo\ndeny unknown")));
+    assert!(policy("allow *").forbids(world.request()).is_some());
+    // What the limit remembers, the question offers: nothing.
+    world.narrow = Some(Restriction::new(policy("mode yolo\nonce_only")));
+    let Verdict::Ask(question) = world.decide(&policy(""), &[]) else {
+        panic!("asks")
+    };
+    assert_eq!(question.offers.len(), 1);
+}

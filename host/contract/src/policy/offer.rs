@@ -1,0 +1,160 @@
+//! The yeses that a person is offered, each narrowed to what the call touches, and the rule that would save asking.
+
+use super::approval::{Narrowing, PathNarrowing, Scope};
+use super::facts::{Facts, Part, What};
+use super::place::below;
+use super::{Column, Places};
+use crate::{shell, text};
+
+/// One yes that a person may give. The words say how far it goes and what it will match.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Offer {
+    pub scope: Scope,
+    pub narrowing: Narrowing,
+    pub words: String,
+}
+
+/// The smallest change of the configuration that lets such a call through.
+pub(super) fn how_to_allow(facts: &Facts) -> String {
+    let name = facts.request.name;
+    let plain = |text: &str| {
+        !text.is_empty()
+            && text
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || " ._-/".contains(c))
+    };
+    let narrowed = facts.parts.iter().find_map(|part| match &part.what {
+        What::Command(command) => {
+            shell::prefix(command).map(|prefix| format!("{} *", prefix.join(" ")))
+        }
+        What::Path { shown, .. }
+            if plain(shown) && !shown.starts_with('/') && !shown.contains("..") =>
+        {
+            // A name alone would be meant at every depth.
+            let front = if shown.contains('/') { "" } else { "./" };
+            Some(format!("{front}{shown}"))
+        }
+        What::Address {
+            host: Some(host), ..
+        } => Some(format!("domain:{host}")),
+        What::Path { .. } | What::Address { .. } | What::Unknown(_) | What::Whole => None,
+    });
+    let form = match narrowed {
+        Some(what) => format!("{name}({what})"),
+        None => name.to_string(),
+    };
+    let flag = if form.contains(' ') || form.contains('(') {
+        format!("'{form}'")
+    } else {
+        form.clone()
+    };
+    format!(
+        "run host with --allow-tool {flag}, or put `allow = [\"{form}\"]` under [policy] in toolhost.toml"
+    )
+}
+
+/// Once first; then, from narrow to wide, what may be kept. A call that touches paths, commands or addresses is
+/// narrowed to them before anything longer than once is offered.
+pub(super) fn offers(
+    asking: &[&Part],
+    facts: &Facts,
+    may_remember: bool,
+    places: &Places,
+) -> Vec<Offer> {
+    let name = &facts.request.name;
+    let mut offers = vec![Offer {
+        scope: Scope::Once,
+        narrowing: Narrowing {
+            input: Some(facts.request.input.clone()),
+            ..Narrowing::default()
+        },
+        words: format!("Allow `{name}` this once"),
+    }];
+    if !may_remember {
+        return offers;
+    }
+    let mut narrowings: Vec<(Narrowing, String)> = Vec::new();
+    for wide in [false, true] {
+        if let Some(found) = narrow(asking, facts, wide, places)
+            && !narrowings.iter().any(|(known, _)| *known == found.0)
+        {
+            narrowings.push(found);
+        }
+    }
+    for (narrowing, what) in narrowings {
+        for scope in [Scope::Session, Scope::Project, Scope::User] {
+            offers.push(Offer {
+                scope,
+                narrowing: narrowing.clone(),
+                words: format!("Allow {what} {}", scope.words()),
+            });
+        }
+    }
+    offers
+}
+
+/// What would cover every part that asks, and its words. `None`: a part cannot be narrowed, so nothing is kept.
+fn narrow(
+    asking: &[&Part],
+    facts: &Facts,
+    wide: bool,
+    places: &Places,
+) -> Option<(Narrowing, String)> {
+    let name = &facts.request.name;
+    let mut narrowing = Narrowing::default();
+    let mut words: Vec<String> = Vec::new();
+    for part in asking {
+        match &part.what {
+            What::Command(command) => {
+                let prefix = shell::prefix(command)?;
+                words.push(format!("`{} …`", text::inline(&prefix.join(" "), 120)));
+                narrowing.commands.push(prefix);
+            }
+            What::Path { spot, write, .. } => {
+                let file = spot.exact()?;
+                let dir = directory(file, places)
+                    .filter(|_| wide && !part.columns.contains(&Column::Protected));
+                words.push(match dir {
+                    Some(dir) => format!("`{name}` below `{}/`", text::inline(dir, 200)),
+                    None => format!("`{name}` on `{}`", text::inline(file, 200)),
+                });
+                narrowing.paths.push(PathNarrowing {
+                    path: dir.unwrap_or(file).to_owned(),
+                    tree: dir.is_some(),
+                    write: *write,
+                });
+            }
+            What::Address {
+                host: Some(host), ..
+            } => {
+                words.push(format!("`{name}` to reach `{host}`"));
+                narrowing.domains.push(host.clone());
+            }
+            What::Address { named: true, .. } | What::Unknown(_) => return None,
+            What::Address { .. } | What::Whole if wide => {
+                words.push(format!("every call of `{name}`"));
+                narrowing.tool = true;
+            }
+            What::Address { .. } | What::Whole => {
+                words.push(format!("`{name}` with exactly this input"));
+                narrowing.input = Some(facts.request.input.clone());
+            }
+        }
+    }
+    narrowing.commands.sort();
+    narrowing.commands.dedup();
+    narrowing.paths.sort();
+    narrowing.paths.dedup();
+    words.dedup();
+    Some((narrowing, words.join(" and ")))
+}
+
+/// The directory of a file, unless it holds the working directory or the home: that would be everything.
+fn directory<'a>(file: &'a str, places: &Places) -> Option<&'a str> {
+    let (dir, _) = file.rsplit_once('/')?;
+    let holds = |place: &str| below(place, dir).is_some_and(|rest| !rest.is_empty());
+    let home = places.home.as_deref();
+    let too_wide =
+        dir.is_empty() || holds(&places.cwd) || home.is_some_and(|home| home == dir || holds(home));
+    (!too_wide).then_some(dir)
+}

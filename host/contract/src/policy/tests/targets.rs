@@ -1,0 +1,137 @@
+use expect_test::expect;
+
+use super::rules::decision;
+use super::*;
+
+#[test]
+fn a_command_is_allowed_by_its_own_words() {
+    table(
+        "allow Bash(git *)
+         allow run_shell_command(npm run test:*)
+         allow shell(make)
+         deny Bash(git push *)
+         ask Bash(git fetch:*)",
+        "system/bash kind=execute command=\"git status -s\"
+         system/bash kind=execute command=git
+         system/bash kind=execute command=gitx
+         system/bash kind=execute command=\"git push --force\"
+         system/bash kind=execute command=\"git fetch\"
+         system/bash kind=execute command=\"npm run test\"
+         system/bash kind=execute command=\"npm run test all\"
+         system/bash kind=execute command=\"npm run build\"
+         system/bash kind=execute command=make
+         system/bash kind=execute command=\"make install\"
+         system/bash kind=execute command=\"$(echo rm) -rf x\"
+         system/bash kind=execute",
+        expect![[r#"
+            system/bash kind=execute command="git status -s" → allow by rule user:1 allow `Bash(git *)`
+            system/bash kind=execute command=git → allow by rule user:1 allow `Bash(git *)`
+            system/bash kind=execute command=gitx → ask: it runs a command
+            system/bash kind=execute command="git push --force" → deny: rule user:4 deny `Bash(git push *)` forbids `bash`
+            system/bash kind=execute command="git fetch" → ask: rule user:5 ask `Bash(git fetch:*)`
+            system/bash kind=execute command="npm run test" → allow by rule user:2 allow `run_shell_command(npm run test:*)`
+            system/bash kind=execute command="npm run test all" → allow by rule user:2 allow `run_shell_command(npm run test:*)`
+            system/bash kind=execute command="npm run build" → ask: it runs a command
+            system/bash kind=execute command=make → allow by rule user:3 allow `shell(make)`
+            system/bash kind=execute command="make install" → ask: it runs a command
+            system/bash kind=execute command="$(echo rm) -rf x" → deny: rule user:4 deny `Bash(git push *)` forbids `bash`
+            system/bash kind=execute → ask: it runs a command
+        "#]],
+    );
+}
+
+#[test]
+fn a_command_that_cannot_be_read_is_asked_about_however_free_the_tool_is() {
+    let call = "system/bash kind=execute command=\"if [ ; then\"";
+    for rules in [
+        "allow Bash",
+        "allow *",
+        "mode auto",
+        "mode yolo\ndeny Bash(rm *)",
+        "mode yolo\nask Bash(git *)",
+    ] {
+        assert_eq!(decision(rules, call), Decision::Ask, "{rules}");
+    }
+    assert_eq!(decision("mode yolo", call), Decision::Allow);
+    for rules in [
+        "deny Bash",
+        "mode plan",
+        "mode dont_ask",
+        "mode yolo\ndeny *",
+    ] {
+        assert_eq!(decision(rules, call), Decision::Deny, "{rules}");
+    }
+}
+
+#[test]
+fn an_address_is_allowed_by_its_host() {
+    table(
+        "allow WebFetch(domain:example.com)
+         allow WebFetch(domain:*.good.org)
+         deny WebFetch(domain:evil.good.org)",
+        r#"web/http_get reads network kind=fetch url=https://example.com/a
+           web/http_get reads network kind=fetch url=HTTPS://EXAMPLE.com.:8443/a
+           web/http_get reads network kind=fetch url=https://user@example.com/
+           web/http_get reads network kind=fetch url=https://example.com@evil.net/
+           web/http_get reads network kind=fetch url=https://example.com.evil.net/
+           web/http_get reads network kind=fetch url=https://evilexample.com/
+           web/http_get reads network kind=fetch url=https://sub.example.com/
+           web/http_get reads network kind=fetch url=https://a.good.org/
+           web/http_get reads network kind=fetch url=https://good.org/
+           web/http_get reads network kind=fetch url=https://evil.good.org/
+           web/http_get reads network kind=fetch url=https://evil.net\example.com/
+           web/http_get reads network kind=fetch url=example.com
+           web/http_get reads network kind=fetch url=https://éxample.com/
+           web/http_get reads network kind=fetch"#,
+        expect![[r#"
+            web/http_get reads network kind=fetch url=https://example.com/a → allow by rule user:1 allow `WebFetch(domain:example.com)`
+            web/http_get reads network kind=fetch url=HTTPS://EXAMPLE.com.:8443/a → allow by rule user:1 allow `WebFetch(domain:example.com)`
+            web/http_get reads network kind=fetch url=https://user@example.com/ → allow by rule user:1 allow `WebFetch(domain:example.com)`
+            web/http_get reads network kind=fetch url=https://example.com@evil.net/ → ask: it reaches beyond this machine
+            web/http_get reads network kind=fetch url=https://example.com.evil.net/ → ask: it reaches beyond this machine
+            web/http_get reads network kind=fetch url=https://evilexample.com/ → ask: it reaches beyond this machine
+            web/http_get reads network kind=fetch url=https://sub.example.com/ → ask: it reaches beyond this machine
+            web/http_get reads network kind=fetch url=https://a.good.org/ → allow by rule user:2 allow `WebFetch(domain:*.good.org)`
+            web/http_get reads network kind=fetch url=https://good.org/ → ask: it reaches beyond this machine
+            web/http_get reads network kind=fetch url=https://evil.good.org/ → deny: rule user:3 deny `WebFetch(domain:evil.good.org)` forbids `http_get`
+            web/http_get reads network kind=fetch url=https://evil.net\example.com/ → deny: rule user:3 deny `WebFetch(domain:evil.good.org)` forbids `http_get`
+            web/http_get reads network kind=fetch url=example.com → deny: rule user:3 deny `WebFetch(domain:evil.good.org)` forbids `http_get`
+            web/http_get reads network kind=fetch url=https://éxample.com/ → deny: rule user:3 deny `WebFetch(domain:evil.good.org)` forbids `http_get`
+            web/http_get reads network kind=fetch → ask: it reaches beyond this machine
+        "#]],
+    );
+}
+
+#[test]
+fn a_rule_may_look_at_members_of_the_input() {
+    table(
+        "mode dont_ask
+         allow Skill(commit)
+         allow Task(Explore)
+         allow write_file(mode:app*)
+         allow deploy arg:/target/name=stag* arg:dry=true
+         deny deploy arg:force=1",
+        "x/skill alias=Skill pure skill=commit
+         x/skill alias=Skill pure skill=deploy
+         x/task alias=Task kind=agent subagent_type=Explore
+         x/task alias=Task kind=agent subagent_type=Plan
+         files/write_file writes kind=edit path=a mode=append
+         files/write_file writes kind=edit path=a mode=replace
+         x/deploy target={'name':'staging'} dry=[true]",
+        expect![[r#"
+            x/skill alias=Skill pure skill=commit → allow by rule user:1 allow `Skill(commit)`
+            x/skill alias=Skill pure skill=deploy → deny: `skill` may not run in mode dont_ask: it reads
+            x/task alias=Task kind=agent subagent_type=Explore → allow by rule user:2 allow `Task(Explore)`
+            x/task alias=Task kind=agent subagent_type=Plan → deny: `task` may not run in mode dont_ask: it may have side effects
+            files/write_file writes kind=edit path=a mode=append → allow by rule user:3 allow `write_file(mode:app*)`
+            files/write_file writes kind=edit path=a mode=replace → deny: `write_file` may not write `a` in mode dont_ask: it changes files
+            x/deploy target={'name':'staging'} dry=[true] → deny: `deploy` may not run in mode dont_ask: it may have side effects
+        "#]],
+    );
+    assert_eq!(decision("deny x arg:n=5", "a/x pure n=5"), Decision::Deny);
+    assert_eq!(decision("deny x arg:n=5", "a/x pure n=6"), Decision::Allow);
+    assert_eq!(
+        decision("deny x args_regex=.a.:1,.b.:2", "a/x pure b=2 a=1"),
+        Decision::Deny
+    );
+}
