@@ -32,6 +32,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("search", &["toolhost-sdk"]),
     ("data", &["toolhost-sdk"]),
     ("system", &["toolhost-sdk"]),
+    ("hook-dangerous-commands", &["toolhost-sdk"]),
+    ("hook-mask-secrets", &["toolhost-sdk"]),
+    ("hook-sensitive-files", &["toolhost-sdk"]),
+    ("hook-truncate", &["toolhost-sdk"]),
     ("xtask", &[]),
 ];
 

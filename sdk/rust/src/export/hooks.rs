@@ -112,9 +112,12 @@ mod tests {
             before: Some(witness),
             after: Some(shorten),
         };
-        check(hooks, expect![[r#"
+        check(
+            hooks,
+            expect![[r#"
             Verdict { decision: "ask", reason: Some("plan HookCall { tool: \"shell\", input: Object {\"command\": String(\"ls\")}, aliases: [\"bash\"], version: \"1.2.3\", kind: \"execute\", effect: \"destroys\" }"), updated-input: None, outcome: None, meta: Some("{\"risk\":\"high\"}") }
-            Revision { action: "update", patch: Some(Patch { summary: None, llm: Some([Part { kind: "text", text: Some("h"), data: None, media-type: None, uri: None, name: None }]), structured: None, meta: None }), outcome: None }"#]]);
+            Revision { action: "update", patch: Some(Patch { summary: None, llm: Some([Part { kind: "text", text: Some("h"), data: None, media-type: None, uri: None, name: None }]), structured: None, meta: None }), outcome: None }"#]],
+        );
     }
 
     #[test]
@@ -123,9 +126,12 @@ mod tests {
             before: None,
             after: None,
         };
-        check(hooks, expect![[r#"
+        check(
+            hooks,
+            expect![[r#"
             Verdict { decision: "continue", reason: None, updated-input: None, outcome: None, meta: None }
-            Revision { action: "keep", patch: None, outcome: None }"#]]);
+            Revision { action: "keep", patch: None, outcome: None }"#]],
+        );
     }
 
     #[test]
