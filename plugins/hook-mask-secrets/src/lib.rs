@@ -3,8 +3,9 @@
 //! It looks at every text of an outcome: content, data, display, error. What it does not know it cannot find; the best
 //! place for a secret is one that no tool can read.
 
+mod find;
 mod mask;
-mod patterns;
+mod shape;
 
 use mask::{mask_text, mask_value};
 use toolhost_sdk::{FileDiff, Part, prelude::*};
@@ -35,7 +36,7 @@ fn mask_outcome(outcome: Outcome) -> Outcome {
 
 fn mask_part(mut part: Part) -> Part {
     part.uri = part.uri.map(mask_text);
-    part.text = part.text.map(|text| match serde_value(&part.kind, &text) {
+    part.text = part.text.map(|text| match json_value(&part.kind, &text) {
         Some(value) => mask_value(value).to_string(),
         None => mask_text(text),
     });
@@ -48,7 +49,7 @@ fn mask_part(mut part: Part) -> Part {
 }
 
 /// JSON is masked value by value, so that it stays JSON.
-fn serde_value(kind: &str, text: &str) -> Option<Value> {
+fn json_value(kind: &str, text: &str) -> Option<Value> {
     let is_json = kind == "json";
     is_json
         .then(|| toolhost_sdk::serde_json::from_str(text).ok())

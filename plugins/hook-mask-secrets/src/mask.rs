@@ -1,43 +1,27 @@
 //! Puts `***` where a secret is, in a text or in a JSON value.
 
-use regex_lite::Captures;
 use toolhost_sdk::Value;
 
-use crate::patterns::{self, Secret};
+use crate::find::{names_a_secret, secrets};
 
-pub const MASK: &str = "***";
-
-/// What a line must contain, in lower case, to be worth a closer look. Most lines of most results do not.
-const HINTS: [&str; 19] = [
-    "pass",
-    "pwd",
-    "secret",
-    "token",
-    "key",
-    "credential",
-    "bearer",
-    "basic",
-    "auth",
-    "://",
-    "sk-",
-    "sk_",
-    "pk_",
-    "rk_",
-    "gh",
-    "glpat",
-    "xox",
-    "aiza",
-    "eyj",
-];
-const MORE_HINTS: [&str; 3] = ["akia", "asia", "npm_"];
+const MASK: &str = "***";
 
 /// The text without its secrets.
 pub fn mask_text(text: String) -> String {
     let text = mask_blocks(text);
-    if !text.split_inclusive('\n').any(is_suspect) {
+    let secrets = secrets(&text);
+    if secrets.is_empty() {
         return text;
     }
-    text.split_inclusive('\n').map(mask_line).collect()
+    let mut masked = String::with_capacity(text.len());
+    let mut from = 0;
+    for secret in secrets {
+        masked.push_str(&text[from..secret.start]);
+        masked.push_str(MASK);
+        from = secret.end;
+    }
+    masked.push_str(&text[from..]);
+    masked
 }
 
 /// The value with every text masked, and whatever has the name of a secret.
@@ -48,7 +32,7 @@ pub fn mask_value(value: Value) -> Value {
         Value::Object(members) => members
             .into_iter()
             .map(|(name, value)| {
-                let secret = patterns::names_a_secret(&name);
+                let secret = names_a_secret(&name);
                 let value = match value {
                     Value::String(text) if secret && !text.is_empty() => MASK.into(),
                     Value::Number(_) if secret => MASK.into(),
@@ -86,36 +70,6 @@ fn mask_blocks(mut text: String) -> String {
         from = begin + MASK.len();
     }
     text
-}
-
-fn is_suspect(line: &str) -> bool {
-    let line = line.to_ascii_lowercase();
-    HINTS
-        .iter()
-        .chain(&MORE_HINTS)
-        .any(|hint| line.contains(hint))
-}
-
-fn mask_line(line: &str) -> String {
-    if !is_suspect(line) {
-        return line.to_owned();
-    }
-    let mut line = line.to_owned();
-    for Secret { pattern, is_secret } in patterns::all() {
-        let masked = pattern.replace_all(&line, |found: &Captures| {
-            let whole = &found[0];
-            let start = found.get(0).map_or(0, |whole| whole.start());
-            match found.name("secret") {
-                Some(secret) if is_secret(found) => {
-                    let (before, after) = (secret.start() - start, secret.end() - start);
-                    format!("{}{MASK}{}", &whole[..before], &whole[after..])
-                }
-                _ => whole.to_owned(),
-            }
-        });
-        line = masked.into_owned();
-    }
-    line
 }
 
 #[cfg(test)]
@@ -160,6 +114,11 @@ mod tests {
             "accessToken=«abc123»;expires=1",
             "https://h/x?token=«abc»&page=2",
             "pwd=«x»",
+            "token=«YWJj==»",
+            "password := \"«x»\"",
+            ":password => '«x»'",
+            r#"password = "«pa\"ss»""#,
+            "password=«ä€ß» b",
             "passwd=«x»\npassphrase=«y»\nsecret=«z»",
         ]);
     }
@@ -217,6 +176,10 @@ mod tests {
             "let token = parse(input);",
             "if token == other {",
             "token => next",
+            "password=$PASSWORD token=${TOKEN} secret=$(cat x)",
+            "crate::token::Token",
+            "token := next1234",
+            "Authorization: required",
             "max_tokens=4096",
             "tokens: 17",
             "PWD=/home/ann",
@@ -231,6 +194,23 @@ mod tests {
             "key: value",
             "ghp_short",
         ]);
+    }
+
+    #[test]
+    fn any_text_is_gone_over_once() {
+        for piece in [
+            "pwd=/",
+            "pwd:",
+            "token==",
+            "a://:",
+            "bearer ",
+            "-----BEGIN ",
+            "password=\"",
+            "secret: \\",
+            "ä=",
+        ] {
+            mask_text(piece.repeat(50_000));
+        }
     }
 
     #[test]
