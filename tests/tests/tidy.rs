@@ -33,6 +33,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("search", &["toolhost-sdk"]),
     ("data", &["toolhost-sdk"]),
     ("system", &["toolhost-sdk"]),
+    ("hook-dangerous-commands", &["toolhost-sdk"]),
+    ("hook-mask-secrets", &["toolhost-sdk"]),
+    ("hook-sensitive-files", &["toolhost-sdk"]),
+    ("hook-truncate", &["toolhost-sdk"]),
     ("xtask", &[]),
 ];
 
@@ -48,7 +52,7 @@ const ROOMS: &[(&str, &str)] = &[
 
 /// A frozen contract is frozen: plugins in the field were built against it. Not frozen before the first release;
 /// until then the hash changes together with the folder, on purpose and in one commit.
-const WIT_V0_1: &str = "fbb1d10c7303c78a0d0a05f1d6c32e435af7137239712e2a221667c35358e9c1";
+const WIT_V0_1: &str = "40d55a61f6ae96a712c98dac69c716e902b6aa24458e0ec0316bd643a147ec81";
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))

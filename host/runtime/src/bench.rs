@@ -46,7 +46,7 @@ impl<'a> Bare<'a> {
 
     /// One fresh instance, one typed call.
     pub async fn call(&self) -> Result<(), String> {
-        let pre = self.plugin.loaded().pre();
+        let pre = self.plugin.loaded().pre().ok_or("it has no tools")?;
         let never = Instant::now() + Duration::from_secs(3_600);
         let state = State::new(
             &Limits::default(),

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use toolhost_contract::{CallError, ErrorClass, Limits, Sink};
-use wasmtime::{Store, Trap, UpdateDeadline};
+use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 
-use crate::api::v0_1::{Plugin, PluginPre};
 use crate::files::Files;
 use crate::limiter::LimitHit;
 use crate::state::State;
@@ -29,11 +28,11 @@ enum Stop {
     Cancelled,
 }
 
-/// Makes an instance, lets `work` call it, and takes it away.
+/// Lets `work` make an instance and call it, under both clocks and every limit, and takes all of it away.
 pub async fn run<R>(
-    pre: &PluginPre<State>,
+    engine: &Engine,
     setting: Setting<'_>,
-    work: impl AsyncFnOnce(&Plugin, &mut Store<State>) -> wasmtime::Result<R>,
+    work: impl AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<R>,
 ) -> Result<R, CallError> {
     let Setting {
         limits,
@@ -45,7 +44,7 @@ pub async fn run<R>(
     // The clock starts here and not earlier: time spent waiting for a person must not eat the tool's time. It runs
     // before the instance is made, because a start function can loop as well as any other.
     let deadline = Instant::now() + timeout;
-    let mut store = Store::new(pre.engine(), State::new(limits, files, env, deadline, sink));
+    let mut store = Store::new(engine, State::new(limits, files, env, deadline, sink));
     store.limiter(|state| &mut state.limiter);
     store.set_hostcall_fuel(usize::try_from(limits.hostcall).unwrap_or(usize::MAX));
     store.set_max_component_handles(limits.handles as usize);
@@ -62,12 +61,8 @@ pub async fn run<R>(
             Ok(UpdateDeadline::Yield(1))
         }
     });
-    let calling = async {
-        let plugin = pre.instantiate_async(&mut store).await?;
-        work(&plugin, &mut store).await
-    };
     // The second clock: for guests that wait inside the host, where no epoch reaches.
-    let result = tokio::time::timeout_at(deadline.into(), calling).await;
+    let result = tokio::time::timeout_at(deadline.into(), work(&mut store)).await;
     store.data().report_dropped();
     match result {
         // A host function that slept past the deadline must not end in success.

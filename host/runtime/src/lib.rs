@@ -12,6 +12,7 @@ mod compile;
 mod engine;
 mod error;
 mod files;
+mod hooks;
 mod instance;
 mod limiter;
 mod load;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use compile::{Compiler, compile_worker};
 pub use error::{LoadError, RuntimeError};
+pub use hooks::HookCall;
 pub use load::{Loaded, Runtime, RuntimeSettings};
 pub use pack::pack;
 pub use plugin::{Plugin, PluginGrants};

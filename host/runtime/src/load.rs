@@ -8,8 +8,9 @@ use toolhost_contract::{Descriptor, Digest, Limits, Manifest, NoSink, PluginName
 use toolhost_vfs::Scope;
 use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
-use wasmtime::component::{Component, Linker};
+use wasmtime::component::{Component, InstancePre, Linker};
 
+use crate::api::v0_1::hooks::HookPre;
 use crate::api::v0_1::{self, HOST_FUNCTIONS, PluginPre, VERSION};
 use crate::cache::Cache;
 use crate::compile::Compiler;
@@ -97,8 +98,20 @@ impl Runtime {
         let digest = Digest(Sha256::digest(&bytes).into());
         let (component, from_cache) = self.component(path, &bytes, digest).await?;
         let (imports, exports) = check_contract(path, &self.0.engine, &component)?;
-        let pre = self.pre(path, &component)?;
-        let tools = describe(path, &pre, &manifest).await?;
+        let linked = self.linked(path, &component)?;
+        // A plugin may watch calls and have no tools at all.
+        let pre = exports
+            .contains(&exported("tool"))
+            .then(|| PluginPre::new(linked.clone()).map_err(|error| unlinkable(path, &error)))
+            .transpose()?;
+        let hooks = exports
+            .contains(&exported("hooks"))
+            .then(|| HookPre::new(linked).map_err(|error| unlinkable(path, &error)))
+            .transpose()?;
+        let tools = match &pre {
+            Some(pre) => describe(path, pre, &manifest).await?,
+            None => Vec::new(),
+        };
         let size = bytes.len() as u64;
         Ok(Loaded {
             path: path.to_owned(),
@@ -110,18 +123,15 @@ impl Runtime {
             exports,
             from_cache,
             pre,
+            hooks,
         })
     }
 
-    fn pre(&self, path: &Path, component: &Component) -> Result<PluginPre<State>, LoadError> {
+    fn linked(&self, path: &Path, component: &Component) -> Result<InstancePre<State>, LoadError> {
         self.0
             .linker
             .instantiate_pre(component)
-            .and_then(PluginPre::new)
-            .map_err(|error| LoadError::Contract {
-                path: path.to_owned(),
-                reason: unlinkable(&error),
-            })
+            .map_err(|error| unlinkable(path, &error))
     }
 
     /// Everything but the description, for tests of components that have none.
@@ -132,7 +142,8 @@ impl Runtime {
         bytes: &[u8],
     ) -> Result<PluginPre<State>, LoadError> {
         let (component, _) = self.component(path, bytes, Digest([0; 32])).await?;
-        self.pre(path, &component)
+        let linked = self.linked(path, &component)?;
+        PluginPre::new(linked).map_err(|error| unlinkable(path, &error))
     }
 
     async fn component(
@@ -182,7 +193,8 @@ pub struct Loaded {
     imports: Vec<String>,
     exports: Vec<String>,
     from_cache: bool,
-    pre: PluginPre<State>,
+    pre: Option<PluginPre<State>>,
+    hooks: Option<HookPre<State>>,
 }
 
 impl Loaded {
@@ -223,8 +235,17 @@ impl Loaded {
         Plugin::new(self, grants)
     }
 
-    pub(crate) fn pre(&self) -> &PluginPre<State> {
-        &self.pre
+    /// Does it watch calls? It is asked only when the operator configures it as a hook.
+    pub fn has_hooks(&self) -> bool {
+        self.hooks.is_some()
+    }
+
+    pub(crate) fn pre(&self) -> Option<&PluginPre<State>> {
+        self.pre.as_ref()
+    }
+
+    pub(crate) fn hooks(&self) -> Option<&HookPre<State>> {
+        self.hooks.as_ref()
     }
 }
 
@@ -343,12 +364,12 @@ fn check_contract(
         .exports(engine)
         .map(|(name, _)| text::inline(name, 120))
         .collect();
-    let wanted = format!("toolhost:plugin/tool@{VERSION}");
-    if !exports.contains(&wanted) {
-        return match exports
-            .iter()
-            .find_map(|name| name.strip_prefix("toolhost:plugin/tool@"))
-        {
+    let wanted = exported("tool");
+    if !exports.contains(&wanted) && !exports.contains(&exported("hooks")) {
+        return match exports.iter().find_map(|name| {
+            name.strip_prefix("toolhost:plugin/tool@")
+                .or_else(|| name.strip_prefix("toolhost:plugin/hooks@"))
+        }) {
             Some(version) => refuse(format!(
                 "built for tool-api {version}, host has {VERSION}; rebuild it with an SDK for {VERSION}"
             )),
@@ -365,12 +386,20 @@ fn check_contract(
     Ok((imports, exports))
 }
 
-fn unlinkable(error: &wasmtime::Error) -> String {
+/// The name under which a component exports one of our interfaces.
+fn exported(interface: &str) -> String {
+    format!("toolhost:plugin/{interface}@{VERSION}")
+}
+
+fn unlinkable(path: &Path, error: &wasmtime::Error) -> LoadError {
     let text = format!("{error:#}");
-    format!(
-        "it does not fit tool-api {VERSION}: {}",
-        text::inline(text.lines().next().unwrap_or_default(), 300)
-    )
+    LoadError::Contract {
+        path: path.to_owned(),
+        reason: format!(
+            "it does not fit tool-api {VERSION}: {}",
+            text::inline(text.lines().next().unwrap_or_default(), 300)
+        ),
+    }
 }
 
 /// Asks a component for its tools, with nothing granted.
@@ -394,7 +423,8 @@ async fn describe(
         timeout: Limits::DESCRIBE_TIMEOUT,
         sink: Arc::new(NoSink),
     };
-    let described = instance::run(pre, setting, async |plugin, store| {
+    let described = instance::run(pre.engine(), setting, async |store| {
+        let plugin = pre.instantiate_async(&mut *store).await?;
         plugin
             .toolhost_plugin_tool()
             .call_describe(store, &[])

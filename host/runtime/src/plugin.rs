@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolhost_contract::{
-    Access, Backend, BoxFuture, Call, CallError, Descriptor, FileAccess, Grant, Limits, Outcome,
-    PluginName, Sink,
+    Access, Backend, BoxFuture, Call, CallError, Descriptor, ErrorClass, FileAccess, Grant, Limits,
+    Outcome, PluginName, Sink,
 };
 use toolhost_vfs::Scope;
 
@@ -51,6 +51,15 @@ impl Plugin {
         &self.loaded
     }
 
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What the operator grants, for reading only.
+    pub(crate) fn read_only(&self) -> &Files {
+        &self.read_only
+    }
+
     async fn run(
         &self,
         mut call: Call,
@@ -72,7 +81,14 @@ impl Plugin {
             sink,
         };
         let output = self.limits.output;
-        instance::run(self.loaded.pre(), setting, async |plugin, store| {
+        let pre = self.loaded.pre().ok_or_else(|| {
+            CallError::new(
+                ErrorClass::NotRegistered,
+                format!("plugin `{}` has no tools", self.name()),
+            )
+        })?;
+        instance::run(pre.engine(), setting, async |store| {
+            let plugin = pre.instantiate_async(&mut *store).await?;
             plugin
                 .toolhost_plugin_tool()
                 .call_call(store, &request)
@@ -150,7 +166,7 @@ fn use_guest_name(path: &mut String, scope: &Scope) {
     }
 }
 
-fn request(call: Call, scope: &Scope) -> types::Request {
+pub(crate) fn request(call: Call, scope: &Scope) -> types::Request {
     let caller = call.caller;
     types::Request {
         call_id: call.id.0,

@@ -23,10 +23,10 @@ fn component(body: &str, extra: &str) -> Vec<u8> {
             (func $call (export "toolhost:plugin/tool@0.1.0#call") (param i32) (result i32) {body})
             {extra})"#
     );
-    wrap(&wat)
+    wrap("plugin", &wat)
 }
 
-fn runtime() -> &'static Runtime {
+pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
         Runtime::new(RuntimeSettings {
@@ -78,7 +78,8 @@ async fn run(pre: &PluginPre<State>, limits: &Limits, timeout: Duration) -> Call
             extra: None,
         },
     };
-    instance::run(pre, setting, async |plugin, store| {
+    instance::run(pre.engine(), setting, async |store| {
+        let plugin = pre.instantiate_async(&mut *store).await?;
         plugin
             .toolhost_plugin_tool()
             .call_call(store, &request)
@@ -115,7 +116,7 @@ async fn a_loop_while_the_host_hands_over_the_arguments_is_under_the_same_clock(
                 (func (export "toolhost:plugin/tool@0.1.0#describe") (param i32 i32) (result i32) (i32.const 0))
                 (func (export "toolhost:plugin/tool@0.1.0#call") (param i32) (result i32) (unreachable)))"#
         );
-        wrap(&wat)
+        wrap("plugin", &wat)
     };
     let pre = pre(&bytes).await;
     assert_eq!(
@@ -126,12 +127,12 @@ async fn a_loop_while_the_host_hands_over_the_arguments_is_under_the_same_clock(
     );
 }
 
-fn wrap(wat: &str) -> Vec<u8> {
+pub fn wrap(world: &str, wat: &str) -> Vec<u8> {
     let mut module = wat::parse_str(wat).unwrap();
     let mut resolve = wit_parser::Resolve::default();
     let wit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../wit/v0.1");
     let (package, _) = resolve.push_path(wit).unwrap();
-    let world = resolve.select_world(&[package], Some("plugin")).unwrap();
+    let world = resolve.select_world(&[package], Some(world)).unwrap();
     wit_component::embed_component_metadata(
         &mut module,
         &resolve,

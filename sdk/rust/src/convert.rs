@@ -1,5 +1,7 @@
 //! From the SDK's types to those of the contract, and back.
 
+mod hook;
+
 use serde_json::Value;
 
 use crate::bindings::toolhost::plugin::types as wit;

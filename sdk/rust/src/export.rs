@@ -1,9 +1,12 @@
-//! What the expansion of `export_tools!` calls: the two functions of the contract, over a list of tools.
+//! What the expansion of `export_tools!` calls: the two functions of the interface `tool`, over a list of tools.
+
+mod hooks;
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
+pub use self::hooks::{Hooks, after, before};
 use crate::backend::Backend;
 use crate::bindings::toolhost::plugin::types as wit;
 use crate::context::Facts;

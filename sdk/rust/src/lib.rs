@@ -51,6 +51,8 @@
 //! `pattern`, `aliases`, `rename`.
 //!
 //! A tool that outgrows this is a type that implements [`Tool`] by hand; `export_tools!` takes both.
+//!
+//! A plugin that watches calls is made with [`export_hooks!`] out of plain functions. See [`Before`] and [`After`].
 
 #[cfg(test)]
 extern crate self as toolhost_sdk;
@@ -68,6 +70,7 @@ mod descriptor;
 mod error;
 #[doc(hidden)]
 pub mod export;
+mod hook;
 mod into_outcome;
 mod outcome;
 pub mod schema;
@@ -82,6 +85,7 @@ pub use content::{Display, FileDiff, Part};
 pub use context::{Context, Level, Root};
 pub use descriptor::{Annotations, Descriptor, Example};
 pub use error::{Error, ErrorKind, Result};
+pub use hook::{After, Before, Decision, HookCall, Patch};
 pub use into_outcome::IntoOutcome;
 pub use outcome::{Outcome, TailCall, Truncation};
 pub use schema::Schema;
@@ -98,8 +102,9 @@ mod readme {}
 /// What a plugin needs: `use toolhost_sdk::prelude::*;`.
 pub mod prelude {
     pub use crate::{
-        Context, Descriptor, Display, Error, ErrorKind, FileDiff, IntoOutcome, Level, Outcome,
-        Part, Result, Root, Schema, Tool, Value, data, export_tools, json, tool,
+        After, Before, Context, Decision, Descriptor, Display, Error, ErrorKind, FileDiff,
+        HookCall, IntoOutcome, Level, Outcome, Part, Result, Root, Schema, Tool, Value, data,
+        export_hooks, export_tools, json, tool,
     };
 }
 
@@ -138,6 +143,72 @@ macro_rules! export_tools {
 
             // Natively nobody calls a tool but its tests; this keeps the compiler from calling it dead.
             _ = TOOLS;
+        };
+    };
+}
+
+/// Hands the hooks of a plugin to its host, once in a plugin; beside `export_tools!` or alone.
+///
+/// ```
+/// use toolhost_sdk::prelude::*;
+///
+/// fn not_at_night(_: &Context, call: &HookCall) -> Before {
+///     if call.is("deploy") { Before::ask("is it the right time?") } else { Before::proceed() }
+/// }
+///
+/// fn whisper(_: &Context, _: &HookCall, outcome: &Outcome) -> After {
+///     match outcome.llm.first().and_then(|part| part.text.as_ref()) {
+///         Some(text) => After::text(text.to_lowercase()),
+///         None => After::keep(),
+///     }
+/// }
+///
+/// export_hooks! { before: not_at_night, after: whisper }
+/// ```
+///
+/// Either line may be left out. Natively it exports nothing and only checks that each name is such a function.
+#[macro_export]
+macro_rules! export_hooks {
+    (before: $before:path $(,)?) => {
+        $crate::export_hooks!(@ Some($before), None);
+    };
+    (after: $after:path $(,)?) => {
+        $crate::export_hooks!(@ None, Some($after));
+    };
+    (before: $before:path, after: $after:path $(,)?) => {
+        $crate::export_hooks!(@ Some($before), Some($after));
+    };
+    (@ $before:expr, $after:expr) => {
+        const _: () = {
+            const HOOKS: $crate::export::Hooks = $crate::export::Hooks {
+                before: $before,
+                after: $after,
+            };
+
+            #[cfg(target_arch = "wasm32")]
+            $crate::bindings::hook::export!(Plugin with_types_in $crate::bindings::hook);
+
+            #[cfg(target_arch = "wasm32")]
+            struct Plugin;
+
+            #[cfg(target_arch = "wasm32")]
+            impl $crate::bindings::hook::exports::toolhost::plugin::hooks::Guest for Plugin {
+                fn pre_tool_use(
+                    request: $crate::bindings::hook::exports::toolhost::plugin::hooks::Request,
+                ) -> $crate::bindings::hook::exports::toolhost::plugin::hooks::Verdict {
+                    $crate::export::before(HOOKS, request)
+                }
+
+                fn post_tool_use(
+                    request: $crate::bindings::hook::exports::toolhost::plugin::hooks::Request,
+                    outcome: $crate::bindings::hook::exports::toolhost::plugin::hooks::Outcome,
+                ) -> $crate::bindings::hook::exports::toolhost::plugin::hooks::Revision {
+                    $crate::export::after(HOOKS, request, outcome)
+                }
+            }
+
+            // Natively nobody calls a hook but its tests; this keeps the compiler from calling it dead.
+            _ = HOOKS;
         };
     };
 }

@@ -11,6 +11,8 @@ use wasmtime::component::HasSelf;
 
 use crate::state::State;
 
+pub mod hooks;
+
 wasmtime::component::bindgen!({
     path: "../../wit/v0.1",
     world: "plugin",

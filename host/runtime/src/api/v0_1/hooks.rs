@@ -1,0 +1,284 @@
+//! The interface `hooks`: its bindings, and what a hook says as the host's own nouns.
+
+use serde_json::Value;
+use toolhost_contract::hook::{After, Before, Decision, Patch};
+use toolhost_contract::{
+    CallError, Display, ErrorClass, Failure, FileDiff, Outcome, Part, TailCall, Truncation, text,
+};
+
+use super::{outcome, outcome_size, types};
+
+wasmtime::component::bindgen!({
+    path: "../../wit/v0.1",
+    world: "hook",
+    exports: { default: async },
+    with: {
+        "toolhost:plugin/types@0.1.0": super::toolhost::plugin::types,
+        "toolhost:plugin/host@0.1.0": super::toolhost::plugin::host,
+    },
+});
+
+pub use exports::toolhost::plugin::hooks::{Patch as RawPatch, Revision, Verdict};
+
+/// Bytes of a reason, which a person reads in a prompt.
+const MAX_REASON: usize = 16 << 10;
+/// Bytes of what a hook adds to a prompt.
+const MAX_META: usize = 64 << 10;
+
+/// What a hook may say at most, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    /// Of an input that takes the place of the call's.
+    pub input: u64,
+    /// Of an outcome.
+    pub output: u64,
+}
+
+/// Takes what a hook said before a call.
+pub fn before(raw: Verdict, room: Room) -> Result<Before, CallError> {
+    let Verdict {
+        decision: word,
+        reason,
+        updated_input,
+        outcome: stands,
+        meta,
+    } = raw;
+    let reason = reason.map(|reason| text::head(&reason, MAX_REASON).to_owned());
+    let updated_input = updated_input
+        .map(|text| object("input", &text, room.input))
+        .transpose()?;
+    let meta = meta
+        .map(|text| object("meta", &text, MAX_META as u64))
+        .transpose()?;
+    let stands = stands
+        .map(|raw| outcome(raw, room.output).map(Box::new))
+        .transpose()?;
+    let decision = match (word.as_str(), stands) {
+        ("continue", None) => Decision::Continue,
+        ("ask", None) => Decision::Ask { reason, meta },
+        ("deny", outcome) => Decision::Deny { reason, outcome },
+        ("result", Some(outcome)) => Decision::Result(outcome),
+        ("result", None) => return Err(broken("the decision `result` comes without an outcome")),
+        ("continue" | "ask", Some(_)) => {
+            return Err(broken(&format!(
+                "the decision `{word}` comes with an outcome; `result` and `deny` may"
+            )));
+        }
+        // Of the words that a person's own hook may say, this one is not for a component: it is code of others, and
+        // code of others makes the host more careful and never less.
+        ("allow", _) => {
+            return Err(broken(
+                "a component may not say `allow`; write an allow rule, or say `continue`",
+            ));
+        }
+        (other, _) => {
+            return Err(broken(&format!(
+                "`{}` is not a decision; use continue, ask, deny or result",
+                text::inline(other, 40)
+            )));
+        }
+    };
+    Ok(Before {
+        decision,
+        updated_input,
+    })
+}
+
+/// Takes what a hook said after a call.
+pub fn after(raw: Revision, room: Room) -> Result<After, CallError> {
+    let Revision {
+        action,
+        patch,
+        outcome: replacement,
+    } = raw;
+    match (action.as_str(), patch, replacement) {
+        ("keep", None, None) => Ok(After::Keep),
+        ("update", Some(patch), None) => Ok(After::Update(Box::new(update(patch, room)?))),
+        ("replace", None, Some(raw)) => Ok(After::Replace(Box::new(outcome(raw, room.output)?))),
+        ("keep" | "update" | "replace", _, _) => Err(broken(&format!(
+            "the action `{action}` does not fit what comes with it: `update` takes a patch, `replace` an outcome, `keep` neither"
+        ))),
+        (other, _, _) => Err(broken(&format!(
+            "`{}` is not an action; use keep, update or replace",
+            text::inline(other, 40)
+        ))),
+    }
+}
+
+/// A patch is a part of an outcome, so it is checked as one.
+fn update(raw: RawPatch, room: Room) -> Result<Patch, CallError> {
+    let has_llm = raw.llm.is_some();
+    let part = types::Outcome {
+        summary: raw.summary,
+        llm: raw.llm.unwrap_or_default(),
+        structured: raw.structured,
+        display: None,
+        error: None,
+        truncated: None,
+        tail: None,
+        meta: raw.meta,
+    };
+    let part = outcome(part, room.output)?;
+    Ok(Patch {
+        summary: part.summary,
+        llm: has_llm.then_some(part.llm),
+        structured: part.structured,
+        meta: part.meta,
+    })
+}
+
+fn object(what: &str, text: &str, limit: u64) -> Result<Value, CallError> {
+    if text.len() as u64 > limit {
+        return Err(CallError::new(
+            ErrorClass::OutputLimit,
+            format!(
+                "the hook's {what} is {} bytes; the limit is {limit} bytes",
+                text.len()
+            ),
+        ));
+    }
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) if value.is_object() => Ok(value),
+        Ok(_) => Err(broken(&format!("its {what} is not a JSON object"))),
+        Err(error) => Err(broken(&format!("its {what} is not JSON: {error}"))),
+    }
+}
+
+fn broken(why: &str) -> CallError {
+    CallError::new(
+        ErrorClass::Failed,
+        format!("the hook returned what makes no sense: {why}"),
+    )
+    .code("invalid_output")
+}
+
+/// An outcome on its way to a hook. One that is larger than `limit` is an error: a hook that saw a part of it would
+/// judge what it has not seen.
+pub fn show(outcome: &Outcome, limit: u64) -> Result<types::Outcome, CallError> {
+    let shown = types::Outcome {
+        summary: outcome.summary.clone(),
+        llm: outcome.llm.iter().map(show_part).collect(),
+        structured: outcome.structured.as_ref().map(Value::to_string),
+        display: outcome.display.as_ref().map(show_display),
+        error: outcome.error.as_ref().map(show_failure),
+        truncated: outcome.truncated.as_ref().map(show_truncation),
+        tail: outcome.tail.as_ref().map(show_tail),
+        meta: outcome.meta.as_ref().map(Value::to_string),
+    };
+    let size = outcome_size(&shown);
+    if size > limit {
+        return Err(CallError::new(
+            ErrorClass::LimitExceeded,
+            format!(
+                "the outcome of {size} bytes is more than this hook takes; its limit is {limit} bytes"
+            ),
+        )
+        .recommend("ask for less, or raise `output` in the limits of the hook's plugin"));
+    }
+    Ok(shown)
+}
+
+fn show_part(part: &Part) -> types::Part {
+    let mut shown = types::Part {
+        kind: String::new(),
+        text: None,
+        data: None,
+        media_type: None,
+        uri: None,
+        name: None,
+    };
+    let kind = match part {
+        Part::Text(text) => {
+            shown.text = Some(text.clone());
+            "text"
+        }
+        Part::Json(value) => {
+            shown.text = Some(value.to_string());
+            "json"
+        }
+        Part::Image { data, media_type } => {
+            shown.data = Some(data.clone());
+            shown.media_type = Some(media_type.clone());
+            "image"
+        }
+        Part::Audio { data, media_type } => {
+            shown.data = Some(data.clone());
+            shown.media_type = Some(media_type.clone());
+            "audio"
+        }
+        Part::File {
+            data,
+            media_type,
+            uri,
+            name,
+        } => {
+            shown.data = Some(data.clone());
+            shown.media_type = Some(media_type.clone());
+            shown.uri.clone_from(uri);
+            shown.name.clone_from(name);
+            "file"
+        }
+        Part::ResourceLink {
+            uri,
+            name,
+            media_type,
+        } => {
+            shown.uri = Some(uri.clone());
+            shown.name.clone_from(name);
+            shown.media_type.clone_from(media_type);
+            "resource-link"
+        }
+        Part::Other { kind, text } => {
+            shown.text.clone_from(text);
+            kind
+        }
+    };
+    kind.clone_into(&mut shown.kind);
+    shown
+}
+
+fn show_display(display: &Display) -> types::Display {
+    types::Display {
+        kind: display.kind.clone(),
+        text: display.text.clone(),
+        diff: display.diff.as_ref().map(show_diff),
+        data: display.data.as_ref().map(Value::to_string),
+    }
+}
+
+fn show_diff(diff: &FileDiff) -> types::FileDiff {
+    types::FileDiff {
+        file_name: diff.file_name.clone(),
+        diff: diff.diff.clone(),
+        original: diff.original.clone(),
+        new: diff.new.clone(),
+    }
+}
+
+fn show_failure(failure: &Failure) -> types::Failure {
+    types::Failure {
+        code: failure.code.clone(),
+        message: failure.message.clone(),
+        recommendations: failure.recommendations.clone(),
+        retryable: failure.retryable,
+        cause: failure.cause.clone(),
+    }
+}
+
+fn show_truncation(truncated: &Truncation) -> types::Truncation {
+    types::Truncation {
+        original_bytes: truncated.original_bytes,
+        shown_bytes: truncated.shown_bytes,
+        saved_to: truncated.saved_to.clone(),
+    }
+}
+
+fn show_tail(tail: &TailCall) -> types::TailCall {
+    types::TailCall {
+        tool: tail.tool.clone(),
+        input: tail.input.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! What a hook may say, as records, and what the host makes of it.
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::*;
+
+const ROOM: Room = Room {
+    input: 100,
+    output: 1_000,
+};
+
+fn verdict(decision: &str) -> Verdict {
+    Verdict {
+        decision: decision.to_owned(),
+        reason: None,
+        updated_input: None,
+        outcome: None,
+        meta: None,
+    }
+}
+
+fn revision(action: &str) -> Revision {
+    Revision {
+        action: action.to_owned(),
+        patch: None,
+        outcome: None,
+    }
+}
+
+fn shown<T: std::fmt::Debug>(result: Result<T, CallError>) -> String {
+    match result {
+        Ok(value) => format!("{value:?}"),
+        Err(error) => format!("{:?}: {}", error.class, error.message),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
+fn check(raw: Verdict, expected: Expect) {
+    expected.assert_eq(&shown(before(raw, ROOM)));
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
+fn check_after(raw: Revision, expected: Expect) {
+    expected.assert_eq(&shown(after(raw, ROOM)));
+}
+
+fn text(text: &str) -> types::Outcome {
+    show(&Outcome::text(text), 1_000_000).unwrap()
+}
+
+// R-210
+#[test]
+fn r_210_what_may_be_said_before_a_call() {
+    check(
+        Verdict {
+            updated_input: Some(r#"{"a": 1}"#.to_owned()),
+            ..verdict("continue")
+        },
+        expect![[r#"Before { decision: Continue, updated_input: Some(Object {"a": Number(1)}) }"#]],
+    );
+    check(
+        Verdict {
+            reason: Some("risky".to_owned()),
+            meta: Some(r#"{"risk": "high"}"#.to_owned()),
+            ..verdict("ask")
+        },
+        expect![[
+            r#"Before { decision: Ask { reason: Some("risky"), meta: Some(Object {"risk": String("high")}) }, updated_input: None }"#
+        ]],
+    );
+    check(
+        verdict("deny"),
+        expect!["Before { decision: Deny { reason: None, outcome: None }, updated_input: None }"],
+    );
+    check(
+        Verdict {
+            outcome: Some(text("no")),
+            ..verdict("deny")
+        },
+        expect![[
+            r#"Before { decision: Deny { reason: None, outcome: Some(Outcome { summary: None, llm: [Text("no")], structured: None, display: None, error: None, truncated: None, tail: None, meta: None }) }, updated_input: None }"#
+        ]],
+    );
+    check(
+        Verdict {
+            outcome: Some(text("yes")),
+            ..verdict("result")
+        },
+        expect![[
+            r#"Before { decision: Result(Outcome { summary: None, llm: [Text("yes")], structured: None, display: None, error: None, truncated: None, tail: None, meta: None }), updated_input: None }"#
+        ]],
+    );
+}
+
+#[test]
+fn a_verdict_that_contradicts_itself_is_an_error() {
+    check(
+        verdict("result"),
+        expect![
+            "Failed: the hook returned what makes no sense: the decision `result` comes without an outcome"
+        ],
+    );
+    check(
+        Verdict {
+            outcome: Some(text("x")),
+            ..verdict("ask")
+        },
+        expect![
+            "Failed: the hook returned what makes no sense: the decision `ask` comes with an outcome; `result` and `deny` may"
+        ],
+    );
+    check(
+        verdict("Deny\u{1b}[2J"),
+        expect![[
+            r#"Failed: the hook returned what makes no sense: `Deny\u{1b}[2J` is not a decision; use continue, ask, deny or result"#
+        ]],
+    );
+}
+
+#[test]
+fn an_input_is_an_object_and_within_its_limit() {
+    let with = |input: &str| Verdict {
+        updated_input: Some(input.to_owned()),
+        ..verdict("continue")
+    };
+    check(
+        with("[]"),
+        expect!["Failed: the hook returned what makes no sense: its input is not a JSON object"],
+    );
+    check(
+        with("{"),
+        expect![
+            "Failed: the hook returned what makes no sense: its input is not JSON: EOF while parsing an object at line 1 column 1"
+        ],
+    );
+    check(
+        with(&format!("{{}}{}", " ".repeat(99))),
+        expect!["OutputLimit: the hook's input is 101 bytes; the limit is 100 bytes"],
+    );
+    check(
+        Verdict {
+            meta: Some("7".to_owned()),
+            ..verdict("ask")
+        },
+        expect!["Failed: the hook returned what makes no sense: its meta is not a JSON object"],
+    );
+}
+
+#[test]
+fn a_reason_is_cut_and_an_outcome_is_not() {
+    let long = Verdict {
+        reason: Some("ä".repeat(20_000)),
+        ..verdict("deny")
+    };
+    let Decision::Deny { reason, .. } = before(long, ROOM).unwrap().decision else {
+        panic!("no denial");
+    };
+    assert_eq!(reason.map(|reason| reason.len()), Some(16 << 10));
+    check(
+        Verdict {
+            outcome: Some(text(&"x".repeat(1_000))),
+            ..verdict("result")
+        },
+        expect!["OutputLimit: the result is 1068 bytes; the limit is 1000 bytes"],
+    );
+}
+
+// R-211
+#[test]
+fn r_211_what_may_be_said_after_a_call() {
+    check_after(revision("keep"), expect!["Keep"]);
+    let patch = RawPatch {
+        summary: None,
+        llm: Some(vec![show_part(&Part::Text("short".to_owned()))]),
+        structured: None,
+        meta: Some(r#"{"cut": true}"#.to_owned()),
+    };
+    let update = Revision {
+        patch: Some(patch),
+        ..revision("update")
+    };
+    check_after(
+        update,
+        expect![[
+            r#"Update(Patch { summary: None, llm: Some([Text("short")]), structured: None, meta: Some(Object {"cut": Bool(true)}) })"#
+        ]],
+    );
+    let nothing = RawPatch {
+        summary: None,
+        llm: None,
+        structured: None,
+        meta: None,
+    };
+    let update = Revision {
+        patch: Some(nothing),
+        ..revision("update")
+    };
+    check_after(
+        update,
+        expect!["Update(Patch { summary: None, llm: None, structured: None, meta: None })"],
+    );
+    let replace = Revision {
+        outcome: Some(text("new")),
+        ..revision("replace")
+    };
+    check_after(
+        replace,
+        expect![[
+            r#"Replace(Outcome { summary: None, llm: [Text("new")], structured: None, display: None, error: None, truncated: None, tail: None, meta: None })"#
+        ]],
+    );
+    let expected = || {
+        expect![
+            "Failed: the hook returned what makes no sense: the action `replace` does not fit what comes with it: `update` takes a patch, `replace` an outcome, `keep` neither"
+        ]
+    };
+    check_after(revision("replace"), expected());
+    check_after(
+        Revision {
+            outcome: Some(text("x")),
+            ..revision("keep")
+        },
+        expect![
+            "Failed: the hook returned what makes no sense: the action `keep` does not fit what comes with it: `update` takes a patch, `replace` an outcome, `keep` neither"
+        ],
+    );
+}
+
+#[test]
+fn an_outcome_that_a_hook_gives_back_is_the_one_it_was_shown() {
+    let parts = vec![
+        Part::Text("a".to_owned()),
+        Part::Json(json!({"b": [1, null]})),
+        Part::Image {
+            data: vec![1],
+            media_type: "image/png".to_owned(),
+        },
+        Part::Audio {
+            data: vec![2],
+            media_type: "audio/wav".to_owned(),
+        },
+        Part::File {
+            data: vec![3],
+            media_type: "text/plain".to_owned(),
+            uri: Some("file:///a".to_owned()),
+            name: Some("a".to_owned()),
+        },
+        Part::ResourceLink {
+            uri: "x:y".to_owned(),
+            name: None,
+            media_type: Some("text/plain".to_owned()),
+        },
+        Part::Other {
+            kind: "hologram".to_owned(),
+            text: Some("?".to_owned()),
+        },
+    ];
+    let whole = Outcome {
+        summary: Some("all".to_owned()),
+        llm: parts,
+        structured: Some(json!({"c": 1.5})),
+        display: Some(Display {
+            kind: "diff".to_owned(),
+            text: None,
+            diff: Some(FileDiff {
+                file_name: "f".to_owned(),
+                diff: "+x".to_owned(),
+                original: None,
+                new: "x".to_owned(),
+            }),
+            data: Some(json!([1])),
+        }),
+        error: Some(Failure {
+            recommendations: vec!["again".to_owned()],
+            retryable: true,
+            cause: Some("moon".to_owned()),
+            ..Failure::new("code", "it failed")
+        }),
+        truncated: Some(Truncation {
+            original_bytes: 9.0,
+            shown_bytes: 3.0,
+            saved_to: Some("/tmp/x".to_owned()),
+        }),
+        tail: Some(TailCall {
+            tool: "t".to_owned(),
+            input: json!({"d": 1}),
+        }),
+        meta: Some(json!({"e": 1})),
+    };
+    assert_eq!(outcome(show(&whole, 10_000).unwrap(), 10_000), Ok(whole));
+}

@@ -1,0 +1,173 @@
+//! Hooks that misbehave, as core modules written by hand, and the one that is well.
+
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+use toolhost_contract::hook::Decision;
+use toolhost_contract::{CallId, Caller, Limits, ToolName};
+use toolhost_vfs::Scope;
+
+use super::*;
+use crate::PluginGrants;
+use crate::tests::{runtime, wrap};
+
+/// A component of world `hook`, both of whose functions are `body`.
+fn component(body: &str, extra: &str) -> Vec<u8> {
+    let wat = format!(
+        r#"(module
+            (memory (export "memory") 1)
+            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 16384))
+            (func (export "toolhost:plugin/hooks@0.1.0#pre-tool-use") (param i32) (result i32) {body})
+            (func (export "toolhost:plugin/hooks@0.1.0#post-tool-use") (param i32) (result i32) {body})
+            {extra})"#
+    );
+    wrap("hook", &wat)
+}
+
+async fn load(component: &[u8], limits: Limits) -> Plugin {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("hook.wasm");
+    std::fs::write(&path, component).unwrap();
+    let loaded = runtime().load(&path).await.unwrap();
+    assert!(loaded.has_hooks() && loaded.tools().is_empty());
+    let scope = Scope::empty();
+    let env = Vec::new();
+    loaded.grant(PluginGrants { scope, env, limits }).unwrap()
+}
+
+fn call() -> HookCall {
+    let tool = Descriptor::new(ToolName::parse("shell").unwrap(), "Run.");
+    let call = Call {
+        id: CallId("1".to_owned()),
+        tool: tool.name.clone(),
+        input: json!({}),
+        caller: Caller::default(),
+    };
+    HookCall::new(call, &tool, "default")
+}
+
+/// Asks before and after; says how both ended, in one line if it is the same.
+async fn check(body: &str, extra: &str, expected: Expect) {
+    let limits = Limits {
+        memory: 1 << 20,
+        output: 64 << 10,
+        ..Limits::default()
+    };
+    let plugin = load(&component(body, extra), limits).await;
+    let timeout = Duration::from_millis(200);
+    let shown = |error: CallError| format!("{:?} {}: {}", error.class, error.code, error.message);
+    let before = plugin.before(&call(), timeout).await;
+    let before = before.map_or_else(shown, |before| format!("{before:?}"));
+    let after = plugin.after(&call(), &Outcome::text("x"), timeout).await;
+    let after = after.map_or_else(shown, |after| format!("{after:?}"));
+    if before == after {
+        expected.assert_eq(&before);
+    } else {
+        expected.assert_eq(&format!("before {before}\nafter {after}"));
+    }
+}
+
+/// The word at 16 is what the hook says; at 64 lies the record that points to it, with nothing else in it.
+fn word(word: &str) -> String {
+    format!(
+        r#"(data (i32.const 16) "{word}") (data (i32.const 64) "\10\00\00\00\{:02x}\00\00\00")"#,
+        word.len()
+    )
+}
+
+#[tokio::test]
+async fn a_hook_that_loops_ends_at_its_deadline() {
+    let expected = expect!["TimedOut timeout: Tool execution timed out after 200ms"];
+    check("(loop $l (br $l)) (unreachable)", "", expected).await;
+}
+
+#[tokio::test]
+async fn a_hook_that_crashes_is_an_error_and_not_a_yes() {
+    let expected = expect![
+        "Trapped trap: the tool crashed: wasm trap: wasm `unreachable` instruction executed"
+    ];
+    check("(unreachable)", "", expected).await;
+}
+
+#[tokio::test]
+async fn a_hook_has_no_more_memory_than_its_plugin() {
+    let expected =
+        expect!["LimitExceeded out_of_memory: the tool needs more than 1048576 bytes of memory"];
+    let body = "(loop $l (drop (memory.grow (i32.const 1))) (br $l)) (unreachable)";
+    check(body, "", expected).await;
+}
+
+#[tokio::test]
+async fn a_word_that_is_no_decision_is_an_error() {
+    let expected = expect![[r#"
+        before Failed invalid_output: the hook returned what makes no sense: `maybe` is not a decision; use continue, ask, deny or result
+        after Failed invalid_output: the hook returned what makes no sense: `maybe` is not an action; use keep, update or replace"#]];
+    check("(i32.const 64)", &word("maybe"), expected).await;
+    let expected = expect![[r#"
+        before Failed invalid_output: the hook returned what makes no sense: a component may not say `allow`; write an allow rule, or say `continue`
+        after Failed invalid_output: the hook returned what makes no sense: `allow` is not an action; use keep, update or replace"#]];
+    check("(i32.const 64)", &word("allow"), expected).await;
+}
+
+#[tokio::test]
+async fn a_pointer_into_nowhere_is_a_trap() {
+    let expected = expect!["Trapped trap: the tool crashed in a call to the host"];
+    check("(i32.const 0x7ffffff8)", "", expected).await;
+}
+
+#[tokio::test]
+async fn a_hook_answers() {
+    let expected = expect![[r#"
+        before Before { decision: Continue, updated_input: None }
+        after Failed invalid_output: the hook returned what makes no sense: `continue` is not an action; use keep, update or replace"#]];
+    check("(i32.const 64)", &word("continue"), expected).await;
+    let expected = expect![[r#"
+        before Failed invalid_output: the hook returned what makes no sense: `keep` is not a decision; use continue, ask, deny or result
+        after Keep"#]];
+    check("(i32.const 64)", &word("keep"), expected).await;
+}
+
+#[tokio::test]
+async fn an_outcome_beyond_the_limit_is_an_error() {
+    // The verdict's outcome begins at its byte 40 with a summary: there is one, at 0, of 65 537 bytes.
+    let outcome = r#"(data (i32.const 96) "\01\00\00\00\00\00\00\00\01\00\00\00\00\00\00\00\01\00\01\00")
+        (func $grow (drop (memory.grow (i32.const 4)))) (start $grow)"#;
+    let extra = format!("{} {outcome}", word("result"));
+    let plugin = load(&component("(i32.const 64)", &extra), Limits::default()).await;
+    let before = plugin.before(&call(), Duration::from_secs(5)).await;
+    let Decision::Result(outcome) = before.unwrap().decision else {
+        panic!("no result");
+    };
+    assert_eq!(outcome.summary.map(|text| text.len()), Some(65_537));
+
+    let limits = Limits {
+        output: 64 << 10,
+        ..Limits::default()
+    };
+    let plugin = load(&component("(i32.const 64)", &extra), limits).await;
+    let error = plugin.before(&call(), Duration::from_secs(5)).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.class, ErrorClass::OutputLimit, "{error}");
+    // What came out of the call may be too much as well.
+    let outcome = Outcome::text("x".repeat(65_537));
+    let call = call();
+    let error = plugin.after(&call, &outcome, Duration::from_secs(5)).await;
+    assert_eq!(error.unwrap_err().class, ErrorClass::LimitExceeded);
+}
+
+#[tokio::test]
+async fn a_plugin_without_tools_is_no_tool_and_one_without_hooks_no_hook() {
+    let path = Path::new("test.wasm");
+    let hook = component("(unreachable)", "");
+    assert!(runtime().link(path, &hook).await.is_err());
+    let plugin = load(&hook, Limits::default()).await;
+    assert!(toolhost_contract::Backend::tools(&plugin).is_empty());
+}
+
+#[test]
+fn what_a_request_says_besides() {
+    let mut call = call();
+    call.aliases = vec!["bash".to_owned()];
+    expect![[r#"{"event":"PreToolUse","aliases":["bash"],"version":"0.0.0","kind":"other","effect":"destroys"}"#]]
+        .assert_eq(&extra(&call, Moment::Before).to_string());
+}

@@ -1,0 +1,65 @@
+//! Has a person look at commands that can destroy a machine, before they run.
+//!
+//! It reads the argument `command` of every call it is asked about. A guard against accidents and no sandbox: who wants
+//! to hide a command from it can.
+
+mod command;
+mod danger;
+
+use danger::danger;
+use toolhost_sdk::prelude::*;
+
+fn look(_: &Context, call: &HookCall) -> Before {
+    match command_of(&call.input).as_deref().and_then(danger) {
+        Some(reason) => {
+            let meta = json!({"risk": "high", "reason": reason});
+            Before::ask(reason).meta(meta)
+        }
+        None => Before::proceed(),
+    }
+}
+
+/// The command as one text; some tools take a list of words.
+fn command_of(input: &Value) -> Option<String> {
+    match input.get("command")? {
+        Value::String(command) => Some(command.clone()),
+        Value::Array(words) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            Some(words.join(" "))
+        }
+        _ => None,
+    }
+}
+
+export_hooks! { before: look }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: Value, expected: Before) {
+        let call = HookCall::new("shell", input);
+        assert_eq!(look(&Context::test(), &call), expected);
+    }
+
+    #[test]
+    fn r_213_a_dangerous_command_needs_a_yes() {
+        let reason = "`rm` deletes whole folders without asking";
+        let expected = Before::ask(reason).meta(json!({"risk": "high", "reason": reason}));
+        check(json!({"command": "rm -rf build"}), expected.clone());
+        check(json!({"command": ["rm", "-rf", "build"]}), expected);
+    }
+
+    #[test]
+    fn r_213_other_commands_and_other_arguments_go_their_way() {
+        for input in [
+            json!({"command": "ls -la"}),
+            json!({"text": "rm -rf /"}),
+            json!({"command": 7}),
+            json!({}),
+            json!(null),
+        ] {
+            check(input, Before::proceed());
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Keeps calls away from files that hold secrets, and has a person look at those of the system.
+//!
+//! It reads the arguments that name files, at any depth: `path`, `paths`, `from`, `to` and what tools elsewhere call
+//! them. A path is judged as it is written, links are not followed: what a call can reach at all is up to the sandbox.
+
+mod path;
+
+use path::{Kind, kind};
+use toolhost_sdk::prelude::*;
+
+/// How deep in an input arguments are looked for.
+const DEPTH: usize = 16;
+/// Letters of a path in a message.
+const SHOWN: usize = 200;
+
+fn look(_: &Context, call: &HookCall) -> Before {
+    let mut paths = Vec::new();
+    collect(&call.input, false, DEPTH, &mut paths);
+    let mut said = Before::proceed();
+    for path in paths {
+        match kind(path) {
+            Kind::Secret => return refuse(path),
+            Kind::System => said = ask(path),
+            Kind::Ordinary => {}
+        }
+    }
+    said
+}
+
+fn refuse(path: &str) -> Before {
+    let path = shown(path);
+    let error = Error::denied(format!(
+        "`{path}` may hold secrets, so no tool may touch it"
+    ))
+    .code("sensitive_file")
+    .recommend("do without it, or ask the user for the part that you need");
+    let outcome = Outcome::text(format!("Access to {path} is denied: it may hold secrets."));
+    Before::deny(format!("{path} may hold secrets")).outcome(outcome.logical_error(error))
+}
+
+fn ask(path: &str) -> Before {
+    let reason = format!("{} belongs to the system's configuration", shown(path));
+    let meta = json!({"risk": "medium", "reason": reason});
+    Before::ask(reason).meta(meta)
+}
+
+fn shown(path: &str) -> String {
+    path.escape_debug().take(SHOWN).collect()
+}
+
+/// The texts under names that stand for files.
+fn collect<'a>(value: &'a Value, is_path: bool, depth: usize, paths: &mut Vec<&'a str>) {
+    let Some(depth) = depth.checked_sub(1) else {
+        return;
+    };
+    match value {
+        Value::String(path) if is_path => paths.push(path),
+        Value::Array(items) => {
+            for item in items {
+                collect(item, is_path, depth, paths);
+            }
+        }
+        Value::Object(members) => {
+            for (name, value) in members {
+                collect(value, names_files(name), depth, paths);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `path`, `file_path`, `notebookPath`, `files`, `from` …
+fn names_files(argument: &str) -> bool {
+    const WHOLE: [&str; 12] = [
+        "from",
+        "to",
+        "source",
+        "destination",
+        "src",
+        "dst",
+        "dest",
+        "target",
+        "cwd",
+        "uri",
+        "url",
+        "location",
+    ];
+    const ENDS: [&str; 8] = [
+        "path",
+        "file",
+        "filename",
+        "dir",
+        "directory",
+        "folder",
+        "root",
+        "workdir",
+    ];
+    let argument = argument.to_ascii_lowercase();
+    let one = argument.strip_suffix('s').unwrap_or(&argument);
+    WHOLE.contains(&argument.as_str()) || ENDS.iter().any(|end| one.ends_with(end))
+}
+
+export_hooks! { before: look }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
+    fn check(input: Value, expected: Decision) {
+        let said = look(&Context::test(), &HookCall::new("read_file", input.clone()));
+        assert_eq!(said.decision, expected, "{input}");
+    }
+
+    #[test]
+    fn r_214_a_sensitive_file_is_denied_with_an_outcome_of_its_own() {
+        let call = HookCall::new("read_file", json!({"path": "/etc/passwd"}));
+        let said = look(&Context::test(), &call);
+        assert_eq!(said.decision, Decision::Deny);
+        assert_eq!(said.reason.as_deref(), Some("/etc/passwd may hold secrets"));
+        let outcome = said.outcome.unwrap();
+        assert_eq!(
+            outcome.llm[0].text.as_deref(),
+            Some("Access to /etc/passwd is denied: it may hold secrets.")
+        );
+        let error = outcome.error.unwrap();
+        assert_eq!(error.code.as_deref(), Some("sensitive_file"));
+    }
+
+    #[test]
+    fn r_214_a_file_of_the_system_needs_a_yes() {
+        let said = look(
+            &Context::test(),
+            &HookCall::new("x", json!({"path": "/etc/hosts"})),
+        );
+        let reason = "/etc/hosts belongs to the system's configuration";
+        assert_eq!(
+            said,
+            Before::ask(reason).meta(json!({"risk": "medium", "reason": reason}))
+        );
+    }
+
+    #[test]
+    fn r_214_every_argument_that_names_files_is_seen() {
+        for input in [
+            json!({"paths": ["a", "/x/.ssh/id"]}),
+            json!({"from": "a", "to": "b/.env"}),
+            json!({"file_path": ".env"}),
+            json!({"notebookPath": ".env"}),
+            json!({"edits": [{"text": "x", "path": ".env"}]}),
+            json!({"files": [{"path": ".env"}]}),
+            json!({"source": {"filename": ".env"}}),
+            json!({"path": "/etc/hosts", "paths": [".env"]}),
+        ] {
+            check(input, Decision::Deny);
+        }
+        for input in [
+            json!({"content": "/etc/passwd"}),
+            json!({"command": "cat .env"}),
+            json!({"path": "src/main.rs"}),
+            json!({"path": 7}),
+            json!(null),
+        ] {
+            check(input, Decision::Proceed);
+        }
+    }
+
+    #[test]
+    fn a_path_in_a_message_is_short_and_does_nothing_to_a_terminal() {
+        let path = format!("{}\u{1b}[2J/.env", "ä".repeat(500));
+        let reason = refuse(&path).reason.unwrap();
+        assert!(reason.len() < 500 && !reason.contains('\u{1b}'), "{reason}");
+    }
+}

@@ -1,0 +1,290 @@
+//! What a hook hears about a call, and what it may say.
+
+use serde_json::Value;
+
+use crate::{Outcome, Part};
+
+/// A call that is about to run or has run. Who makes it and where is in the [`Context`](crate::Context).
+///
+/// In a test, `HookCall::new("shell", json!({"command": "ls"}))` is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HookCall {
+    /// Canonical name of the tool.
+    pub tool: String,
+    /// A JSON object, checked against the tool's schema.
+    pub input: Value,
+    /// Other names of the tool.
+    pub aliases: Vec<String>,
+    /// The tool's version.
+    pub version: String,
+    /// `read`, `edit`, `execute`, `fetch` …
+    pub kind: String,
+    /// What the tool may do at worst: `pure`, `reads`, `writes` or `destroys`.
+    pub effect: String,
+}
+
+impl HookCall {
+    /// A call of a tool of which nothing else is known.
+    pub fn new(tool: impl Into<String>, input: Value) -> Self {
+        Self {
+            tool: tool.into(),
+            input,
+            ..Self::default()
+        }
+    }
+
+    /// Is it the tool of this name? Its aliases count.
+    pub fn is(&self, name: &str) -> bool {
+        self.tool == name || self.aliases.iter().any(|alias| alias == name)
+    }
+
+    /// An argument that is a text.
+    pub fn text(&self, argument: &str) -> Option<&str> {
+        self.input.get(argument).and_then(Value::as_str)
+    }
+}
+
+/// What a hook says before a call.
+///
+/// ```
+/// use toolhost_sdk::prelude::*;
+///
+/// fn careful(_: &Context, call: &HookCall) -> Before {
+///     match call.text("path") {
+///         Some("/etc/passwd") => Before::deny("that file is nobody's business"),
+///         Some(path) if path.starts_with("/etc/") => Before::ask("it is the system's").meta(json!({"risk": "high"})),
+///         _ => Before::proceed(),
+///     }
+/// }
+///
+/// let call = HookCall::new("read_file", json!({"path": "/etc/hosts"}));
+/// assert_eq!(careful(&Context::test(), &call).decision, Decision::Ask);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Before {
+    pub decision: Decision,
+    /// Why, for whoever decides and for the model.
+    pub reason: Option<String>,
+    /// Input to use from here on, a JSON object.
+    pub input: Option<Value>,
+    /// What stands for the call, when it is not made.
+    pub outcome: Option<Outcome>,
+    /// A JSON object for the prompt.
+    pub meta: Option<Value>,
+}
+
+/// What is to happen with a call. A hook can make the host more careful and never less, so nothing here allows one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Decision {
+    /// No opinion.
+    #[default]
+    Proceed,
+    /// A person has to say yes.
+    Ask,
+    /// A veto.
+    Deny,
+    /// The call is not made: the hook has its outcome already.
+    Answer,
+}
+
+impl Decision {
+    /// The contract's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Proceed => "continue",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+            Self::Answer => "result",
+        }
+    }
+}
+
+impl Before {
+    /// No opinion: the call goes its way.
+    pub fn proceed() -> Self {
+        Self::default()
+    }
+
+    /// A person has to say yes.
+    pub fn ask(reason: impl Into<String>) -> Self {
+        Self {
+            decision: Decision::Ask,
+            reason: Some(reason.into()),
+            ..Self::default()
+        }
+    }
+
+    /// The call is not made, and nobody is asked.
+    pub fn deny(reason: impl Into<String>) -> Self {
+        Self {
+            decision: Decision::Deny,
+            reason: Some(reason.into()),
+            ..Self::default()
+        }
+    }
+
+    /// The call is not made; `outcome` is what it would have brought.
+    pub fn answer(outcome: Outcome) -> Self {
+        Self {
+            decision: Decision::Answer,
+            outcome: Some(outcome),
+            ..Self::default()
+        }
+    }
+
+    /// Changes the input of the call, which is then checked and judged again from the start.
+    pub fn with_input(mut self, input: Value) -> Self {
+        self.input = Some(input);
+        self
+    }
+
+    /// With [`deny`](Self::deny): what the model gets instead of the host's own words.
+    pub fn outcome(mut self, outcome: Outcome) -> Self {
+        self.outcome = Some(outcome);
+        self
+    }
+
+    /// With [`ask`](Self::ask): a JSON object for the prompt, such as `{"risk": "high"}`.
+    pub fn meta(mut self, meta: Value) -> Self {
+        self.meta = Some(meta);
+        self
+    }
+}
+
+/// What a hook says after a call.
+///
+/// ```
+/// use toolhost_sdk::prelude::*;
+///
+/// fn brief(_: &Context, _: &HookCall, outcome: &Outcome) -> After {
+///     match &outcome.summary {
+///         Some(summary) if outcome.llm.len() > 100 => After::text(summary.as_str()),
+///         _ => After::keep(),
+///     }
+/// }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub enum After {
+    #[default]
+    Keep,
+    /// Members that are there replace those of the outcome.
+    Update(Patch),
+    Replace(Box<Outcome>),
+}
+
+/// A part of an outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Patch {
+    pub summary: Option<String>,
+    pub llm: Option<Vec<Part>>,
+    pub structured: Option<Value>,
+    /// Merged into the members that are there.
+    pub meta: Option<Value>,
+}
+
+impl After {
+    /// The outcome stays as it is.
+    pub fn keep() -> Self {
+        Self::Keep
+    }
+
+    /// Another outcome.
+    pub fn replace(outcome: Outcome) -> Self {
+        Self::Replace(Box::new(outcome))
+    }
+
+    /// Some members of the outcome change.
+    pub fn update(patch: Patch) -> Self {
+        Self::Update(patch)
+    }
+
+    /// The model reads this text; the rest of the outcome stays.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Update(Patch {
+            llm: Some(vec![Part::text(text)]),
+            ..Patch::default()
+        })
+    }
+
+    /// The outcome after this: what the host will make of it. For tests.
+    #[must_use]
+    pub fn apply(self, mut outcome: Outcome) -> Outcome {
+        let patch = match self {
+            Self::Keep => return outcome,
+            Self::Replace(other) => return *other,
+            Self::Update(patch) => patch,
+        };
+        outcome.summary = patch.summary.or(outcome.summary);
+        outcome.llm = patch.llm.unwrap_or(outcome.llm);
+        outcome.structured = patch.structured.or(outcome.structured);
+        match (&mut outcome.meta, patch.meta) {
+            (Some(Value::Object(old)), Some(Value::Object(new))) => old.extend(new),
+            (old, Some(new)) => *old = Some(new),
+            (_, None) => {}
+        }
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_goes_by_any_of_its_names() {
+        let call = HookCall {
+            aliases: vec!["bash".to_owned()],
+            ..HookCall::new("shell", json!({"command": "ls", "times": 1}))
+        };
+        assert!(call.is("shell") && call.is("bash") && !call.is("sh"));
+        assert_eq!(
+            (call.text("command"), call.text("times")),
+            (Some("ls"), None)
+        );
+    }
+
+    #[test]
+    fn what_is_said_before_a_call() {
+        assert_eq!(Before::proceed(), Before::default());
+        let ask = Before::ask("why").meta(json!({"risk": "high"}));
+        assert_eq!(
+            (ask.decision, ask.reason.as_deref(), ask.meta),
+            (Decision::Ask, Some("why"), Some(json!({"risk": "high"})))
+        );
+        let deny = Before::deny("no").outcome(Outcome::text("never"));
+        assert_eq!(
+            (deny.decision, deny.outcome),
+            (Decision::Deny, Some(Outcome::text("never")))
+        );
+        let input = Before::proceed().with_input(json!({"a": 1})).input;
+        assert_eq!(input, Some(json!({"a": 1})));
+    }
+
+    #[test]
+    fn r_211_what_is_said_after_a_call() {
+        let outcome = || {
+            Outcome::text("long")
+                .summary("s")
+                .meta(json!({"a": 1, "b": 1}))
+        };
+        assert_eq!(After::keep().apply(outcome()), outcome());
+        let short = Outcome::text("short")
+            .summary("s")
+            .meta(json!({"a": 1, "b": 1}));
+        assert_eq!(After::text("short").apply(outcome()), short);
+        let patch = Patch {
+            meta: Some(json!({"b": 2})),
+            ..Patch::default()
+        };
+        let merged = Outcome::text("long")
+            .summary("s")
+            .meta(json!({"a": 1, "b": 2}));
+        assert_eq!(After::update(patch).apply(outcome()), merged);
+        let other = After::replace(Outcome::new()).apply(outcome());
+        assert_eq!(other, Outcome::new());
+    }
+}

@@ -1,0 +1,44 @@
+//! Watches calls, and tells what it can see and reach. It has a tool as well.
+
+use std::fs;
+
+use toolhost_sdk::prelude::*;
+
+/// What came to it, and what it could do with the files and variables of its host.
+fn before(cx: &Context, call: &HookCall) -> Before {
+    let variables = std::env::vars().count();
+    let roots: Vec<String> = cx
+        .roots()
+        .iter()
+        .map(|root| format!("{} {}", root.path, root.access))
+        .collect();
+    let seen = json!({
+        "call": format!("{call:?}"),
+        "event": cx.extra().map(|extra| extra["event"].clone()),
+        "mode": cx.mode(),
+        "roots": roots,
+        "variables": variables,
+        "read": fs::read_to_string("f.txt").ok(),
+        "written": fs::write("made.txt", "x").is_ok(),
+    });
+    Before::ask("look at what I saw")
+        .with_input(json!({"seen": true}))
+        .meta(seen)
+}
+
+fn after(_: &Context, call: &HookCall, outcome: &Outcome) -> After {
+    if call.is("never") {
+        return After::keep();
+    }
+    let summary = format!("{} parts", outcome.llm.len());
+    After::replace(outcome.clone().summary(summary))
+}
+
+/// Say that it is there.
+#[tool(pure)]
+fn hook_witness() -> String {
+    "here".to_owned()
+}
+
+export_tools![hook_witness];
+export_hooks! { before: before, after: after }

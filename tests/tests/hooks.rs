@@ -1,0 +1,240 @@
+//! Hooks as components: the ones we ship, and guests that misbehave. Each runs as it will beside a real call.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use e2e::{root, target};
+use serde_json::{Value, json};
+use toolhost_contract::hook::{After, Before, Decision};
+use toolhost_contract::{
+    Backend as _, Call, CallError, CallId, Caller, Descriptor, ErrorClass, Limits, Outcome,
+    ToolName,
+};
+use toolhost_runtime::{Compiler, HookCall, Plugin, PluginGrants, Runtime, RuntimeSettings};
+use toolhost_vfs::{Access, PathGrant, Scope};
+
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+fn guest(name: &str) -> PathBuf {
+    target().join(format!("guests/{name}.wasm"))
+}
+
+fn shipped(name: &str) -> PathBuf {
+    root().join(format!("plugins/{name}.wasm"))
+}
+
+async fn load(path: &Path, scope: Scope) -> Plugin {
+    let settings = RuntimeSettings {
+        cache_dir: Some(target().join("test-cache")),
+        compiler: Compiler::InProcess,
+        max_concurrent: 2,
+    };
+    let loaded = Runtime::new(settings).unwrap().load(path).await.unwrap();
+    assert!(loaded.has_hooks(), "{}", path.display());
+    let mut limits = Limits::default();
+    loaded.manifest().limits.apply(&mut limits);
+    let env = vec![("SECRET".to_owned(), "x".to_owned())];
+    loaded.grant(PluginGrants { scope, env, limits }).unwrap()
+}
+
+fn call(input: Value) -> HookCall {
+    let mut tool = Descriptor::new(ToolName::parse("shell").unwrap(), "Run a command.");
+    tool.aliases = vec!["bash".to_owned()];
+    let call = Call {
+        id: CallId("1".to_owned()),
+        tool: tool.name.clone(),
+        input,
+        caller: Caller::default(),
+    };
+    HookCall::new(call, &tool, "plan")
+}
+
+async fn before(path: &Path, input: Value) -> Result<Before, CallError> {
+    let plugin = load(path, Scope::empty()).await;
+    plugin.before(&call(input), TIMEOUT).await
+}
+
+/// The outcome as the hook leaves it, and whether it changed it.
+async fn after(path: &Path, outcome: Outcome) -> Result<(bool, Outcome), CallError> {
+    let plugin = load(path, Scope::empty()).await;
+    let after = plugin.after(&call(json!({})), &outcome, TIMEOUT).await?;
+    Ok((after != After::Keep, after.apply(outcome)))
+}
+
+#[tokio::test]
+async fn a_hook_reads_what_was_granted_and_reaches_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("f.txt"), "inside").unwrap();
+    let grant = PathGrant {
+        host: dir.path().canonicalize().unwrap(),
+        guest: "/workspace".to_owned(),
+        access: Access::ReadWrite,
+        dangerous: false,
+    };
+    let scope = Scope::open(&[grant], &[]).unwrap();
+    let plugin = load(&guest("hook_witness"), scope).await;
+    assert_eq!(plugin.tools().len(), 1);
+    let said = plugin.before(&call(json!({"a": 1})), TIMEOUT).await;
+    let said = said.unwrap();
+    assert_eq!(said.updated_input, Some(json!({"seen": true})));
+    let seen = json!({
+        "call": r#"HookCall { tool: "shell", input: Object {"a": Number(1)}, aliases: ["bash"], version: "0.0.0", kind: "other", effect: "destroys" }"#,
+        "event": "PreToolUse",
+        "mode": "plan",
+        "roots": ["/workspace ro"],
+        "variables": 0,
+        "read": "inside",
+        "written": false,
+    });
+    let reason = Some("look at what I saw".to_owned());
+    let meta = Some(seen);
+    assert_eq!(said.decision, Decision::Ask { reason, meta });
+    assert!(!dir.path().join("made.txt").exists());
+}
+
+#[tokio::test]
+async fn a_hook_without_a_grant_sees_no_file() {
+    let said = before(&guest("hook_witness"), json!({})).await.unwrap();
+    let Decision::Ask {
+        meta: Some(seen), ..
+    } = said.decision
+    else {
+        panic!("{said:?}");
+    };
+    assert_eq!((&seen["roots"], &seen["read"]), (&json!([]), &json!(null)));
+}
+
+// R-211
+#[tokio::test]
+async fn r_211_a_hook_may_put_another_outcome_in_the_place_of_one() {
+    let (changed, outcome) = after(&guest("hook_witness"), Outcome::text("x"))
+        .await
+        .unwrap();
+    assert!(changed);
+    let expected = Outcome {
+        summary: Some("1 parts".to_owned()),
+        ..Outcome::text("x")
+    };
+    assert_eq!(outcome, expected);
+}
+
+#[tokio::test]
+async fn a_hook_that_spins_is_stopped() {
+    let plugin = load(&guest("hook_spin"), Scope::empty()).await;
+    let short = Duration::from_millis(300);
+    let error = plugin.before(&call(json!({})), short).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::TimedOut);
+    // It has no opinion on what comes out.
+    let after = after(&guest("hook_spin"), Outcome::text("x")).await;
+    assert_eq!(after.unwrap(), (false, Outcome::text("x")));
+}
+
+#[tokio::test]
+async fn a_hook_that_panics_is_an_error_with_its_last_words() {
+    let error = after(&guest("hook_panic"), Outcome::text("x"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.class, ErrorClass::Trapped);
+    let stderr = error.stderr.unwrap_or_default();
+    assert!(stderr.contains("no idea what shell is"), "{stderr}");
+}
+
+#[tokio::test]
+async fn a_hook_says_no_more_than_its_limits_allow() {
+    let said = before(&guest("hook_flood"), json!({})).await.unwrap();
+    let Decision::Deny {
+        reason: Some(reason),
+        outcome: None,
+    } = said.decision
+    else {
+        panic!("no denial");
+    };
+    assert_eq!(reason.len(), 16 << 10);
+    let error = after(&guest("hook_flood"), Outcome::text("x"))
+        .await
+        .unwrap_err();
+    let classes = [ErrorClass::OutputLimit, ErrorClass::LimitExceeded];
+    assert!(classes.contains(&error.class), "{error:?}");
+}
+
+// R-213
+#[tokio::test]
+async fn r_213_dangerous_commands_need_a_yes() {
+    let hook = shipped("hook-dangerous-commands");
+    let said = before(&hook, json!({"command": "sudo rm -rf /"}))
+        .await
+        .unwrap();
+    let reason = "`rm` deletes whole folders without asking";
+    let expected = Decision::Ask {
+        reason: Some(reason.to_owned()),
+        meta: Some(json!({"risk": "high", "reason": reason})),
+    };
+    assert_eq!(said.decision, expected);
+    let said = before(&hook, json!({"command": "ls"})).await;
+    assert_eq!(said, Ok(Before::default()));
+}
+
+// R-214
+#[tokio::test]
+async fn r_214_sensitive_files_are_denied() {
+    let hook = shipped("hook-sensitive-files");
+    let said = before(&hook, json!({"path": "/etc/passwd"})).await.unwrap();
+    let Decision::Deny {
+        outcome: Some(outcome),
+        ..
+    } = said.decision
+    else {
+        panic!("{said:?}");
+    };
+    let text = "Access to /etc/passwd is denied: it may hold secrets.";
+    assert_eq!(outcome.model_text(), text);
+    assert!(outcome.is_error());
+    let said = before(&hook, json!({"path": "/etc/hosts"})).await.unwrap();
+    assert!(matches!(said.decision, Decision::Ask { .. }), "{said:?}");
+}
+
+// R-215
+#[tokio::test]
+async fn r_215_long_results_are_cut() {
+    let hook = shipped("hook-truncate");
+    let long = Outcome::text("ä".repeat(200_000));
+    let (_, outcome) = after(&hook, long).await.unwrap();
+    let text = outcome.model_text();
+    assert_eq!(text.matches('ä').count(), 10_000);
+    assert!(text.ends_with("[the result is 200000 characters long; these are its first 10000]"));
+    let truncated = outcome.truncated.unwrap();
+    assert!(
+        (truncated.original_bytes - 400_000.0).abs() < 0.5,
+        "{truncated:?}"
+    );
+    let short = after(&hook, Outcome::text("x")).await;
+    assert_eq!(short, Ok((false, Outcome::text("x"))));
+}
+
+// R-216
+#[tokio::test]
+async fn r_216_secrets_are_masked() {
+    let hook = shipped("hook-mask-secrets");
+    let (changed, outcome) = after(&hook, Outcome::text("password=hunter2\nok"))
+        .await
+        .unwrap();
+    assert!(changed);
+    assert_eq!(outcome, Outcome::text("password=***\nok"));
+    assert_eq!(after(&hook, outcome.clone()).await, Ok((false, outcome)));
+    // As much as any tool of ours returns, all of it worth a look.
+    let lines = "the key of it all, password=hunter2 and more words\n".repeat(80_000);
+    let (_, outcome) = after(&hook, Outcome::text(lines)).await.unwrap();
+    assert!(!outcome.model_text().contains("hunter2"));
+}
+
+/// A folder of plugins may hold hooks: as long as nobody configures them, they are nobody's tools.
+#[test]
+fn a_hook_in_the_folder_of_plugins_adds_no_tool() {
+    let hook = shipped("hook-truncate");
+    let listed = e2e::run(&["plugins", "--json", "--plugins", &hook.to_string_lossy()]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(listed["plugins"][0]["name"], "hook-truncate");
+    assert_eq!(listed["plugins"][0]["tools"], json!([]));
+}
