@@ -85,7 +85,7 @@ impl Kernel {
             Verdict::Deny(denial) => return Err(run.refused(denial).into()),
             Verdict::Ask(question) => question,
         };
-        self.ask(entry, run, question).await
+        self.ask(entry, run, *question).await
     }
 
     /// What the rules and remembered yeses say. A yes that was revoked or used up in another process meanwhile is
@@ -257,7 +257,7 @@ impl Kernel {
                 let scope = approval.as_ref().map_or("once", |new| new.scope.as_str());
                 let scope = scope.to_owned();
                 if let Some(new) = approval {
-                    self.remember(new, &by).await?;
+                    self.remember(*new, &by).await?;
                 }
                 run.life.decided("allow", &by, note.as_deref());
                 run.life.step(Step::Approved { by, scope, note }).await?;
