@@ -19,12 +19,15 @@ use crate::{Caller, Descriptor, Digest, Effect, PluginName, ToolName};
 
 mod address;
 mod approval;
+mod check;
 mod decide;
 mod diagnostic;
+mod example;
 mod explain;
 mod facts;
 mod form;
 mod grant;
+pub mod import;
 mod mode;
 mod names;
 mod offer;
@@ -32,6 +35,7 @@ mod place;
 mod protected;
 mod question;
 mod rule;
+mod rule_file;
 mod subject;
 mod version;
 mod walk;
@@ -41,6 +45,7 @@ pub use approval::{
     definition,
 };
 pub use diagnostic::{Diagnostic, Severity, Source};
+pub use example::Example;
 pub use explain::Explanation;
 pub use grant::{Denial, DenialCode, FileAccess, Grant};
 pub use mode::{Column, Decision, Mode, UnknownMode};
@@ -49,6 +54,7 @@ pub use place::{Mount, Places};
 pub use protected::PROTECTED;
 pub use question::{Answer, AskKind, Question, Settled, settle};
 pub use rule::{Rule, RuleSpec, Tier};
+pub use rule_file::{RuleFile, RuleTable};
 pub use subject::{PathUse, Subject};
 
 /// Everything a decision depends on, besides the policy.

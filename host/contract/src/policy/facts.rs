@@ -84,7 +84,8 @@ impl<'a> Facts<'a> {
         let effect = tool.effect();
         let foreign = is_foreign(request.name.as_str(), tool);
         let executes = tool.kind == "execute";
-        let runs_command = executes || subject.command.is_some() && effect > Effect::Reads;
+        let runs_command =
+            executes || subject.command.is_some() && (effect > Effect::Reads || foreign);
         let mut facts = Self {
             names: Names::of(&request),
             request,
@@ -111,7 +112,11 @@ impl<'a> Facts<'a> {
                 protected,
             );
         }
-        if tool.annotations.open_world == Some(true) || tool.kind == "fetch" {
+        let reaches_out = match tool.annotations.open_world {
+            Some(said) => said,
+            None => subject.url.is_some() && effect > Effect::Pure,
+        };
+        if reaches_out || tool.kind == "fetch" {
             let url = subject.url.as_deref();
             let what = What::Address {
                 host: url.and_then(super::address::host_of),

@@ -64,15 +64,16 @@ impl Spot {
                 _ => {}
             }
         }
-        for mount in &places.mounts {
+        let mounted = places.mounts.iter().filter_map(|mount| {
             let guest = resolve("/", &mount.guest).0;
-            if let Some(rest) = below(&text, &guest) {
-                let host = resolve(&resolve("/", &mount.host).0, rest).0;
-                if host != text {
-                    spot.maybe = std::mem::replace(&mut spot.sure, vec![host]);
-                }
-                break;
-            }
+            let rest = below(&text, &guest)?;
+            Some((guest.len(), resolve(&resolve("/", &mount.host).0, rest).0))
+        });
+        // Of two that hold it, the inner one does.
+        if let Some((_, host)) = mounted.max_by_key(|(depth, _)| *depth)
+            && host != text
+        {
+            spot.maybe = std::mem::replace(&mut spot.sure, vec![host]);
         }
         spot
     }

@@ -8,8 +8,11 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 use super::diagnostic::{Diagnostic, Source};
+use super::example::Example;
 use super::facts::{Facts, Part};
 use super::form::{Form, Target};
+use super::names::{Family, NamePattern};
+use super::place::Spot;
 use super::version::VersionReq;
 use super::{Decision, Mode, Places};
 use crate::text;
@@ -99,6 +102,9 @@ pub struct RuleSpec {
     pub remember: bool,
     pub deny_message: Option<String>,
     pub reason: Option<String>,
+    /// Calls that it must speak of, and calls that it must not; checked when it is compiled.
+    pub matches: Vec<Example>,
+    pub not_matches: Vec<Example>,
     pub source: Source,
 }
 
@@ -130,6 +136,8 @@ impl RuleSpec {
             remember: true,
             deny_message: None,
             reason: None,
+            matches: Vec::new(),
+            not_matches: Vec::new(),
             source: Source::default(),
         }
     }
@@ -149,7 +157,12 @@ impl RuleSpec {
     /// `number` is the rule's place in its tier, from 1.
     pub fn compile(self, number: usize, places: &Places) -> Result<Rule, Diagnostic> {
         let source = self.source.clone();
+        let (matches, not_matches) = (self.matches.clone(), self.not_matches.clone());
         self.build(number, places)
+            .and_then(|rule| {
+                super::example::check(&rule, &matches, &not_matches, places)?;
+                Ok(rule)
+            })
             .map_err(|message| Diagnostic::error(&source, message))
     }
 
@@ -310,27 +323,36 @@ impl Rule {
                 .user
                 .as_ref()
                 .is_none_or(|name| request.caller.user_id.as_ref() == Some(name))
-            && self
-                .version
-                .as_ref()
-                .is_none_or(|wanted| wanted.matches(&request.tool.version).unwrap_or(!allows))
-            && self
-                .annotations
-                .iter()
-                // What an author left open may be either: that is enough to deny and not enough to allow.
-                .all(|(name, wanted)| {
-                    annotation(hints, name)
-                        .flatten()
-                        .map_or(!allows, |said| said == *wanted)
-                })
-            && self
-                .args
-                .iter()
-                .all(|(name, wanted)| argument(request.input, name, wanted))
+            && self.version.as_ref().is_none_or(|wanted| {
+                wanted.matches(&request.tool.version).unwrap_or(!allows)
+            })
+            // What an author left open may be either: that is enough to deny and not enough to allow.
+            && self.annotations.iter().all(|(name, wanted)| {
+                annotation(hints, name).flatten().map_or(!allows, |said| said == *wanted)
+            })
+            && self.fits_input(facts)
+    }
+
+    pub(super) fn fits_input(&self, facts: &Facts) -> bool {
+        self.args
+            .iter()
+            .all(|(name, wanted)| argument(facts.request.input, name, wanted))
             && self
                 .args_regex
                 .as_ref()
                 .is_none_or(|regex| regex.is_match(facts.sorted_input()))
+    }
+
+    /// Does it hold for every call of its tools?
+    pub(super) fn is_unconditional(&self) -> bool {
+        self.modes.is_empty()
+            && self.interactive.is_none()
+            && self.subagent.is_none()
+            && self.user.is_none()
+            && self.version.is_none()
+            && self.annotations.is_empty()
+            && self.args.is_empty()
+            && self.args_regex.is_none()
     }
 
     /// Does the rule speak of this part of the call?
@@ -347,6 +369,19 @@ impl Rule {
                 (by_command(&self.target) || by_command(&form.target))
                     && form.name.covers(part, facts, self.decision)
             })
+    }
+
+    /// Does it speak of reading this path, by whatever tool?
+    pub(super) fn hides(&self, spot: &Spot) -> bool {
+        self.forms.iter().any(|form| {
+            let reads =
+                matches!(form.name, NamePattern::All) || form.name.family() == Some(Family::Read);
+            let mut targets = form.target.iter().chain(&self.target).peekable();
+            let narrowed = targets.peek().is_some();
+            reads
+                && narrowed
+                && targets.all(|target| target.paths.iter().any(|path| path.maybe(spot)))
+        })
     }
 
     fn speaks_of(&self, part: &Part, facts: &Facts) -> bool {

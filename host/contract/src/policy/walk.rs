@@ -147,16 +147,18 @@ impl Policy {
             .collect()
     }
 
-    /// Steps 1 and 2 alone: what the rules forbid.
-    pub(super) fn forbidding(&self, facts: &Facts) -> Option<usize> {
+    /// What is forbidden before any hook has run: by the allowed paths, or by a rule.
+    pub(super) fn forbidding(&self, facts: &Facts) -> Option<Trace> {
         let modes = self.modes(facts.request.mode);
         let live = self.live(facts, &modes);
         facts.parts.iter().find_map(|part| {
-            let trace = self.rules_on(part, facts, &live);
-            match (trace.decision, trace.because) {
-                (Decision::Deny, Because::Rule(at)) => Some(at),
-                _ => None,
+            let mut trace = self.rules_on(part, facts, &live);
+            if let Some(path) = self.outside(part) {
+                trace.because = Because::Outside(path);
+                return Some(trace);
             }
+            (trace.decision == Decision::Deny && matches!(trace.because, Because::Rule(_)))
+                .then_some(trace)
         })
     }
 

@@ -9,7 +9,7 @@ fn asked(rules: &str, call: &str) -> String {
     let question = question(rules, call);
     let mut out = format!("{} ({})\n", question.reason, question.kind.as_str());
     for offer in &question.offers {
-        let _ = write!(out, "  {:7} {}\n", offer.scope.as_str(), offer.words);
+        let _ = writeln!(out, "  {:7} {}", offer.scope.as_str(), offer.words);
     }
     out
 }
@@ -283,7 +283,7 @@ fn where_there_is_nobody_to_ask_the_words_say_what_would_allow_the_call() {
         ("ask x", "a/x"),
     ] {
         let denial = settle(question(rules, call), Answer::NobodyToAsk).unwrap_err();
-        let _ = write!(out, "{}\n", denial.remedy.unwrap());
+        let _ = writeln!(out, "{}", denial.remedy.unwrap());
         // What it recommends does what it says.
         if rules.is_empty() {
             let said = out.lines().last().unwrap();

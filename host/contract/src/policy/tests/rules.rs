@@ -311,6 +311,8 @@ fn what_a_rule_forbids_is_known_before_any_hook_runs() {
         )
         .unwrap_or_default(),
     );
+    expect!["Access denied: path is outside the allowed paths: lib"]
+        .assert_eq(&forbids("allowed src", "a/x reads path=lib").unwrap_or_default());
     for (rules, call) in [
         ("ask x", "a/x"),
         ("mode plan", "a/x"),
@@ -385,7 +387,7 @@ fn a_rule_that_cannot_be_understood_is_an_error_with_its_place() {
             column: 7,
         })];
         let wrong = Policy::new(spec).map(|_| ()).unwrap_err();
-        let _ = write!(out, "{}\n", wrong[0]);
+        let _ = writeln!(out, "{}", wrong[0]);
     }
     expect![[r#"
         toolhost.toml:3:7: error: `` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`
