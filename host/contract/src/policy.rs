@@ -36,6 +36,7 @@ mod protected;
 mod question;
 mod rule;
 mod rule_file;
+mod rule_spec;
 mod subject;
 mod version;
 mod walk;
@@ -53,8 +54,9 @@ pub use offer::Offer;
 pub use place::{Mount, Places};
 pub use protected::PROTECTED;
 pub use question::{Answer, AskKind, Question, Settled, settle};
-pub use rule::{Rule, RuleSpec, Tier};
+pub use rule::Rule;
 pub use rule_file::{RuleFile, RuleTable};
+pub use rule_spec::{RuleSpec, Tier};
 pub use subject::{PathUse, Subject};
 
 /// Everything a decision depends on, besides the policy.
@@ -225,7 +227,7 @@ impl Policy {
     pub fn new(spec: PolicySpec) -> Result<Self, Vec<Diagnostic>> {
         let nowhere = Source::default();
         let mut wrong = Vec::new();
-        let places = spec.places;
+        let places = spec.places.with_host_names();
         for (what, path) in [
             ("working directory", Some(&places.cwd)),
             ("home directory", places.home.as_ref()),
@@ -255,7 +257,7 @@ impl Policy {
         let protected = protected::Protected::new(texts, &places).map_err(|message| {
             wrong.push(Diagnostic::error(&nowhere, format!("protected: {message}")));
         });
-        let resolve = |path: &String| place::resolve(&places.cwd, path).0;
+        let resolve = |path: &String| places.resolve(path);
         let inner = Inner {
             index: walk::Index::of(&rules),
             rules,

@@ -80,10 +80,17 @@ impl Policy {
     }
 
     fn evaluate<'a>(&'a self, request: Request<'a>, said: Said<'_>) -> Vec<Layer<'a>> {
+        // What a hook allows, it allows the session. A sub-agent's limits are lifted by nobody.
+        let held = HookSaid {
+            ask: said.hooks.ask.clone(),
+            allow: None,
+        };
         self.layers(request)
-            .map(|policy| {
+            .enumerate()
+            .map(|(at, policy)| {
                 let facts = policy.facts(request);
-                let traces = policy.walk(&facts, said);
+                let hooks = if at == 0 { said.hooks } else { &held };
+                let traces = policy.walk(&facts, Said { hooks, ..said });
                 Layer {
                     policy,
                     facts,

@@ -7,7 +7,8 @@ use super::address::{DomainPattern, wildcard};
 use super::facts::{Facts, Part, What};
 use super::names::{Family, NamePattern};
 use super::place::PathPattern;
-use super::rule::{RuleSpec, argument};
+use super::rule::argument;
+use super::rule_spec::RuleSpec;
 use super::{Decision, Places};
 use crate::{shell, text};
 

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::diagnostic::{Diagnostic, Source};
 use super::example::{Example, ExampleText};
-use super::rule::{RuleSpec, Tier};
+use super::rule_spec::{RuleSpec, Tier};
 use crate::manifest::explain;
 
 /// A file of rules is not longer than this; a person writes it.

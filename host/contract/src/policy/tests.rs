@@ -18,6 +18,7 @@ mod questions;
 mod rules;
 mod subagents;
 mod targets;
+mod told;
 
 /// A policy, one thing a line: `mode plan`, `headless callback`, `plan_dir docs/plans`, `allowed src`, `no_yolo`,
 /// `once_only`, `[TIER] DECISION FORM [@PRIORITY] [modes=…] [remember=no] [user=…] [subagent=…] [version=…]

@@ -84,11 +84,13 @@ impl Index {
             found.extend(self.by_name.get(name).into_iter().flatten());
         }
         for family in Family::ALL {
-            // A deny is read more widely than an allow, so this finds every rule that may match.
-            if facts
-                .parts
-                .iter()
-                .any(|part| family.covers(part, facts, Decision::Deny))
+            // A deny is read more widely than an allow, so this finds every rule that may match. A command may name
+            // any path.
+            if facts.runs_command
+                || facts
+                    .parts
+                    .iter()
+                    .any(|part| family.covers(part, facts, Decision::Deny))
             {
                 found.extend(&self.by_family[family as usize]);
             }
@@ -293,7 +295,7 @@ impl Policy {
     }
 
     /// What cannot be read is asked about, however freely the tool itself may run. Only the freest mode lets it pass,
-    /// and only where no rule looks into commands.
+    /// and only where no rule looks into commands and files.
     fn careful(
         &self,
         trace: &mut Trace,

@@ -338,3 +338,26 @@ fn of_two_mounts_the_inner_one_is_meant() {
         );
     }
 }
+
+#[test]
+fn places_may_be_given_by_the_guests_names() {
+    let mut spec =
+        spec("allow Edit(src/**)\nallowed /workspace\nmode plan\nplan_dir /workspace/plans");
+    spec.places.cwd = "/workspace".to_owned();
+    let policy = Policy::new(spec).unwrap();
+    for path in [
+        "src/a",
+        "/workspace/src/a",
+        "/w/src/a",
+        "/workspace/plans/a.md",
+        "/w/plans/a.md",
+    ] {
+        let verdict = World::of(&format!("files/write_file writes kind=edit path={path}"))
+            .decide(&policy, &[]);
+        assert!(
+            matches!(verdict, Verdict::Allow(_)),
+            "{path}: {}",
+            show(&verdict)
+        );
+    }
+}
