@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{Caller, Descriptor, Digest, Effect, PluginName, ToolName};
+use crate::{Caller, Descriptor, Digest, Effect, PluginName, ToolName, hook};
 
 mod address;
 mod approval;
@@ -94,6 +94,33 @@ pub struct HookAsk {
     pub reason: Option<String>,
     /// For the prompt, such as `{"risk": "high"}`.
     pub meta: Option<Value>,
+}
+
+impl HookSaid {
+    /// Takes in what one more hook decided. Of several questions one about a high risk is kept.
+    pub fn hear(&mut self, decision: &hook::Decision) {
+        match decision {
+            hook::Decision::Allow { reason } => {
+                self.allow
+                    .get_or_insert_with(|| reason.clone().unwrap_or_default());
+            }
+            hook::Decision::Ask { reason, meta } => {
+                let ask = HookAsk {
+                    reason: reason.clone(),
+                    meta: meta.clone(),
+                };
+                if self
+                    .ask
+                    .as_ref()
+                    .is_none_or(|known| ask.is_high_risk() && !known.is_high_risk())
+                {
+                    self.ask = Some(ask);
+                }
+            }
+            // These end the call before the policy is asked again.
+            hook::Decision::Continue | hook::Decision::Deny { .. } | hook::Decision::Result(_) => {}
+        }
+    }
 }
 
 impl HookAsk {

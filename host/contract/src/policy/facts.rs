@@ -99,8 +99,11 @@ impl<'a> Facts<'a> {
             danger: None,
             sorted: OnceCell::new(),
         };
-        if runs_command {
-            facts.command(subject.command.as_deref(), places, protected);
+        match &subject.command {
+            Some(command) if runs_command => facts.command(command, places, protected),
+            // Such as one that stops a running command.
+            None if executes => facts.push(What::Whole, Column::Exec),
+            Some(_) | None => {}
         }
         for one in &subject.paths {
             facts.path(Spot::of(&one.path, places), &one.path, one.write, protected);
@@ -118,7 +121,10 @@ impl<'a> Facts<'a> {
             Some(said) => said,
             None => subject.url.is_some() && effect > Effect::Pure,
         };
-        if reaches_out || tool.kind == "fetch" {
+        // Where a command runs, or a foreign tool, that it may reach out is part of what is asked about anyway, and every
+        // mode is at least as strict about it. Only an address that is named is a thing of its own.
+        let covered = (runs_command || foreign) && subject.url.is_none() && !facts.parts.is_empty();
+        if (reaches_out || tool.kind == "fetch") && !covered {
             let url = subject.url.as_deref();
             let what = What::Address {
                 host: url.and_then(super::address::host_of),
@@ -163,14 +169,7 @@ impl<'a> Facts<'a> {
                 }
     }
 
-    fn command(&mut self, command: Option<&str>, places: &Places, protected: &Protected) {
-        let Some(command) = command else {
-            self.push(
-                What::Unknown("its input names no command".to_owned()),
-                Column::Exec,
-            );
-            return;
-        };
+    fn command(&mut self, command: &str, places: &Places, protected: &Protected) {
         let script = match shell::parse(command) {
             Ok(script) => script,
             Err(unparsed) => {

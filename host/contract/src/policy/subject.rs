@@ -44,7 +44,7 @@ impl Subject {
             return subject;
         };
         let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
-        subject.command = text("command");
+        subject.command = text("command").or_else(|| text("cmd"));
         subject.url = text("url");
         // A pure tool is given no file at all; what looks like a path in its input is data.
         if tool.effect() == Effect::Pure && !is_foreign(tool.name.as_str(), tool) {

@@ -269,6 +269,7 @@ fn an_approval_ends() {
     );
 }
 
+//
 #[test]
 fn an_approval_survives_its_form_on_disk() {
     for (call, words) in [

@@ -184,6 +184,35 @@ fn a_hooks_question_carries_its_meta() {
 }
 
 #[test]
+fn of_several_hooks_each_is_heard_and_the_highest_risk_is_kept() {
+    let ask = |reason: &str, meta: Value| hook::Decision::Ask {
+        reason: Some(reason.to_owned()),
+        meta: Some(meta),
+    };
+    let mut said = HookSaid::default();
+    for decision in [
+        hook::Decision::Continue,
+        ask("first", json!({})),
+        hook::Decision::Allow {
+            reason: Some("known".to_owned()),
+        },
+        ask("second", json!({"risk": "high"})),
+        ask("third", json!({"risk": "high"})),
+        hook::Decision::Deny {
+            reason: None,
+            outcome: None,
+        },
+    ] {
+        said.hear(&decision);
+    }
+    assert_eq!(said.allow.as_deref(), Some("known"));
+    assert_eq!(
+        said.ask.and_then(|ask| ask.reason).as_deref(),
+        Some("second")
+    );
+}
+
+#[test]
 fn what_hostile_text_a_call_holds_is_shown_escaped() {
     let bad = asked(
         "",

@@ -35,7 +35,7 @@ fn a_command_is_allowed_by_its_own_words() {
             system/bash kind=execute command=make → allow by rule user:3 allow `shell(make)`
             system/bash kind=execute command="make install" → ask: it runs a command
             system/bash kind=execute command="$(echo rm) -rf x" → deny: rule user:4 deny `Bash(git push *)` forbids `bash`
-            system/bash kind=execute → ask: it would run a command that cannot be read (its input names no command)
+            system/bash kind=execute → ask: it runs a command
         "#]],
     );
 }
@@ -217,5 +217,63 @@ fn a_redirection_is_a_use_of_its_file() {
         ("allow Bash", Decision::Ask),
     ] {
         assert_eq!(decision(rules, call), expected, "{rules}");
+    }
+}
+
+#[test]
+fn a_tool_that_runs_commands_or_is_foreign_may_reach_out_without_a_further_yes() {
+    for (rules, call, expected) in [
+        (
+            "allow Bash(git *)",
+            "system/bash network kind=execute command=\"git fetch\"",
+            Decision::Allow,
+        ),
+        (
+            "allow bash_run(git *)",
+            "system/bash_run kind=execute cmd=\"git fetch\"",
+            Decision::Allow,
+        ),
+        (
+            "deny Bash(git *)",
+            "system/bash_run kind=execute cmd=\"git fetch\"",
+            Decision::Deny,
+        ),
+        (
+            "allow bash_kill",
+            "system/bash_kill kind=execute shell_id=x",
+            Decision::Allow,
+        ),
+        (
+            "",
+            "system/bash_kill kind=execute shell_id=x",
+            Decision::Ask,
+        ),
+        (
+            "mode readonly",
+            "system/bash_kill kind=execute shell_id=x",
+            Decision::Deny,
+        ),
+        (
+            "allow mcp__fs__read(docs/**)",
+            "srv/mcp__fs__read network path=docs/a",
+            Decision::Allow,
+        ),
+        (
+            "allow mcp__fs__read(docs/**)",
+            "srv/mcp__fs__read network path=lib/a",
+            Decision::Ask,
+        ),
+        (
+            "allow mcp__web__get(docs/**)",
+            "srv/mcp__web__get network path=docs/a url=https://a.example/",
+            Decision::Ask,
+        ),
+        (
+            "allow upload(docs/**)",
+            "web/upload writes network path=docs/a",
+            Decision::Ask,
+        ),
+    ] {
+        assert_eq!(decision(rules, call), expected, "{rules} | {call}");
     }
 }
