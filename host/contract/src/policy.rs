@@ -15,16 +15,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{Caller, Descriptor, Digest, Effect, PluginName, ToolName};
+use crate::{Caller, Descriptor, Digest, Effect, PluginName, ToolName, hook};
 
 mod address;
 mod approval;
+mod check;
 mod decide;
 mod diagnostic;
+mod example;
 mod explain;
 mod facts;
 mod form;
 mod grant;
+pub mod import;
 mod mode;
 mod names;
 mod offer;
@@ -32,6 +35,8 @@ mod place;
 mod protected;
 mod question;
 mod rule;
+mod rule_file;
+mod rule_spec;
 mod subject;
 mod version;
 mod walk;
@@ -41,6 +46,7 @@ pub use approval::{
     definition,
 };
 pub use diagnostic::{Diagnostic, Severity, Source};
+pub use example::Example;
 pub use explain::Explanation;
 pub use grant::{Denial, DenialCode, FileAccess, Grant};
 pub use mode::{Column, Decision, Mode, UnknownMode};
@@ -48,7 +54,9 @@ pub use offer::Offer;
 pub use place::{Mount, Places};
 pub use protected::PROTECTED;
 pub use question::{Answer, AskKind, Question, Settled, settle};
-pub use rule::{Rule, RuleSpec, Tier};
+pub use rule::Rule;
+pub use rule_file::{RuleFile, RuleTable};
+pub use rule_spec::{RuleSpec, Tier};
 pub use subject::{PathUse, Subject};
 
 /// Everything a decision depends on, besides the policy.
@@ -86,6 +94,33 @@ pub struct HookAsk {
     pub reason: Option<String>,
     /// For the prompt, such as `{"risk": "high"}`.
     pub meta: Option<Value>,
+}
+
+impl HookSaid {
+    /// Takes in what one more hook decided. Of several questions one about a high risk is kept.
+    pub fn hear(&mut self, decision: &hook::Decision) {
+        match decision {
+            hook::Decision::Allow { reason } => {
+                self.allow
+                    .get_or_insert_with(|| reason.clone().unwrap_or_default());
+            }
+            hook::Decision::Ask { reason, meta } => {
+                let ask = HookAsk {
+                    reason: reason.clone(),
+                    meta: meta.clone(),
+                };
+                if self
+                    .ask
+                    .as_ref()
+                    .is_none_or(|known| ask.is_high_risk() && !known.is_high_risk())
+                {
+                    self.ask = Some(ask);
+                }
+            }
+            // These end the call before the policy is asked again.
+            hook::Decision::Continue | hook::Decision::Deny { .. } | hook::Decision::Result(_) => {}
+        }
+    }
 }
 
 impl HookAsk {
@@ -219,7 +254,7 @@ impl Policy {
     pub fn new(spec: PolicySpec) -> Result<Self, Vec<Diagnostic>> {
         let nowhere = Source::default();
         let mut wrong = Vec::new();
-        let places = spec.places;
+        let places = spec.places.with_host_names();
         for (what, path) in [
             ("working directory", Some(&places.cwd)),
             ("home directory", places.home.as_ref()),
@@ -249,7 +284,7 @@ impl Policy {
         let protected = protected::Protected::new(texts, &places).map_err(|message| {
             wrong.push(Diagnostic::error(&nowhere, format!("protected: {message}")));
         });
-        let resolve = |path: &String| place::resolve(&places.cwd, path).0;
+        let resolve = |path: &String| places.resolve(path);
         let inner = Inner {
             index: walk::Index::of(&rules),
             rules,

@@ -23,12 +23,21 @@ impl Layer<'_> {
 }
 
 impl Policy {
-    /// Does a rule forbid it, before any hook has run?
+    /// Does a rule, or its being outside of the allowed paths, forbid it before any hook has run?
     pub fn forbids(&self, request: Request<'_>) -> Option<Denial> {
         self.layers(request).find_map(|policy| {
             let facts = policy.facts(request);
-            let at = policy.forbidding(&facts)?;
-            Some(policy.denied_by_rule(at, &facts))
+            let trace = policy.forbidding(&facts)?;
+            Some(policy.denied(&trace, &facts))
+        })
+    }
+
+    /// Does a rule keep this path from being read? A listing or a search leaves it out, since nobody asks for each of
+    /// its entries.
+    pub fn hides(&self, path: &str) -> bool {
+        let spot = super::place::Spot::of(path, &self.inner.places);
+        self.inner.rules.iter().any(|rule| {
+            rule.decision == Decision::Deny && rule.is_unconditional() && rule.hides(&spot)
         })
     }
 
@@ -71,10 +80,17 @@ impl Policy {
     }
 
     fn evaluate<'a>(&'a self, request: Request<'a>, said: Said<'_>) -> Vec<Layer<'a>> {
+        // What a hook allows, it allows the session. A sub-agent's limits are lifted by nobody.
+        let held = HookSaid {
+            ask: said.hooks.ask.clone(),
+            allow: None,
+        };
         self.layers(request)
-            .map(|policy| {
+            .enumerate()
+            .map(|(at, policy)| {
                 let facts = policy.facts(request);
-                let traces = policy.walk(&facts, said);
+                let hooks = if at == 0 { said.hooks } else { &held };
+                let traces = policy.walk(&facts, Said { hooks, ..said });
                 Layer {
                     policy,
                     facts,

@@ -17,6 +17,8 @@ pub(super) struct Part {
     pub what: What,
     /// What the table of modes is asked about; the strictest answer counts.
     pub columns: Vec<Column>,
+    /// Paths that stand among the words of a command. What it does with them nobody knows.
+    pub mentions: Vec<Spot>,
     /// A file that a command's output goes to or its input comes from.
     pub redirected: bool,
 }
@@ -84,7 +86,8 @@ impl<'a> Facts<'a> {
         let effect = tool.effect();
         let foreign = is_foreign(request.name.as_str(), tool);
         let executes = tool.kind == "execute";
-        let runs_command = executes || subject.command.is_some() && effect > Effect::Reads;
+        let runs_command =
+            executes || subject.command.is_some() && (effect > Effect::Reads || foreign);
         let mut facts = Self {
             names: Names::of(&request),
             request,
@@ -96,8 +99,11 @@ impl<'a> Facts<'a> {
             danger: None,
             sorted: OnceCell::new(),
         };
-        if runs_command {
-            facts.command(subject.command.as_deref(), places, protected);
+        match &subject.command {
+            Some(command) if runs_command => facts.command(command, places, protected),
+            // Such as one that stops a running command.
+            None if executes => facts.push(What::Whole, Column::Exec),
+            Some(_) | None => {}
         }
         for one in &subject.paths {
             facts.path(Spot::of(&one.path, places), &one.path, one.write, protected);
@@ -111,7 +117,14 @@ impl<'a> Facts<'a> {
                 protected,
             );
         }
-        if tool.annotations.open_world == Some(true) || tool.kind == "fetch" {
+        let reaches_out = match tool.annotations.open_world {
+            Some(said) => said,
+            None => subject.url.is_some() && effect > Effect::Pure,
+        };
+        // Where a command runs, or a foreign tool, that it may reach out is part of what is asked about anyway, and every
+        // mode is at least as strict about it. Only an address that is named is a thing of its own.
+        let covered = (runs_command || foreign) && subject.url.is_none() && !facts.parts.is_empty();
+        if (reaches_out || tool.kind == "fetch") && !covered {
             let url = subject.url.as_deref();
             let what = What::Address {
                 host: url.and_then(super::address::host_of),
@@ -156,14 +169,7 @@ impl<'a> Facts<'a> {
                 }
     }
 
-    fn command(&mut self, command: Option<&str>, places: &Places, protected: &Protected) {
-        let Some(command) = command else {
-            self.push(
-                What::Unknown("its input names no command".to_owned()),
-                Column::Exec,
-            );
-            return;
-        };
+    fn command(&mut self, command: &str, places: &Places, protected: &Protected) {
         let script = match shell::parse(command) {
             Ok(script) => script,
             Err(unparsed) => {
@@ -183,21 +189,33 @@ impl<'a> Facts<'a> {
             commands.retain(|command| !command.sets_only_locals());
         }
         for command in commands {
+            let mentions = mentions(&command, places);
             self.push(What::Command(command), Column::Exec);
+            if let Some(part) = self.parts.last_mut() {
+                part.mentions = mentions;
+            }
         }
         let targets = [(&script.reads, false), (&script.writes, true)];
         for (target, write) in targets
             .into_iter()
             .flat_map(|(list, write)| list.iter().map(move |one| (one, write)))
         {
-            let (spot, shown) = match &target.path {
+            match &target.path {
                 Word::Literal(path) if !moves || path.starts_with('/') => {
-                    (Spot::of(path, places), path)
+                    self.path(Spot::of(path, places), path, write, protected);
                 }
-                // Only the shell will know which file it is.
-                Word::Literal(shown) | Word::Dynamic(shown) => (Spot::anywhere(), shown),
-            };
-            self.path(spot, shown, write, protected);
+                // Not knowing is a reason to ask a person, who may know.
+                Word::Literal(shown) | Word::Dynamic(shown) => {
+                    let shown = text::inline(shown, 80);
+                    let reason = format!("only the shell will know which file `{shown}` is");
+                    let column = if write {
+                        Column::Protected
+                    } else {
+                        Column::Read
+                    };
+                    self.push(What::Unknown(reason), column);
+                }
+            }
             if let Some(part) = self.parts.last_mut() {
                 part.redirected = true;
             }
@@ -227,6 +245,7 @@ impl<'a> Facts<'a> {
         self.parts.push(Part {
             what,
             columns: vec![column],
+            mentions: Vec::new(),
             redirected: false,
         });
     }
@@ -236,6 +255,30 @@ impl<'a> Facts<'a> {
         self.sorted
             .get_or_init(|| sorted(self.request.input).to_string())
     }
+}
+
+/// Every word that may be a path, up to its first wildcard, and what follows the `=` of an option.
+fn mentions(command: &shell::Simple, places: &Places) -> Vec<Spot> {
+    let words = command.words.iter().filter_map(|word| {
+        let (text, known) = match word {
+            Word::Literal(text) => (text.as_str(), text.len()),
+            Word::Dynamic(text) => (text.as_str(), text.find(['*', '?', '[', '{', '$', '`'])?),
+        };
+        let known = &text[..known];
+        let known = if known.len() < text.len() {
+            &known[..known.rfind('/')?]
+        } else {
+            known
+        };
+        match known.strip_prefix('-') {
+            Some(option) => option.split_once('=').map(|(_, value)| value),
+            None => Some(known),
+        }
+    });
+    words
+        .filter(|word| !word.is_empty())
+        .map(|word| Spot::of(word, places))
+        .collect()
 }
 
 /// Members in order, at every depth. The depth is that of a parsed input, which its parser has bounded.

@@ -7,16 +7,19 @@ use super::address::{DomainPattern, wildcard};
 use super::facts::{Facts, Part, What};
 use super::names::{Family, NamePattern};
 use super::place::PathPattern;
-use super::rule::{RuleSpec, argument};
+use super::rule::argument;
+use super::rule_spec::RuleSpec;
 use super::{Decision, Places};
 use crate::{shell, text};
 
 /// Members that name what a tool without paths, command and address is about, such as a skill or an agent.
-const TITLES: [&str; 5] = ["skill", "name", "subagent_type", "agent", "agent_type"];
+pub(super) const TITLES: [&str; 5] = ["skill", "name", "subagent_type", "agent", "agent_type"];
 
 /// A name, and what the call has to be about.
 #[derive(Debug, Clone)]
 pub(super) struct Form {
+    /// As it was written.
+    pub shown: String,
     pub name: NamePattern,
     pub target: Option<Target>,
 }
@@ -41,6 +44,7 @@ impl Form {
         }
         let Some((name, rest)) = form.split_once('(') else {
             return Ok(Self {
+                shown: text::inline(form, 200),
                 name: NamePattern::parse(form)?,
                 target: None,
             });
@@ -64,7 +68,11 @@ impl Form {
         } else {
             Some(Target::parse(name.family(), what, places)?)
         };
-        Ok(Self { name, target })
+        Ok(Self {
+            shown: text::inline(form, 200),
+            name,
+            target,
+        })
     }
 }
 

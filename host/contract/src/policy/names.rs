@@ -90,7 +90,7 @@ impl Family {
     }
 }
 
-fn has_parameter(tool: &Descriptor, name: &str) -> bool {
+pub(super) fn has_parameter(tool: &Descriptor, name: &str) -> bool {
     tool.input_schema
         .get("properties")
         .and_then(|properties| properties.get(name))

@@ -146,7 +146,14 @@ fn narrow(
     narrowing.paths.sort();
     narrowing.paths.dedup();
     words.dedup();
-    Some((narrowing, words.join(" and ")))
+    // A prompt is read by a person; the rest is in the call that it shows.
+    let more = words.len().saturating_sub(4);
+    words.truncate(4);
+    let mut words = words.join(" and ");
+    if more > 0 {
+        words = format!("{words} and {more} more");
+    }
+    Some((narrowing, words))
 }
 
 /// The directory of a file, unless it holds the working directory or the home: that would be everything.

@@ -24,6 +24,38 @@ pub struct Mount {
     pub host: String,
 }
 
+impl Places {
+    /// Patterns hang on the host's names, so places that were given by a guest's name are translated.
+    pub(super) fn with_host_names(mut self) -> Self {
+        let seen = |path: &String| self.resolve(path);
+        let (cwd, home, root) = (
+            seen(&self.cwd),
+            self.home.as_ref().map(seen),
+            self.root.as_ref().map(seen),
+        );
+        (self.cwd, self.home, self.root) = (cwd, home, root);
+        self
+    }
+
+    /// The host's name of a path.
+    pub(super) fn resolve(&self, path: &str) -> String {
+        let text = resolve(&self.cwd, path).0;
+        self.on_host(&text).unwrap_or(text)
+    }
+
+    fn on_host(&self, path: &str) -> Option<String> {
+        let mounted = self.mounts.iter().filter_map(|mount| {
+            let guest = resolve("/", &mount.guest).0;
+            let rest = below(path, &guest)?;
+            Some((guest.len(), resolve(&resolve("/", &mount.host).0, rest).0))
+        });
+        // Of two that hold it, the inner one does.
+        mounted
+            .max_by_key(|(depth, _)| *depth)
+            .map(|(_, host)| host)
+    }
+}
+
 impl Default for Places {
     fn default() -> Self {
         Self {
@@ -64,15 +96,10 @@ impl Spot {
                 _ => {}
             }
         }
-        for mount in &places.mounts {
-            let guest = resolve("/", &mount.guest).0;
-            if let Some(rest) = below(&text, &guest) {
-                let host = resolve(&resolve("/", &mount.host).0, rest).0;
-                if host != text {
-                    spot.maybe = std::mem::replace(&mut spot.sure, vec![host]);
-                }
-                break;
-            }
+        if let Some(host) = places.on_host(&text)
+            && host != text
+        {
+            spot.maybe = std::mem::replace(&mut spot.sure, vec![host]);
         }
         spot
     }
@@ -261,11 +288,15 @@ impl PathPattern {
                 .all(|path| below(path, &self.start).is_some() && self.exact.matches(path))
     }
 
+    /// Does any reading of the path match? Where `..` leads is left aside.
+    pub(super) fn touches(&self, spot: &Spot) -> bool {
+        spot.readings()
+            .any(|path| below_any_case(path, &self.start) && self.wary.matches(path))
+    }
+
     /// For a rule that asks or denies: may any reading of the path be meant? Case is ignored, because a volume may.
     pub(super) fn maybe(&self, spot: &Spot) -> bool {
-        let any = |path: &String| below_any_case(path, &self.start) && self.wary.matches(path);
-        spot.sure.iter().any(any)
-            || spot.maybe.iter().any(any)
+        self.touches(spot)
             || spot.climbed.as_deref().is_some_and(|base| {
                 below(&self.start, base).is_some() || below(base, &self.start).is_some()
             })

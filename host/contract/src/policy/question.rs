@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::approval::{Identity, NewApproval, Scope};
 use super::decide::{Layer, used};
-use super::facts::{Facts, Part};
+use super::facts::{Facts, Part, What};
 use super::offer::{Offer, how_to_allow, offers};
 use super::walk::{Because, Trace};
 use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, Subject};
@@ -228,7 +228,12 @@ impl Question {
             effect: request.tool.effect(),
             network: request.tool.annotations.open_world == Some(true),
             kind: kind(&asking, facts),
-            reason: first.map_or_else(String::new, |trace| reason(trace, strictest)),
+            reason: first.map_or_else(String::new, |trace| {
+                let unreadable = asking.iter().any(|part| {
+                    matches!(part.what, What::Unknown(_)) && part.shown() == trace.shown
+                });
+                reason(trace, unreadable, strictest)
+            }),
             meta: hooks.ask.as_ref().and_then(|ask| ask.meta.clone()),
             subject: request.subject.clone(),
             rule: rule.map(|rule| rule.id.clone()),
@@ -263,7 +268,7 @@ fn kind(asking: &[&Part], facts: &Facts) -> AskKind {
     }
 }
 
-fn reason(trace: &Trace, layer: &Layer<'_>) -> String {
+fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
     let mut reason = match &trace.because {
         Because::Rule(at) => {
             let rule = &layer.policy.inner.rules[*at];
@@ -275,8 +280,10 @@ fn reason(trace: &Trace, layer: &Layer<'_>) -> String {
         Because::HookAsks(Some(reason)) => format!("a hook wants a person's yes: {reason}"),
         Because::HookAsks(None) => "a hook wants a person's yes".to_owned(),
         Because::Unreadable => format!("it would {}", trace.shown),
+        Because::Mode(..) if unreadable => format!("it would {}", trace.shown),
         Because::Mode(_, column) => {
-            let destroys = layer.facts.request.tool.effect() == Effect::Destroys;
+            let destroys =
+                layer.facts.request.tool.effect() == Effect::Destroys && !layer.facts.runs_command;
             match column {
                 Column::Protected if trace.shown == "the call" => {
                     "it changes files and does not say which".to_owned()

@@ -2,13 +2,14 @@
 
 use serde_json::{Map, Value};
 
+use super::names::is_foreign;
 use crate::{Descriptor, Effect};
 
 /// Nobody names more in good faith, and each costs a look at every rule.
 const MAX_PATHS: usize = 256;
 
 /// Members that hold a path, by the names that tools use for it.
-const PATHS: [&str; 8] = [
+pub(super) const PATHS: [&str; 8] = [
     "path",
     "paths",
     "from",
@@ -43,10 +44,10 @@ impl Subject {
             return subject;
         };
         let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
-        subject.command = text("command");
+        subject.command = text("command").or_else(|| text("cmd"));
         subject.url = text("url");
         // A pure tool is given no file at all; what looks like a path in its input is data.
-        if tool.effect() == Effect::Pure {
+        if tool.effect() == Effect::Pure && !is_foreign(tool.name.as_str(), tool) {
             return subject;
         }
         subject.members(tool, members);

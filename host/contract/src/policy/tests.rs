@@ -9,6 +9,8 @@ use super::*;
 use crate::Annotations;
 
 mod approvals;
+mod files;
+mod imports;
 mod modes;
 mod paths;
 mod properties;
@@ -16,6 +18,7 @@ mod questions;
 mod rules;
 mod subagents;
 mod targets;
+mod told;
 
 /// A policy, one thing a line: `mode plan`, `headless callback`, `plan_dir docs/plans`, `allowed src`, `no_yolo`,
 /// `once_only`, `[TIER] DECISION FORM [@PRIORITY] [modes=…] [remember=no] [user=…] [subagent=…] [version=…]
@@ -269,7 +272,7 @@ pub(super) fn table(rules: &str, calls: &str, expect: Expect) {
     let mut out = String::new();
     for call in calls.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let world = World::of(call);
-        let _ = write!(out, "{call} → {}\n", show(&world.decide(&policy, &[])));
+        let _ = writeln!(out, "{call} → {}", show(&world.decide(&policy, &[])));
     }
     expect.assert_eq(&out);
 }

@@ -84,11 +84,13 @@ impl Index {
             found.extend(self.by_name.get(name).into_iter().flatten());
         }
         for family in Family::ALL {
-            // A deny is read more widely than an allow, so this finds every rule that may match.
-            if facts
-                .parts
-                .iter()
-                .any(|part| family.covers(part, facts, Decision::Deny))
+            // A deny is read more widely than an allow, so this finds every rule that may match. A command may name
+            // any path.
+            if facts.runs_command
+                || facts
+                    .parts
+                    .iter()
+                    .any(|part| family.covers(part, facts, Decision::Deny))
             {
                 found.extend(&self.by_family[family as usize]);
             }
@@ -147,16 +149,18 @@ impl Policy {
             .collect()
     }
 
-    /// Steps 1 and 2 alone: what the rules forbid.
-    pub(super) fn forbidding(&self, facts: &Facts) -> Option<usize> {
+    /// What is forbidden before any hook has run: by the allowed paths, or by a rule.
+    pub(super) fn forbidding(&self, facts: &Facts) -> Option<Trace> {
         let modes = self.modes(facts.request.mode);
         let live = self.live(facts, &modes);
         facts.parts.iter().find_map(|part| {
-            let trace = self.rules_on(part, facts, &live);
-            match (trace.decision, trace.because) {
-                (Decision::Deny, Because::Rule(at)) => Some(at),
-                _ => None,
+            let mut trace = self.rules_on(part, facts, &live);
+            if let Some(path) = self.outside(part) {
+                trace.because = Because::Outside(path);
+                return Some(trace);
             }
+            (trace.decision == Decision::Deny && matches!(trace.because, Because::Rule(_)))
+                .then_some(trace)
         })
     }
 
@@ -291,7 +295,7 @@ impl Policy {
     }
 
     /// What cannot be read is asked about, however freely the tool itself may run. Only the freest mode lets it pass,
-    /// and only where no rule looks into commands.
+    /// and only where no rule looks into commands and files.
     fn careful(
         &self,
         trace: &mut Trace,

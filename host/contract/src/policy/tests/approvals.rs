@@ -269,6 +269,7 @@ fn an_approval_ends() {
     );
 }
 
+// R-201
 #[test]
 fn an_approval_survives_its_form_on_disk() {
     for (call, words) in [
@@ -332,7 +333,7 @@ fn an_approval_survives_its_form_on_disk() {
         let mut broken = approval.to_value();
         let (parent, name) = pointer.rsplit_once('/').unwrap();
         broken.pointer_mut(parent).unwrap()[name] = value;
-        let _ = write!(out, "{}\n", Approval::from_value(&broken).unwrap_err());
+        let _ = writeln!(out, "{}", Approval::from_value(&broken).unwrap_err());
     }
     expect![[r#"
         the approval cannot be used: unknown field `surprise`, expected one of `id`, `plugin`, `tool`, `digest`, `definition`, `narrowing`, `scope`, `session`, `mode_min`, `created_ms`, `by`, `expires_ms`, `uses_left`

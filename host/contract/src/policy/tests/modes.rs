@@ -238,7 +238,11 @@ fn what_is_not_said_about_a_tool_is_read_the_careful_way() {
          x/delete_file destroys kind=delete path=a
          x/ask_user interactive
          x/post network writes url=https://a.example/
-         x/explain reads command=\"rm -rf /\"",
+         x/explain reads command=\"rm -rf /\"
+         x/look reads url=https://a.example/
+         x/parse pure url=https://a.example/
+         srv/mcp__srv__run reads command=ls
+         srv/mcp__srv__stat pure path=a",
         expect![[r#"
             x/unknown → ask: it may destroy data
             x/unknown path=a → ask: it may destroy data
@@ -250,6 +254,10 @@ fn what_is_not_said_about_a_tool_is_read_the_careful_way() {
             x/ask_user interactive → ask: it may destroy data
             x/post network writes url=https://a.example/ → ask: it reaches beyond this machine
             x/explain reads command="rm -rf /" → allow by mode accept_edits: read
+            x/look reads url=https://a.example/ → ask: it reaches beyond this machine
+            x/parse pure url=https://a.example/ → allow by mode accept_edits: read
+            srv/mcp__srv__run reads command=ls → ask: it runs a command
+            srv/mcp__srv__stat pure path=a → ask: it may have side effects
         "#]],
     );
 }

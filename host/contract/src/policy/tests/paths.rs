@@ -220,7 +220,7 @@ fn what_decides_over_later_runs_is_protected() {
     ] {
         let call = format!("files/write_file writes kind=edit path={path}");
         let verdict = World::of(&call).decide(&policy("mode auto\nprotect my/own"), &[]);
-        let _ = write!(out, "{path}: {}\n", show(&verdict));
+        let _ = writeln!(out, "{path}: {}", show(&verdict));
     }
     expect![[r#"
         src/a.rs: allow by mode auto: write
@@ -289,4 +289,75 @@ fn a_subject_is_what_the_input_names() {
     );
     assert!(subject("a/x reads path=5").unclear);
     assert!(!subject("a/x reads path=a").unclear);
+}
+
+#[test]
+fn what_may_not_be_read_is_hidden_from_listings() {
+    let policy = policy(
+        "deny Read(secrets/**)
+         deny * path=//etc/**
+         deny Read(.env) modes=plan
+         deny grep(src/**)
+         deny Bash
+         ask Read(lib/**)",
+    );
+    for (path, hidden) in [
+        ("secrets/a", true),
+        ("secrets", true),
+        ("/workspace/secrets/a", true),
+        ("/etc/passwd", true),
+        (".env", false),
+        ("src/a", false),
+        ("lib/a", false),
+        ("a", false),
+    ] {
+        assert_eq!(policy.hides(path), hidden, "{path}");
+    }
+}
+
+#[test]
+fn of_two_mounts_the_inner_one_is_meant() {
+    let places = Places {
+        mounts: [("/workspace", "/w"), ("/workspace/data", "/srv/data")]
+            .map(|(guest, host)| Mount {
+                guest: guest.to_owned(),
+                host: host.to_owned(),
+            })
+            .into(),
+        ..Places::default()
+    };
+    let spot = place::Spot::of("/workspace/data/x", &places);
+    assert_eq!(spot.exact(), Some("/srv/data/x"));
+    // A deny finds it by either name.
+    for pattern in ["//srv/data/**", "//workspace/data/**"] {
+        assert!(
+            place::PathPattern::parse(pattern, &places)
+                .unwrap()
+                .maybe(&spot),
+            "{pattern}"
+        );
+    }
+}
+
+#[test]
+fn places_may_be_given_by_the_guests_names() {
+    let mut spec =
+        spec("allow Edit(src/**)\nallowed /workspace\nmode plan\nplan_dir /workspace/plans");
+    spec.places.cwd = "/workspace".to_owned();
+    let policy = Policy::new(spec).unwrap();
+    for path in [
+        "src/a",
+        "/workspace/src/a",
+        "/w/src/a",
+        "/workspace/plans/a.md",
+        "/w/plans/a.md",
+    ] {
+        let verdict = World::of(&format!("files/write_file writes kind=edit path={path}"))
+            .decide(&policy, &[]);
+        assert!(
+            matches!(verdict, Verdict::Allow(_)),
+            "{path}: {}",
+            show(&verdict)
+        );
+    }
 }

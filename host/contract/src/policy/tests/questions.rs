@@ -9,7 +9,7 @@ fn asked(rules: &str, call: &str) -> String {
     let question = question(rules, call);
     let mut out = format!("{} ({})\n", question.reason, question.kind.as_str());
     for offer in &question.offers {
-        let _ = write!(out, "  {:7} {}\n", offer.scope.as_str(), offer.words);
+        let _ = writeln!(out, "  {:7} {}", offer.scope.as_str(), offer.words);
     }
     out
 }
@@ -184,6 +184,35 @@ fn a_hooks_question_carries_its_meta() {
 }
 
 #[test]
+fn of_several_hooks_each_is_heard_and_the_highest_risk_is_kept() {
+    let ask = |reason: &str, meta: Value| hook::Decision::Ask {
+        reason: Some(reason.to_owned()),
+        meta: Some(meta),
+    };
+    let mut said = HookSaid::default();
+    for decision in [
+        hook::Decision::Continue,
+        ask("first", json!({})),
+        hook::Decision::Allow {
+            reason: Some("known".to_owned()),
+        },
+        ask("second", json!({"risk": "high"})),
+        ask("third", json!({"risk": "high"})),
+        hook::Decision::Deny {
+            reason: None,
+            outcome: None,
+        },
+    ] {
+        said.hear(&decision);
+    }
+    assert_eq!(said.allow.as_deref(), Some("known"));
+    assert_eq!(
+        said.ask.and_then(|ask| ask.reason).as_deref(),
+        Some("second")
+    );
+}
+
+#[test]
 fn what_hostile_text_a_call_holds_is_shown_escaped() {
     let bad = asked(
         "",
@@ -283,7 +312,7 @@ fn where_there_is_nobody_to_ask_the_words_say_what_would_allow_the_call() {
         ("ask x", "a/x"),
     ] {
         let denial = settle(question(rules, call), Answer::NobodyToAsk).unwrap_err();
-        let _ = write!(out, "{}\n", denial.remedy.unwrap());
+        let _ = writeln!(out, "{}", denial.remedy.unwrap());
         // What it recommends does what it says.
         if rules.is_empty() {
             let said = out.lines().last().unwrap();

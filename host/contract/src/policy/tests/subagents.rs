@@ -50,9 +50,9 @@ fn a_sub_agent_gets_what_both_its_parent_and_its_own_limits_allow() {
             "files/read_file reads path=a agent:helper",
         ),
     ] {
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "{} | {} | {} → {}\n",
+            "{} | {} | {} → {}",
             parent.replace('\n', "; "),
             limit.replace('\n', "; "),
             call,

@@ -135,3 +135,145 @@ fn a_rule_may_look_at_members_of_the_input() {
         Decision::Deny
     );
 }
+
+#[test]
+fn a_path_that_may_not_be_read_may_not_be_named_to_a_command() {
+    table(
+        "allow Bash
+         deny Read(secrets/**)
+         deny Read(~/.ssh/**)
+         deny Edit(src/frozen/**)
+         ask Read(.env)",
+        r#"system/bash kind=execute command="cat secrets/a"
+           system/bash kind=execute command="cat ./lib/../secrets/a | head"
+           system/bash kind=execute command="cat secrets/*"
+           system/bash kind=execute command="ls secrets"
+           system/bash kind=execute command="git status && cat ~/.ssh/id_rsa"
+           system/bash kind=execute command="cp /home/u/.ssh/id_rsa x"
+           system/bash kind=execute command="tar --file=secrets/a.tar -c x"
+           system/bash kind=execute command="bash -c 'cat secrets/a'"
+           system/bash kind=execute command="wc -l < secrets/a"
+           system/bash kind=execute command="echo x > secrets/a"
+           system/bash kind=execute command="cat src/frozen/a"
+           system/bash kind=execute command="sed -i s/a/b/ src/frozen/a"
+           system/bash kind=execute command="cat sub/.env"
+           system/bash kind=execute command="cat secretsx ../secrets"
+           system/bash kind=execute command="ls""#,
+        expect![[r#"
+            system/bash kind=execute command="cat secrets/a" → deny: rule user:2 deny `Read(secrets/**)` forbids `bash`
+            system/bash kind=execute command="cat ./lib/../secrets/a | head" → deny: rule user:2 deny `Read(secrets/**)` forbids `bash`
+            system/bash kind=execute command="cat secrets/*" → deny: rule user:2 deny `Read(secrets/**)` forbids `bash`
+            system/bash kind=execute command="ls secrets" → deny: rule user:2 deny `Read(secrets/**)` forbids `bash`
+            system/bash kind=execute command="git status && cat ~/.ssh/id_rsa" → deny: rule user:3 deny `Read(~/.ssh/**)` forbids `bash`
+            system/bash kind=execute command="cp /home/u/.ssh/id_rsa x" → deny: rule user:3 deny `Read(~/.ssh/**)` forbids `bash`
+            system/bash kind=execute command="tar --file=secrets/a.tar -c x" → deny: rule user:2 deny `Read(secrets/**)` forbids `bash`
+            system/bash kind=execute command="bash -c 'cat secrets/a'" → deny: rule user:2 deny `Read(secrets/**)` forbids `bash`
+            system/bash kind=execute command="wc -l < secrets/a" → deny: rule user:2 deny `Read(secrets/**)` forbids `bash`
+            system/bash kind=execute command="echo x > secrets/a" → allow by rule user:1 allow `Bash`
+            system/bash kind=execute command="cat src/frozen/a" → allow by rule user:1 allow `Bash`
+            system/bash kind=execute command="sed -i s/a/b/ src/frozen/a" → deny: rule user:4 deny `Edit(src/frozen/**)` forbids `bash`
+            system/bash kind=execute command="cat sub/.env" → ask: rule user:5 ask `Read(.env)`
+            system/bash kind=execute command="cat secretsx ../secrets" → allow by rule user:1 allow `Bash`
+            system/bash kind=execute command="ls" → allow by rule user:1 allow `Bash`
+        "#]],
+    );
+}
+
+#[test]
+fn a_redirection_is_a_use_of_its_file() {
+    table(
+        "allow Bash(echo *) redirect
+         allow Bash(cargo *)
+         allow Edit(out/**)
+         deny Edit(src/**)",
+        r#"system/bash kind=execute command="echo a > any.txt"
+           system/bash kind=execute command="echo a > src/x"
+           system/bash kind=execute command="echo a 2>/dev/null"
+           system/bash kind=execute command="cargo test > out/log"
+           system/bash kind=execute command="cargo test > log"
+           system/bash kind=execute command="cargo test && echo a > log"
+           system/bash kind=execute command="cargo test > $LOG"
+           system/bash kind=execute command="cd /etc && cargo test > out/log"
+           system/bash kind=execute command="cargo test > out/log" cwd=/etc"#,
+        expect![[r#"
+            system/bash kind=execute command="echo a > any.txt" → allow by rule user:1 allow `Bash(echo *)`
+            system/bash kind=execute command="echo a > src/x" → deny: rule user:4 deny `Edit(src/**)` forbids `bash`
+            system/bash kind=execute command="echo a 2>/dev/null" → allow by rule user:1 allow `Bash(echo *)`
+            system/bash kind=execute command="cargo test > out/log" → allow by rule user:2 allow `Bash(cargo *)`, rule user:3 allow `Edit(out/**)`
+            system/bash kind=execute command="cargo test > log" → ask: it changes files
+            system/bash kind=execute command="cargo test && echo a > log" → ask: it changes files
+            system/bash kind=execute command="cargo test > $LOG" → ask: it would run a command that cannot be read (only the shell will know which file `$LOG` is)
+            system/bash kind=execute command="cd /etc && cargo test > out/log" → ask: it runs a command
+            system/bash kind=execute command="cargo test > out/log" cwd=/etc → ask: it would run a command that cannot be read (only the shell will know which file `out/log` is)
+        "#]],
+    );
+    let call = "system/bash kind=execute command=\"cargo test > $LOG\"";
+    for (rules, expected) in [
+        ("mode yolo", Decision::Allow),
+        ("mode yolo\ndeny Edit(src/**)", Decision::Ask),
+        ("mode auto", Decision::Ask),
+        ("mode plan", Decision::Deny),
+        ("allow Bash(cargo *) redirect", Decision::Ask),
+        ("allow Bash", Decision::Ask),
+    ] {
+        assert_eq!(decision(rules, call), expected, "{rules}");
+    }
+}
+
+#[test]
+fn a_tool_that_runs_commands_or_is_foreign_may_reach_out_without_a_further_yes() {
+    for (rules, call, expected) in [
+        (
+            "allow Bash(git *)",
+            "system/bash network kind=execute command=\"git fetch\"",
+            Decision::Allow,
+        ),
+        (
+            "allow bash_run(git *)",
+            "system/bash_run kind=execute cmd=\"git fetch\"",
+            Decision::Allow,
+        ),
+        (
+            "deny Bash(git *)",
+            "system/bash_run kind=execute cmd=\"git fetch\"",
+            Decision::Deny,
+        ),
+        (
+            "allow bash_kill",
+            "system/bash_kill kind=execute shell_id=x",
+            Decision::Allow,
+        ),
+        (
+            "",
+            "system/bash_kill kind=execute shell_id=x",
+            Decision::Ask,
+        ),
+        (
+            "mode readonly",
+            "system/bash_kill kind=execute shell_id=x",
+            Decision::Deny,
+        ),
+        (
+            "allow mcp__fs__read(docs/**)",
+            "srv/mcp__fs__read network path=docs/a",
+            Decision::Allow,
+        ),
+        (
+            "allow mcp__fs__read(docs/**)",
+            "srv/mcp__fs__read network path=lib/a",
+            Decision::Ask,
+        ),
+        (
+            "allow mcp__web__get(docs/**)",
+            "srv/mcp__web__get network path=docs/a url=https://a.example/",
+            Decision::Ask,
+        ),
+        (
+            "allow upload(docs/**)",
+            "web/upload writes network path=docs/a",
+            Decision::Ask,
+        ),
+    ] {
+        assert_eq!(decision(rules, call), expected, "{rules} | {call}");
+    }
+}

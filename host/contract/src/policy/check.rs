@@ -1,0 +1,204 @@
+//! What is odd about rules, seen beside the tools that there are: names nobody has, words nobody hears.
+
+use super::diagnostic::Diagnostic;
+use super::form::{Form, Target};
+use super::names::{NamePattern, Names, has_parameter, is_foreign};
+use super::rule::Rule;
+use super::{Decision, Policy};
+use crate::{Descriptor, nearest, text};
+
+/// Names of single tools that people write when they mean every tool that changes files.
+const WRITERS: [&str; 4] = ["write", "multiedit", "notebookedit", "write_file"];
+
+impl Policy {
+    /// Warnings for whoever wrote the rules. They change no decision.
+    pub fn check(&self, tools: &[&Descriptor]) -> Vec<Diagnostic> {
+        let known: Vec<Known> = tools.iter().map(|tool| Known::of(tool)).collect();
+        let rules = self.rules();
+        let mut found = Vec::new();
+        for (at, rule) in rules.iter().enumerate() {
+            for form in &rule.forms {
+                form_on(rule, form, &known, &mut found);
+            }
+            let hidden = rules.iter().enumerate().find(|(other, stronger)| {
+                *other != at && hides(stronger, *other, rule, at, &known)
+            });
+            if let Some((_, stronger)) = hidden {
+                let message = match (rule.decision(), stronger.decision()) {
+                    (Decision::Allow, Decision::Deny) => format!(
+                        "rule {} never allows anything: rule {} ({}) denies it",
+                        rule.label(),
+                        stronger.label(),
+                        stronger.source()
+                    ),
+                    _ => format!(
+                        "rule {} is never heard: rule {} ({}) speaks first",
+                        rule.label(),
+                        stronger.label(),
+                        stronger.source()
+                    ),
+                };
+                found.push(Diagnostic::warning(rule.source(), message));
+            }
+        }
+        found
+    }
+}
+
+struct Known<'a> {
+    tool: &'a Descriptor,
+    names: Names,
+}
+
+impl<'a> Known<'a> {
+    fn of(tool: &'a Descriptor) -> Self {
+        Self {
+            tool,
+            names: Names::new("", tool.name.as_str(), tool),
+        }
+    }
+
+    fn is_meant(&self, name: &NamePattern) -> bool {
+        match name {
+            // The tools are given without their plugins.
+            NamePattern::Plugin { tool: None, .. } => true,
+            NamePattern::Plugin {
+                tool: Some(tool), ..
+            } => self.names.all.contains(tool),
+            name => {
+                name.names(&self.names)
+                    || name.family().is_some_and(|family| family.holds(self.tool))
+            }
+        }
+    }
+}
+
+fn form_on(rule: &Rule, form: &Form, known: &[Known], found: &mut Vec<Diagnostic>) {
+    let meant: Vec<&Known> = known
+        .iter()
+        .filter(|one| one.is_meant(&form.name))
+        .collect();
+    let mut warn = |message: String| found.push(Diagnostic::warning(rule.source(), message));
+    if meant.is_empty() {
+        // A family, or everything, may well have nothing in it today.
+        if form.name.family().is_none() && !matches!(form.name, NamePattern::All) {
+            let written = form.shown.split('(').next().unwrap_or_default();
+            let all = known.iter().flat_map(|one| {
+                std::iter::once(one.tool.name.as_str())
+                    .chain(one.tool.aliases.iter().map(String::as_str))
+            });
+            let near = match nearest(written, all, 1).first() {
+                Some(near) => format!("; did you mean `{}`?", text::inline(near, 80)),
+                None => String::new(),
+            };
+            warn(format!("no tool is called `{written}`{near}"));
+        }
+        return;
+    }
+    let has = |parameters: &[&str]| {
+        meant
+            .iter()
+            .any(|one| is_open(one) || parameters.iter().any(|name| has_parameter(one.tool, name)))
+    };
+    if let NamePattern::Name(name) = &form.name
+        && WRITERS.contains(&name.as_str())
+        && form
+            .target
+            .as_ref()
+            .is_some_and(|target| !target.paths.is_empty())
+    {
+        let what = form.shown.split_once('(').map_or("", |(_, what)| what);
+        warn(format!(
+            "`{}` speaks of one tool; write `Edit({what}` to speak of every tool that changes files",
+            form.shown
+        ));
+    }
+    for target in form.target.iter().chain(&rule.target) {
+        if let Some(missing) = lacking(target, &has) {
+            warn(format!("`{}` matches no call: {missing}", form.shown));
+        }
+        if let Some((name, _)) = &target.argument
+            && !has(&[name])
+        {
+            let name = text::inline(name, 40);
+            warn(format!(
+                "`{}` matches no call: the tool has no parameter `{name}`",
+                form.shown
+            ));
+        }
+    }
+    for (name, _) in &rule.args {
+        if !name.starts_with('/') && !has(&[name]) {
+            let name = text::inline(name, 40);
+            warn(format!(
+                "`{}` matches no call: the tool has no parameter `{name}`",
+                form.shown
+            ));
+        }
+    }
+}
+
+/// What the tools would need for the target to match, if they have nothing of the kind.
+fn lacking(target: &Target, has: &impl Fn(&[&str]) -> bool) -> Option<&'static str> {
+    let paths = target.paths.is_empty() || has(&super::subject::PATHS);
+    let commands = !target.names_commands() || has(&["command"]);
+    let domains = target.domains.is_empty() || has(&["url"]);
+    let titles = target.titles.is_empty() || has(&super::form::TITLES);
+    // A form whose text may be several things is fine when one of them can be.
+    if !target.titles.is_empty() {
+        return (!paths && !commands && !titles)
+            .then_some("the tool takes no path, command or name");
+    }
+    match (paths, commands, domains) {
+        (false, ..) => Some("the tool takes no path"),
+        (_, false, _) => Some("the tool takes no command"),
+        (.., false) => Some("the tool takes no address"),
+        (true, true, true) => None,
+    }
+}
+
+/// Nothing is known about its parameters.
+fn is_open(known: &Known) -> bool {
+    let properties = known.tool.input_schema.get("properties");
+    properties.is_none() && is_foreign(known.tool.name.as_str(), known.tool)
+}
+
+/// Is `rule` never heard because `stronger` always speaks for the same calls?
+fn hides(stronger: &Rule, stronger_at: usize, rule: &Rule, at: usize, known: &[Known]) -> bool {
+    if !stronger.is_unconditional() || stronger.allow_redirection != rule.allow_redirection {
+        return false;
+    }
+    let louder = if stronger.tier() == rule.tier() {
+        let strength = |rule: &Rule| (rule.priority(), rule.decision());
+        strength(stronger) > strength(rule)
+            || strength(stronger) == strength(rule) && stronger_at < at
+    } else {
+        let deny = |rule: &Rule| rule.decision() == Decision::Deny;
+        // A deny is heard from every tier; of two others the higher one is.
+        deny(stronger) && !deny(rule) || stronger.tier() > rule.tier() && !deny(rule)
+    };
+    louder
+        && rule.forms.iter().all(|form| {
+            stronger.forms.iter().any(|wide| {
+                let same_target = wide.shown == form.shown
+                    || wide.target.is_none() && same_or_wider(wide, form, known);
+                same_target && stronger.target.is_none()
+            })
+        })
+}
+
+fn same_or_wider(wide: &Form, form: &Form, known: &[Known]) -> bool {
+    match (&wide.name, &form.name) {
+        (NamePattern::All, _) => true,
+        (_, name) if name.family().is_some() => wide.name.family() == name.family(),
+        (_, NamePattern::Name(_)) => {
+            let mut meant = known
+                .iter()
+                .filter(|one| one.is_meant(&form.name))
+                .peekable();
+            meant.peek().is_some() && meant.all(|one| wide.name.names(&one.names))
+        }
+        // A pattern of names may mean tools that come tomorrow.
+        (_, _) => wide.shown == form.shown,
+    }
+}

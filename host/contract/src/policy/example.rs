@@ -1,0 +1,181 @@
+//! Calls that stand beside a rule to show what it means, and that fail the policy when it means something else.
+
+use std::str::FromStr;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::facts::Facts;
+use super::names::{Family, NamePattern};
+use super::protected::Protected;
+use super::rule::Rule;
+use super::{Decision, Places, Request, Subject};
+use crate::{Annotations, Caller, Descriptor, PluginName, ToolName, text};
+
+/// `Bash(git status)`, or a tool and its input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Example {
+    shown: String,
+    tool: String,
+    /// One reading, or where the form leaves it open what its text is, several.
+    inputs: Vec<Value>,
+}
+
+/// The form in a file.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(super) enum ExampleText {
+    Form(String),
+    Call(ExampleCall),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExampleCall {
+    tool: String,
+    #[serde(default)]
+    input: Value,
+}
+
+impl Example {
+    pub fn call(tool: impl Into<String>, input: Value) -> Self {
+        let tool = tool.into();
+        Self {
+            shown: text::inline(&format!("{tool} {input}"), 200),
+            tool,
+            inputs: vec![input],
+        }
+    }
+}
+
+impl From<ExampleCall> for Example {
+    fn from(call: ExampleCall) -> Self {
+        Self::call(call.tool, call.input)
+    }
+}
+
+impl FromStr for Example {
+    type Err = String;
+
+    fn from_str(form: &str) -> Result<Self, String> {
+        let shown = text::inline(form, 200);
+        let (tool, what) = match form.split_once('(') {
+            None => (form, None),
+            Some((tool, rest)) => {
+                let what = rest
+                    .strip_suffix(')')
+                    .ok_or_else(|| format!("example `{shown}` has no `)` at its end"))?;
+                (tool, Some(what))
+            }
+        };
+        let inputs = match (NamePattern::parse(tool)?.family(), what) {
+            (_, None) => vec![json!({})],
+            (Some(Family::Bash), Some(what)) => vec![json!({"command": what})],
+            (Some(Family::Read | Family::Edit), Some(what)) => vec![json!({"path": what})],
+            (_, Some(what)) if what.contains("://") => vec![json!({"url": what})],
+            (_, Some(what)) if what.starts_with("domain:") => {
+                vec![json!({"url": format!("https://{}/", &what["domain:".len()..])})]
+            }
+            (_, Some(what)) => {
+                let mut inputs = vec![
+                    json!({"path": what}),
+                    json!({"command": what}),
+                    json!({"name": what}),
+                ];
+                if let Some((name, value)) = what.split_once(':') {
+                    inputs.push(json!({name: value}));
+                }
+                inputs
+            }
+        };
+        Ok(Self {
+            shown,
+            tool: tool.to_owned(),
+            inputs,
+        })
+    }
+}
+
+pub(super) fn check(
+    rule: &Rule,
+    matches: &[Example],
+    not_matches: &[Example],
+    places: &Places,
+) -> Result<(), String> {
+    for (examples, expected) in [(matches, true), (not_matches, false)] {
+        for example in examples {
+            if speaks_of(rule, example, places)? != expected {
+                let word = if expected {
+                    "does not match"
+                } else {
+                    "matches"
+                };
+                return Err(format!(
+                    "the rule {} `{}` {word} its example `{}`",
+                    rule.decision(),
+                    rule.tools(),
+                    example.shown
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An allow speaks of a call when it covers all of it; a deny and an ask when they touch any part.
+fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, String> {
+    let (plugin, tool) = tool(&example.tool)?;
+    let protected = Protected::new([], places)?;
+    for input in &example.inputs {
+        let subject = Subject::of(&tool, input);
+        let caller = Caller::default();
+        let request = Request {
+            plugin: &plugin,
+            name: &tool.name,
+            tool: &tool,
+            digest: None,
+            definition: None,
+            input,
+            subject: &subject,
+            timeout: None,
+            caller: &caller,
+            mode: None,
+            narrow: None,
+        };
+        let facts = Facts::of(request, places, &protected);
+        let mut parts = facts.parts.iter();
+        let covers = match rule.decision() {
+            Decision::Allow => parts.all(|part| rule.covers(part, &facts)),
+            Decision::Ask | Decision::Deny => parts.any(|part| rule.covers(part, &facts)),
+        };
+        if covers && rule.fits_input(&facts) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A tool as the example's name suggests it.
+fn tool(form: &str) -> Result<(PluginName, Descriptor), String> {
+    let (plugin, name) = form.split_once('/').unwrap_or(("example", form));
+    let plugin = PluginName::parse(plugin).map_err(|error| error.to_string())?;
+    let lower = name.trim().to_ascii_lowercase().replace('-', "_");
+    let name = ToolName::parse(&lower).map_err(|error| error.to_string())?;
+    let family = NamePattern::parse(form)?.family();
+    let mut tool = Descriptor::new(name, "an example");
+    let (kind, read_only) = match family {
+        Some(Family::Read) => ("read", true),
+        Some(Family::Edit) => ("edit", false),
+        Some(Family::Bash) => ("execute", false),
+        Some(Family::Fetch) => ("fetch", true),
+        None => ("other", false),
+    };
+    kind.clone_into(&mut tool.kind);
+    tool.annotations = Annotations {
+        read_only: Some(read_only),
+        destructive: Some(false),
+        open_world: Some(family == Some(Family::Fetch)),
+        ..Annotations::default()
+    };
+    Ok((plugin, tool))
+}

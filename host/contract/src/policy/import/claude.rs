@@ -1,0 +1,41 @@
+//! The `permissions` of a settings file in Claude Code's form.
+
+use serde_json::Value;
+
+use super::{Imported, Reader};
+use crate::policy::diagnostic::{Diagnostic, Source};
+use crate::policy::{Decision, Tier};
+
+/// Takes the whole settings, of which only `permissions` is read.
+pub fn claude(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Diagnostic> {
+    Reader::new(value, "", source)?;
+    let Some(permissions) = value.get("permissions") else {
+        return Ok(Imported::default());
+    };
+    let reader = Reader::new(permissions, "permissions.", source)?;
+    reader.only(&[
+        "allow",
+        "ask",
+        "deny",
+        "defaultMode",
+        "additionalDirectories",
+        "disableBypassPermissionsMode",
+    ])?;
+    let mut rules = reader.rules("deny", Decision::Deny, tier)?;
+    rules.extend(reader.rules("ask", Decision::Ask, tier)?);
+    rules.extend(reader.rules("allow", Decision::Allow, tier)?);
+    let disable_yolo = match reader.word("disableBypassPermissionsMode")? {
+        None => false,
+        Some("disable") => true,
+        Some(_) => {
+            return Err(reader.wrong("disableBypassPermissionsMode", "can only be `disable`"));
+        }
+    };
+    Ok(Imported {
+        rules,
+        mode: reader.mode("defaultMode")?,
+        disable_yolo,
+        directories: reader.list("additionalDirectories")?,
+        ..Imported::default()
+    })
+}

@@ -1,0 +1,206 @@
+//! Gemini CLI's policy files and the lists of tools in its settings.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use toml::Spanned;
+
+use super::{Imported, Reader, rule};
+use crate::manifest::explain;
+use crate::policy::diagnostic::{Diagnostic, Source};
+use crate::policy::{Decision, RuleSpec, Tier};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default, rename = "rule")]
+    rules: Vec<Spanned<Table>>,
+    #[serde(default)]
+    safety_checker: Vec<Spanned<Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Table {
+    #[serde(default)]
+    tool_name: Option<Texts>,
+    #[serde(default)]
+    mcp_name: Option<Texts>,
+    #[serde(default)]
+    subagent: Option<String>,
+    #[serde(default)]
+    tool_annotations: BTreeMap<String, bool>,
+    #[serde(default)]
+    args_pattern: Option<String>,
+    #[serde(default)]
+    command_prefix: Option<Texts>,
+    #[serde(default)]
+    command_regex: Option<String>,
+    decision: String,
+    priority: u16,
+    #[serde(default, alias = "deny_message")]
+    deny_message: Option<String>,
+    #[serde(default)]
+    modes: Vec<String>,
+    #[serde(default)]
+    interactive: Option<bool>,
+    #[serde(default, alias = "allow_redirection")]
+    allow_redirection: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Texts {
+    fn all(texts: Option<Self>) -> Vec<String> {
+        match texts {
+            None => Vec::new(),
+            Some(Texts::One(text)) => vec![text],
+            Some(Texts::Many(texts)) => texts,
+        }
+    }
+}
+
+/// A policy file: `[[rule]]` with the keys of that system.
+pub fn gemini_policy(file: &str, text: &str, tier: Tier) -> Result<Imported, Diagnostic> {
+    let parsed: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or_else(
+            || Source::file(file),
+            |span| Source::of(file, text, span.start),
+        );
+        Diagnostic::error(&at, explain(error.message()))
+    })?;
+    if let Some(checker) = parsed.safety_checker.first() {
+        let at = Source::of(file, text, checker.span().start);
+        let message = "safety_checker is not supported yet; take it out, and use a hook to look deeper into calls";
+        return Err(Diagnostic::error(&at, message));
+    }
+    let mut rules = Vec::new();
+    for table in parsed.rules {
+        let source = Source::of(file, text, table.span().start);
+        let wrong = |message: String| Diagnostic::error(&source, message);
+        let table = table.into_inner();
+        let shell = table.command_prefix.is_some() || table.command_regex.is_some();
+        let names = Texts::all(table.tool_name);
+        let servers = Texts::all(table.mcp_name);
+        let tools = match (names.is_empty(), servers.is_empty()) {
+            // A rule about commands needs no name: only one tool runs them.
+            (true, true) if shell => vec!["run_shell_command".to_owned()],
+            (true, true) => vec!["*".to_owned()],
+            (false, true) => names.into_iter().map(form).collect(),
+            (true, false) => servers
+                .iter()
+                .map(|server| format!("mcp__{server}__*"))
+                .collect(),
+            (false, false) => servers
+                .iter()
+                .flat_map(|server| {
+                    names
+                        .iter()
+                        .map(move |name| format!("mcp__{server}__{name}"))
+                })
+                .collect(),
+        };
+        let decision: Decision = table.decision.parse().map_err(wrong)?;
+        let modes = table
+            .modes
+            .iter()
+            .map(|mode| mode.parse())
+            .collect::<Result<_, crate::policy::UnknownMode>>();
+        rules.push(RuleSpec {
+            tools,
+            priority: table.priority,
+            subagent: table.subagent,
+            annotations: table.tool_annotations,
+            args_regex: table.args_pattern,
+            command_prefix: Texts::all(table.command_prefix),
+            command_regex: table.command_regex,
+            deny_message: table.deny_message,
+            modes: modes.map_err(|error| Diagnostic::error(&source, error.to_string()))?,
+            interactive: table.interactive,
+            allow_redirection: table.allow_redirection,
+            ..rule(decision, String::new(), tier, &source)
+        });
+    }
+    Ok(Imported {
+        rules,
+        ..Imported::default()
+    })
+}
+
+/// The settings: `tools.core` is what the model sees, `tools.exclude` is hidden and denied, `tools.allowed` and
+/// `tools.confirmationRequired` are rules. Of equals an ask beats an allow, so the last list wins over the one before.
+pub fn gemini_settings(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Diagnostic> {
+    Reader::new(value, "", source)?;
+    let mut imported = Imported::default();
+    if let Some(tools) = value.get("tools") {
+        let reader = Reader::new(tools, "tools.", source)?;
+        let forms = |key: &str| reader.list(key).map(|list| list.into_iter().map(form));
+        imported.core = tools
+            .get("core")
+            .map(|_| forms("core").map(Iterator::collect))
+            .transpose()?;
+        for excluded in reader.list("exclude")? {
+            // With a command in parentheses only that command is excluded, and the tool stays visible.
+            if !excluded.contains('(') {
+                imported.hidden.push(form(excluded.clone()));
+            }
+            imported
+                .rules
+                .push(rule(Decision::Deny, form(excluded), tier, source));
+        }
+        for (key, decision) in [
+            ("allowed", Decision::Allow),
+            ("confirmationRequired", Decision::Ask),
+        ] {
+            imported
+                .rules
+                .extend(forms(key)?.map(|form| rule(decision, form, tier, source)));
+        }
+    }
+    if let Some(general) = value.get("general") {
+        imported.mode = Reader::new(general, "general.", source)?.mode("defaultApprovalMode")?;
+    }
+    if let Some(security) = value.get("security") {
+        let reader = Reader::new(security, "security.", source)?;
+        imported.disable_yolo = reader.flag("disableYoloMode")?;
+        imported.disable_always_allow = reader.flag("disableAlwaysAllow")?;
+    }
+    Ok(imported)
+}
+
+/// There, `run_shell_command(git)` speaks of every command that starts with `git`, and tools also go by the names of
+/// their classes.
+fn form(text: String) -> String {
+    let (name, rest) = text.split_at(text.find('(').unwrap_or(text.len()));
+    let name = match name.trim() {
+        "ShellTool" => "run_shell_command",
+        "ReadFileTool" => "read_file",
+        "ReadManyFilesTool" => "read_many_files",
+        "WriteFileTool" => "write_file",
+        "EditTool" => "replace",
+        "GlobTool" => "glob",
+        "GrepTool" | "SearchText" => "grep",
+        "LSTool" => "list_directory",
+        "WebFetchTool" => "web_fetch",
+        "WebSearchTool" => "google_web_search",
+        "MemoryTool" => "save_memory",
+        name => name,
+    };
+    let command = rest
+        .strip_prefix('(')
+        .and_then(|rest| rest.strip_suffix(')'));
+    match command.map(str::trim) {
+        Some(command)
+            if name == "run_shell_command" && !command.is_empty() && !command.ends_with('*') =>
+        {
+            format!("{name}({command}:*)")
+        }
+        _ => format!("{name}{rest}"),
+    }
+}

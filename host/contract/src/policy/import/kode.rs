@@ -1,0 +1,38 @@
+//! Kode's `PermissionConfig`: a mode and three lists of tools.
+
+use serde_json::Value;
+
+use super::{Imported, Reader, rule};
+use crate::policy::diagnostic::{Diagnostic, Source};
+use crate::policy::{Decision, Tier};
+
+/// Takes the configuration itself, or an agent template that holds it as `permission`.
+///
+/// The seed looks at the lists in the order deny, allow, ask: a tool that is in both of the last two runs without a
+/// question, so it is left out of the ask rules, which would win here.
+pub fn kode(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Diagnostic> {
+    let template = value.get("id").is_some() || value.get("permission").is_some();
+    let (value, prefix) = match (template, value.get("permission")) {
+        (true, Some(permission)) => (permission, "permission."),
+        (true, None) => return Ok(Imported::default()),
+        (false, _) => (value, ""),
+    };
+    let reader = Reader::new(value, prefix, source)?;
+    reader.only(&[
+        "mode",
+        "requireApprovalTools",
+        "autoAllowTools",
+        "autoDenyTools",
+    ])?;
+    let allowed = reader.list("autoAllowTools")?;
+    let mut rules = reader.rules("autoDenyTools", Decision::Deny, tier)?;
+    rules.extend(reader.rules("autoAllowTools", Decision::Allow, tier)?);
+    let asked = reader.list("requireApprovalTools")?;
+    let asked = asked.into_iter().filter(|name| !allowed.contains(name));
+    rules.extend(asked.map(|name| rule(Decision::Ask, name, tier, source)));
+    Ok(Imported {
+        rules,
+        mode: reader.mode("mode")?,
+        ..Imported::default()
+    })
+}

@@ -1,0 +1,254 @@
+//! Rules as TOML: `[[rule]]`, every key with its place in the file, so that an error can point at it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde_json::Value;
+use toml::Spanned;
+
+use super::diagnostic::{Diagnostic, Source};
+use super::example::{Example, ExampleText};
+use super::rule_spec::{RuleSpec, Tier};
+use crate::manifest::explain;
+
+/// A file of rules is not longer than this; a person writes it.
+const MAX_BYTES: usize = 1 << 20;
+
+/// One `[[rule]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleTable {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    tool: Option<Spanned<OneOrMany>>,
+    #[serde(default)]
+    mcp: Option<Spanned<OneOrMany>>,
+    #[serde(default)]
+    subagent: Option<String>,
+    #[serde(default)]
+    user: Option<String>,
+    #[serde(default)]
+    version: Option<Spanned<String>>,
+    #[serde(default)]
+    annotations: BTreeMap<String, bool>,
+    #[serde(default)]
+    args: BTreeMap<String, Value>,
+    #[serde(default)]
+    args_regex: Option<Spanned<String>>,
+    #[serde(default)]
+    command_prefix: Option<OneOrMany>,
+    #[serde(default)]
+    command_regex: Option<Spanned<String>>,
+    #[serde(default)]
+    path: Option<OneOrMany>,
+    #[serde(default)]
+    domain: Option<OneOrMany>,
+    decision: Spanned<String>,
+    #[serde(default)]
+    priority: Option<Spanned<i64>>,
+    #[serde(default)]
+    deny_message: Option<String>,
+    #[serde(default)]
+    modes: Vec<Spanned<String>>,
+    #[serde(default)]
+    interactive: Option<bool>,
+    #[serde(default)]
+    allow_redirection: bool,
+    #[serde(default = "yes")]
+    remember: bool,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    safety_checker: Option<Spanned<Value>>,
+    #[serde(default, rename = "match")]
+    matches: Vec<Spanned<ExampleText>>,
+    #[serde(default)]
+    not_match: Vec<Spanned<ExampleText>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl From<OneOrMany> for Vec<String> {
+    fn from(texts: OneOrMany) -> Self {
+        match texts {
+            OneOrMany::One(text) => vec![text],
+            OneOrMany::Many(texts) => texts,
+        }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A file that holds nothing but rules.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleFile {
+    #[serde(default, rename = "rule")]
+    rules: Vec<Spanned<RuleTable>>,
+}
+
+impl RuleFile {
+    /// Every rule, or everything that is wrong.
+    pub fn parse(file: &str, text: &str, tier: Tier) -> Result<Vec<RuleSpec>, Vec<Diagnostic>> {
+        if text.len() > MAX_BYTES {
+            let message = format!("{} bytes of rules; the limit is {MAX_BYTES}", text.len());
+            return Err(vec![Diagnostic::error(&Source::file(file), message)]);
+        }
+        let parsed: Self = toml::from_str(text).map_err(|error| {
+            let source = match error.span() {
+                Some(span) => Source::of(file, text, span.start),
+                None => Source::file(file),
+            };
+            vec![Diagnostic::error(&source, explain(error.message()))]
+        })?;
+        RuleTable::all(parsed.rules, file, text, tier)
+    }
+}
+
+impl RuleTable {
+    /// The rules of a larger file that holds them under a key of its own. `text` is the whole file.
+    pub fn all(
+        tables: Vec<Spanned<RuleTable>>,
+        file: &str,
+        text: &str,
+        tier: Tier,
+    ) -> Result<Vec<RuleSpec>, Vec<Diagnostic>> {
+        let mut rules = Vec::with_capacity(tables.len());
+        let mut wrong = Vec::new();
+        for table in tables {
+            let at = |span: Range<usize>| Source::of(file, text, span.start);
+            let start = table.span();
+            match table.into_inner().spec(tier, start, at) {
+                Ok(rule) => rules.push(rule),
+                Err(diagnostic) => wrong.push(diagnostic),
+            }
+        }
+        if wrong.is_empty() {
+            Ok(rules)
+        } else {
+            Err(wrong)
+        }
+    }
+
+    fn spec(
+        self,
+        tier: Tier,
+        start: Range<usize>,
+        at: impl Fn(Range<usize>) -> Source,
+    ) -> Result<RuleSpec, Diagnostic> {
+        let wrong = |span: Range<usize>, message: String| Diagnostic::error(&at(span), message);
+        if let Some(checker) = self.safety_checker {
+            let message = "safety_checker is not supported yet; take it out, and use a hook to look deeper into calls";
+            return Err(wrong(checker.span(), message.to_owned()));
+        }
+        let decision = self
+            .decision
+            .get_ref()
+            .parse()
+            .map_err(|message| wrong(self.decision.span(), message))?;
+        let source = self
+            .tool
+            .as_ref()
+            .or(self.mcp.as_ref())
+            .map_or_else(|| at(start.clone()), |names| at(names.span()));
+        let mut tools: Vec<String> = self
+            .tool
+            .map(|names| names.into_inner().into())
+            .unwrap_or_default();
+        let servers: Vec<String> = self
+            .mcp
+            .map(|names| names.into_inner().into())
+            .unwrap_or_default();
+        tools = match (tools.as_slice(), servers.as_slice()) {
+            ([], []) => {
+                let message = "a rule names no tool; write `tool = \"…\"`, `mcp = \"server\"`, or `tool = \"*\"` for all";
+                return Err(wrong(start, message.to_owned()));
+            }
+            (_, []) => tools,
+            ([], servers) => servers
+                .iter()
+                .map(|server| format!("mcp__{server}__*"))
+                .collect(),
+            // Both together: these tools of these servers.
+            (tools, servers) => servers
+                .iter()
+                .flat_map(|server| {
+                    tools
+                        .iter()
+                        .map(move |tool| format!("mcp__{server}__{tool}"))
+                })
+                .collect(),
+        };
+        let priority = match &self.priority {
+            None => RuleSpec::PRIORITY,
+            Some(number) => u16::try_from(*number.get_ref())
+                .ok()
+                .filter(|number| *number <= RuleSpec::MAX_PRIORITY)
+                .ok_or_else(|| {
+                    let message = format!(
+                        "priority {} is not between 0 and {}",
+                        number.get_ref(),
+                        RuleSpec::MAX_PRIORITY
+                    );
+                    wrong(number.span(), message)
+                })?,
+        };
+        let mut modes = Vec::new();
+        for word in &self.modes {
+            let mode = word
+                .get_ref()
+                .parse()
+                .map_err(|error: super::UnknownMode| wrong(word.span(), error.to_string()))?;
+            modes.push(mode);
+        }
+        let example = |one: Spanned<ExampleText>| match one.get_ref().clone() {
+            ExampleText::Call(call) => Ok(call.into()),
+            ExampleText::Form(form) => form
+                .parse::<Example>()
+                .map_err(|message| wrong(one.span(), message)),
+        };
+        Ok(RuleSpec {
+            name: self.name,
+            tier,
+            priority,
+            decision,
+            tools,
+            subagent: self.subagent,
+            user: self.user,
+            version: self.version.map(Spanned::into_inner),
+            annotations: self.annotations,
+            args: self.args,
+            args_regex: self.args_regex.map(Spanned::into_inner),
+            command_prefix: self.command_prefix.map(Into::into).unwrap_or_default(),
+            command_regex: self.command_regex.map(Spanned::into_inner),
+            path: self.path.map(Into::into).unwrap_or_default(),
+            domain: self.domain.map(Into::into).unwrap_or_default(),
+            modes,
+            interactive: self.interactive,
+            allow_redirection: self.allow_redirection,
+            remember: self.remember,
+            deny_message: self.deny_message,
+            reason: self.reason,
+            matches: self
+                .matches
+                .into_iter()
+                .map(example)
+                .collect::<Result<_, _>>()?,
+            not_matches: self
+                .not_match
+                .into_iter()
+                .map(example)
+                .collect::<Result<_, _>>()?,
+            source,
+        })
+    }
+}

@@ -1,0 +1,231 @@
+//! A rule as it is written: plain values, whatever file or flag they came from.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use super::diagnostic::{Diagnostic, Source};
+use super::example::Example;
+use super::form::{Form, Target};
+use super::rule::{Rule, annotation, regex};
+use super::version::VersionReq;
+use super::{Decision, Mode, Places};
+use crate::text;
+
+/// Who wrote a rule. A higher tier's word counts more, except that a deny counts from everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Tier {
+    Default,
+    Extension,
+    Workspace,
+    #[default]
+    User,
+    Admin,
+}
+
+impl Tier {
+    pub const ALL: [Tier; 5] = [
+        Tier::Default,
+        Tier::Extension,
+        Tier::Workspace,
+        Tier::User,
+        Tier::Admin,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Tier::Default => "default",
+            Tier::Extension => "extension",
+            Tier::Workspace => "workspace",
+            Tier::User => "user",
+            Tier::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Tier {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        Tier::ALL
+            .into_iter()
+            .find(|tier| tier.as_str() == word)
+            .ok_or_else(|| {
+                format!(
+                    "`{}` is not a tier; write default, extension, workspace, user or admin",
+                    text::inline(word, 40)
+                )
+            })
+    }
+}
+
+/// What stands in the text of a rule. Everything that is left out holds for every call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RuleSpec {
+    /// A stable name for records; without one it is the tier and the place, such as `user:3`.
+    pub name: Option<String>,
+    pub tier: Tier,
+    /// 0 to 999; within a tier the highest wins.
+    pub priority: u16,
+    pub decision: Decision,
+    /// `read_file`, `Bash(git *)`, `plugin/*`, `mcp__server`; one of them has to match.
+    pub tools: Vec<String>,
+    pub subagent: Option<String>,
+    pub user: Option<String>,
+    pub version: Option<String>,
+    pub annotations: BTreeMap<String, bool>,
+    /// A member's name, or a JSON pointer, and its value or pattern.
+    pub args: BTreeMap<String, Value>,
+    /// On the input as JSON with sorted members. For imported rules only.
+    pub args_regex: Option<String>,
+    pub command_prefix: Vec<String>,
+    pub command_regex: Option<String>,
+    pub path: Vec<String>,
+    pub domain: Vec<String>,
+    pub modes: Vec<Mode>,
+    /// Holds only where a person can be asked (true), or only where nobody can (false).
+    pub interactive: Option<bool>,
+    /// An allow for a command holds for the files that it is redirected to.
+    pub allow_redirection: bool,
+    /// May a person's yes be kept?
+    pub remember: bool,
+    pub deny_message: Option<String>,
+    pub reason: Option<String>,
+    /// Calls that it must speak of, and calls that it must not; checked when it is compiled.
+    pub matches: Vec<Example>,
+    pub not_matches: Vec<Example>,
+    pub source: Source,
+}
+
+impl RuleSpec {
+    pub const PRIORITY: u16 = 100;
+    pub const MAX_PRIORITY: u16 = 999;
+
+    /// A rule of the user for one form such as `Bash(git *)`.
+    pub fn new(decision: Decision, tool: impl Into<String>) -> Self {
+        Self {
+            name: None,
+            tier: Tier::User,
+            priority: Self::PRIORITY,
+            decision,
+            tools: vec![tool.into()],
+            subagent: None,
+            user: None,
+            version: None,
+            annotations: BTreeMap::new(),
+            args: BTreeMap::new(),
+            args_regex: None,
+            command_prefix: Vec::new(),
+            command_regex: None,
+            path: Vec::new(),
+            domain: Vec::new(),
+            modes: Vec::new(),
+            interactive: None,
+            allow_redirection: false,
+            remember: true,
+            deny_message: None,
+            reason: None,
+            matches: Vec::new(),
+            not_matches: Vec::new(),
+            source: Source::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn tier(mut self, tier: Tier) -> Self {
+        self.tier = tier;
+        self
+    }
+
+    #[must_use]
+    pub fn at(mut self, source: Source) -> Self {
+        self.source = source;
+        self
+    }
+
+    /// `number` is the rule's place in its tier, from 1.
+    pub fn compile(self, number: usize, places: &Places) -> Result<Rule, Diagnostic> {
+        let source = self.source.clone();
+        let (matches, not_matches) = (self.matches.clone(), self.not_matches.clone());
+        self.build(number, places)
+            .and_then(|rule| {
+                super::example::check(&rule, &matches, &not_matches, places)?;
+                Ok(rule)
+            })
+            .map_err(|message| Diagnostic::error(&source, message))
+    }
+
+    fn build(self, number: usize, places: &Places) -> Result<Rule, String> {
+        if self.priority > Self::MAX_PRIORITY {
+            return Err(format!(
+                "priority {} is above {}",
+                self.priority,
+                Self::MAX_PRIORITY
+            ));
+        }
+        if self.tools.is_empty() {
+            return Err(
+                "a rule names no tool; write `tool = \"…\"`, or `tool = \"*\"` for all".to_owned(),
+            );
+        }
+        let forms = self
+            .tools
+            .iter()
+            .map(|tool| Form::parse(tool, places))
+            .collect::<Result<Vec<_>, _>>()?;
+        let target = Target::of_keys(&self, places)?;
+        for name in self.annotations.keys() {
+            if annotation(crate::Annotations::default(), name).is_none() {
+                return Err(format!(
+                    "`{}` is not an annotation; known are read_only, pure, destructive, idempotent, open_world, interactive",
+                    text::inline(name, 40)
+                ));
+            }
+        }
+        let args = self
+            .args
+            .iter()
+            .map(|(name, value)| match value {
+                Value::Array(_) | Value::Object(_) => Err(format!(
+                    "the matcher of `{}` is neither text nor a number nor true or false",
+                    text::inline(name, 40)
+                )),
+                value => Ok((name.clone(), value.clone())),
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let id = self
+            .name
+            .clone()
+            .unwrap_or_else(|| format!("{}:{number}", self.tier));
+        Ok(Rule {
+            shown: text::inline(&self.tools.join(", "), 200),
+            id: text::inline(&id, 80),
+            tier: self.tier,
+            priority: self.priority,
+            decision: self.decision,
+            deny_message: self.deny_message,
+            reason: self.reason,
+            remember: self.remember,
+            modes: self.modes,
+            source: self.source,
+            allow_redirection: self.allow_redirection,
+            forms,
+            target,
+            subagent: self.subagent,
+            user: self.user,
+            version: self.version.as_deref().map(VersionReq::parse).transpose()?,
+            annotations: self.annotations.into_iter().collect(),
+            args,
+            args_regex: self.args_regex.as_deref().map(regex).transpose()?,
+            interactive: self.interactive,
+        })
+    }
+}

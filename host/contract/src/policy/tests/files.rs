@@ -1,0 +1,325 @@
+use std::fmt::Write as _;
+
+use expect_test::expect;
+
+use super::*;
+
+fn compile(text: &str) -> Result<Policy, Vec<Diagnostic>> {
+    let rules = RuleFile::parse("rules.toml", text, Tier::User)?;
+    Policy::new(PolicySpec { rules, ..spec("") })
+}
+
+fn wrong(text: &str) -> String {
+    let Err(wrong) = compile(text) else {
+        return "fine".to_owned();
+    };
+    wrong
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+const EVERY_KEY: &str = r#"
+[[rule]]
+name = "everything"
+tool = ["Bash", "shell"]
+subagent = "helper"
+user = "alice"
+version = ">=1"
+annotations = { open_world = false }
+args = { "/n" = 1, text = "a*" }
+args_regex = "x"
+command_prefix = ["git status", "git log"]
+command_regex = "git (status|log)"
+decision = "allow"
+priority = 200
+modes = ["default", "autoEdit"]
+interactive = true
+allow_redirection = true
+remember = false
+reason = "reading history is fine"
+
+[[rule]]
+tool = "Edit"
+path = "src/frozen/**"
+decision = "deny"
+deny_message = "frozen until the release"
+match = ["Edit(src/frozen/a.rs)", { tool = "write_file", input = { path = "src/frozen/b" } }]
+not_match = ["Edit(src/a.rs)", "Read(src/frozen/a.rs)"]
+
+[[rule]]
+tool = "WebFetch"
+domain = ["*.example.com"]
+decision = "allow"
+match = ["WebFetch(domain:api.example.com)", "WebFetch(https://x.example.com/a)"]
+not_match = ["WebFetch(domain:example.com)", "WebFetch(https://example.com.evil.net)"]
+
+[[rule]]
+mcp = "github"
+decision = "ask"
+match = "mcp__github__create_issue"
+"#;
+
+#[test]
+fn a_file_of_rules_takes_every_key_of_the_grammar() {
+    let text = EVERY_KEY.replace(
+        "match = \"mcp__github__create_issue\"",
+        "match = [\"mcp__github__create_issue\"]",
+    );
+    let rules = RuleFile::parse("rules.toml", &text, Tier::Workspace).unwrap();
+    expect![[r#"
+        RuleSpec {
+            name: Some(
+                "everything",
+            ),
+            tier: Workspace,
+            priority: 200,
+            decision: Allow,
+            tools: [
+                "Bash",
+                "shell",
+            ],
+            subagent: Some(
+                "helper",
+            ),
+            user: Some(
+                "alice",
+            ),
+            version: Some(
+                ">=1",
+            ),
+            annotations: {
+                "open_world": false,
+            },
+            args: {
+                "/n": Number(1),
+                "text": String("a*"),
+            },
+            args_regex: Some(
+                "x",
+            ),
+            command_prefix: [
+                "git status",
+                "git log",
+            ],
+            command_regex: Some(
+                "git (status|log)",
+            ),
+            path: [],
+            domain: [],
+            modes: [
+                Default,
+                AcceptEdits,
+            ],
+            interactive: Some(
+                true,
+            ),
+            allow_redirection: true,
+            remember: false,
+            deny_message: None,
+            reason: Some(
+                "reading history is fine",
+            ),
+            matches: [],
+            not_matches: [],
+            source: Source {
+                file: "rules.toml",
+                line: 4,
+                column: 8,
+            },
+        }
+    "#]]
+    .assert_debug_eq(&rules[0]);
+    let policy = Policy::new(PolicySpec { rules, ..spec("") }).unwrap();
+    let ids: Vec<String> = policy
+        .rules()
+        .iter()
+        .map(|rule| format!("{} {} {}", rule.source(), rule.id(), rule.tools()))
+        .collect();
+    expect![[r#"
+        rules.toml:4:8 everything Bash, shell
+        rules.toml:22:8 workspace:2 Edit
+        rules.toml:30:8 workspace:3 WebFetch
+        rules.toml:37:7 workspace:4 mcp__github__*"#]]
+    .assert_eq(&ids.join("\n"));
+    let verdict =
+        World::of("files/write_file writes kind=edit path=src/frozen/x").decide(&policy, &[]);
+    expect!["deny: frozen until the release"].assert_eq(&show(&verdict));
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_told_with_line_and_column() {
+    let mut out = String::new();
+    for text in [
+        "[[rule]]\ntool = \"x\"\ndecison = \"deny\"",
+        "[[rule]]\ntool = \"x\"\ndecision = \"denny\"",
+        "[[rule]]\ntool = \"x\"",
+        "[[rule]]\ndecision = \"deny\"",
+        "[[rule]]\ntool = \"Bash(\"\ndecision = \"deny\"",
+        "[[rule]]\ntool = \"x\"\ndecision = \"deny\"\npriority = 1000",
+        "[[rule]]\ntool = \"x\"\ndecision = \"deny\"\npriority = -1",
+        "[[rule]]\ntool = \"x\"\ndecision = \"deny\"\nmodes = [\"default\", \"fast\"]",
+        "[[rule]]\ntool = \"x\"\ndecision = \"allow\"\nsafety_checker = { type = \"in-process\" }",
+        "[[rule]]\ntool = \"x\"\ndecision = \"deny\"\nargs = { a = [1] }",
+        "[[rule]]\ntool = \"x\"\ndecision = \"deny\"\ndecision = \"allow\"",
+        "[[rule]]\ntool = \"Bash(git *)\"\ndecision = \"allow\"\nmatch = [\"Bash(gitx)\"]",
+        "[[rule]]\ntool = \"Bash(git *)\"\ndecision = \"allow\"\nnot_match = [\"Bash(git status)\"]",
+        "[[rule]]\ntool = \"Bash(git *)\"\ndecision = \"allow\"\nmatch = [\"Bash(git status && rm x)\"]",
+        "[[rule]]\ntool = \"x\"\ndecision = \"deny\"\nmatch = [\"x(\"]",
+        "[[rules]]\ntool = \"x\"",
+        "[[rule]\n",
+    ] {
+        let _ = writeln!(out, "{}", wrong(text));
+    }
+    expect![[r#"
+        rules.toml:3:1: error: unknown key `decison`; did you mean `decision`?
+        rules.toml:3:12: error: `denny` is not a decision; write allow, ask or deny
+        rules.toml:1:1: error: missing field `decision`
+        rules.toml:1:1: error: a rule names no tool; write `tool = "…"`, `mcp = "server"`, or `tool = "*"` for all
+        rules.toml:2:8: error: `Bash(` has no `)` at its end
+        rules.toml:4:12: error: priority 1000 is not between 0 and 999
+        rules.toml:4:12: error: priority -1 is not between 0 and 999
+        rules.toml:4:21: error: `fast` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
+        rules.toml:4:18: error: safety_checker is not supported yet; take it out, and use a hook to look deeper into calls
+        rules.toml:2:8: error: the matcher of `a` is neither text nor a number nor true or false
+        rules.toml:4:1: error: duplicate key
+        rules.toml:2:8: error: the rule allow `Bash(git *)` does not match its example `Bash(gitx)`
+        rules.toml:2:8: error: the rule allow `Bash(git *)` matches its example `Bash(git status)`
+        rules.toml:2:8: error: the rule allow `Bash(git *)` does not match its example `Bash(git status && rm x)`
+        rules.toml:4:10: error: example `x(` has no `)` at its end
+        rules.toml:1:3: error: unknown key `rules`; did you mean `rule`?
+        rules.toml:1:8: error: unclosed array table, expected `]`
+    "#]].assert_eq(&out);
+    let three = "[[rule]]\ntool=\"a b\"\ndecision=\"deny\"\n[[rule]]\ntool=\"ok\"\ndecision=\"deny\"\n[[rule]]\ntool=\"c d\"\ndecision=\"ask\"";
+    assert_eq!(wrong(three).lines().count(), 2);
+    assert!(wrong(&"#".repeat(2 << 20)).contains("the limit is"));
+    assert_eq!(wrong(""), "fine");
+}
+
+fn tools() -> Vec<Descriptor> {
+    let tool = |name: &str, alias: &str, kind: &str, parameters: &[&str], read_only: bool| {
+        let properties: Map<String, Value> = parameters
+            .iter()
+            .map(|name| ((*name).to_owned(), json!({"type": "string"})))
+            .collect();
+        let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), "a tool");
+        tool.aliases
+            .extend((!alias.is_empty()).then(|| alias.to_owned()));
+        kind.clone_into(&mut tool.kind);
+        tool.annotations.read_only = Some(read_only);
+        tool.input_schema = json!({"type": "object", "properties": properties});
+        tool
+    };
+    vec![
+        tool("read_file", "Read", "read", &["path", "offset"], true),
+        tool("write_file", "Write", "edit", &["path", "content"], false),
+        tool("edit_file", "Edit", "edit", &["path", "old", "new"], false),
+        tool("bash", "Bash", "execute", &["command", "timeout"], false),
+        tool("skill", "Skill", "other", &["skill"], true),
+        tool("uuid", "", "other", &[], true),
+        tool("mcp__github__create_issue", "", "other", &["title"], false),
+    ]
+}
+
+/// One rule a row, and what is odd about the whole.
+fn odd(rules: &str) -> String {
+    let tools = tools();
+    let known: Vec<&Descriptor> = tools.iter().collect();
+    let found = policy(rules).check(&known);
+    found
+        .iter()
+        .map(|one| one.message.clone())
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn odd_rules_are_told() {
+    let mut out = String::new();
+    for rules in [
+        "deny read_fil",
+        "deny Raed(src/**)",
+        "deny mcp__gitlab",
+        "deny mcp__github__creat_issue",
+        "deny pl_*",
+        "allow uuid(src/**)",
+        "allow Skill(commit)",
+        "allow Bash(comand:rm)",
+        "allow bash path=src",
+        "allow Read(domain:a.example)",
+        "allow read_file arg:ofset=1",
+        "deny Write(src/**)",
+        "allow Read\nadmin deny Read",
+        "allow Read(src/**)\nworkspace deny *",
+        "allow Bash(git *)\ndeny Bash(git *)",
+        "ask write_file @10\nallow * @20",
+        "allow write_file\nallow write_file",
+        "workspace ask Write\nuser allow write_file",
+        "workspace deny write_file\nuser deny *",
+    ] {
+        let _ = writeln!(
+            out,
+            "{}\n  → {}",
+            rules.replace('\n', "; "),
+            odd(rules).replace('\n', "\n  → ")
+        );
+    }
+    expect![[r#"
+        deny read_fil
+          → no tool is called `read_fil`; did you mean `read_file`?
+        deny Raed(src/**)
+          → no tool is called `Raed`; did you mean `Read`?
+        deny mcp__gitlab
+          → no tool is called `mcp__gitlab`; did you mean `mcp__github__create_issue`?
+        deny mcp__github__creat_issue
+          → no tool is called `mcp__github__creat_issue`; did you mean `mcp__github__create_issue`?
+        deny pl_*
+          → no tool is called `pl_*`
+        allow uuid(src/**)
+          → `uuid(src/**)` matches no call: the tool takes no path, command or name
+        allow Skill(commit)
+          → 
+        allow Bash(comand:rm)
+          → `Bash(comand:rm)` matches no call: the tool has no parameter `comand`
+        allow bash path=src
+          → `bash` matches no call: the tool takes no path
+        allow Read(domain:a.example)
+          → `Read(domain:a.example)` matches no call: the tool takes no address
+        allow read_file arg:ofset=1
+          → `read_file` matches no call: the tool has no parameter `ofset`
+        deny Write(src/**)
+          → `Write(src/**)` speaks of one tool; write `Edit(src/**)` to speak of every tool that changes files
+        allow Read; admin deny Read
+          → rule user:1 allow `Read` never allows anything: rule admin:1 deny `Read` (policy) denies it
+        allow Read(src/**); workspace deny *
+          → rule user:1 allow `Read(src/**)` never allows anything: rule workspace:1 deny `*` (policy) denies it
+        allow Bash(git *); deny Bash(git *)
+          → rule user:1 allow `Bash(git *)` never allows anything: rule user:2 deny `Bash(git *)` (policy) denies it
+        ask write_file @10; allow * @20
+          → rule user:1 ask `write_file` is never heard: rule user:2 allow `*` (policy) speaks first
+        allow write_file; allow write_file
+          → rule user:2 allow `write_file` is never heard: rule user:1 allow `write_file` (policy) speaks first
+        workspace ask Write; user allow write_file
+          → rule workspace:1 ask `Write` is never heard: rule user:1 allow `write_file` (policy) speaks first
+        workspace deny write_file; user deny *
+          → 
+    "#]].assert_eq(&out);
+}
+
+#[test]
+fn good_rules_are_left_alone() {
+    for rules in [
+        "allow Read\ndeny Read(secrets/**)",
+        "allow Bash(git *)\ndeny Bash(git push *)\nworkspace ask Bash",
+        "allow WebFetch(domain:a.example)",
+        "allow mcp__github\nask mcp__github__create_issue @200",
+        "deny * modes=plan\nallow read_file",
+        "allow plugin/*\nallow files/read_file",
+        "deny Edit(src/**)\nallow Edit",
+        "allow read_file(offset:0)",
+        "deny *",
+    ] {
+        assert_eq!(odd(rules), "", "{rules}");
+    }
+}
