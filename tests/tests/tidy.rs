@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("toolhost-contract", &[]),
     ("toolhost-vfs", &[]),
     ("toolhost-runtime", &["toolhost-contract", "toolhost-vfs"]),
-    ("toolhost-kernel", &["toolhost-contract"]),
+    ("toolhost-kernel", &["toolhost-contract", "toolhost-store"]),
     ("toolhost-mcp", &["toolhost-contract", "toolhost-kernel"]),
     ("toolhost-store", &["toolhost-contract"]),
     (
@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolhost-kernel",
             "toolhost-mcp",
             "toolhost-runtime",
+            "toolhost-store",
             "toolhost-vfs",
         ],
     ),

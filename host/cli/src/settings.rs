@@ -64,10 +64,9 @@ impl RuleLists {
         ]
         .into_iter()
         .flat_map(|(decision, forms)| {
-            forms.iter().map(move |form| RuleSpec {
-                name: Some(format!("{decision} `{form}`")),
-                ..RuleSpec::new(decision, form).at(Source::file(file))
-            })
+            forms
+                .iter()
+                .map(move |form| RuleSpec::new(decision, form).at(Source::file(file)))
         })
         .collect()
     }
