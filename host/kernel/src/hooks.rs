@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use toolhost_contract::hook::{After, Before, Decision};
 use toolhost_contract::{BoxFuture, Call, Descriptor, Outcome, PluginName, ToolName, text};
@@ -126,22 +127,35 @@ pub struct Ask {
     pub meta: Option<Value>,
 }
 
+/// Hooks of so many calls run at once: each may cost an instance or a process, and a turn may have hundreds of calls.
+const AT_ONCE: usize = 8;
+
 /// All hooks of a kernel, in their order.
-#[derive(Clone, Default)]
-pub struct Hooks(Vec<HookEntry>);
+pub struct Hooks {
+    entries: Vec<HookEntry>,
+    turns: Semaphore,
+}
 
 impl Hooks {
     pub fn new(entries: Vec<HookEntry>) -> Self {
-        Self(entries)
+        Self {
+            entries,
+            turns: Semaphore::new(AT_ONCE),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
     pub async fn before(&self, call: &HookCall) -> Said {
+        let _turn = self.turns.acquire().await;
         let mut weights = Weights::default();
-        for entry in self.0.iter().filter(|entry| entry.matcher.matches(call)) {
+        for entry in self
+            .entries
+            .iter()
+            .filter(|entry| entry.matcher.matches(call))
+        {
             let said = match entry.run(entry.hook.before(call)).await {
                 Ok(said) => said,
                 Err(error) => match entry.failed(&error) {
@@ -194,8 +208,13 @@ impl Hooks {
 
     /// Every matching hook in turn, each on what the one before it left.
     pub async fn after(&self, call: &HookCall, mut outcome: Outcome) -> (Outcome, Vec<String>) {
+        let _turn = self.turns.acquire().await;
         let mut failures = Vec::new();
-        for entry in self.0.iter().filter(|entry| entry.matcher.matches(call)) {
+        for entry in self
+            .entries
+            .iter()
+            .filter(|entry| entry.matcher.matches(call))
+        {
             match entry.run(entry.hook.after(call, &outcome)).await {
                 Ok(after) => outcome = after.apply(outcome),
                 Err(error) => match entry.failed(&error) {
@@ -216,7 +235,7 @@ impl Hooks {
 
     pub async fn messages_changed(&self, session: &str, messages: &Value) -> Vec<String> {
         let mut failures = Vec::new();
-        for entry in &self.0 {
+        for entry in &self.entries {
             let told = entry.run(entry.hook.messages_changed(session, messages));
             if let Err(error) = told.await {
                 failures.push(entry.words(&error));

@@ -130,9 +130,6 @@ impl Life {
     }
 
     pub(crate) async fn step(&mut self, step: Step) -> Result<(), Refusal> {
-        if matches!(step, Step::Started) {
-            self.started = Some(Instant::now());
-        }
         self.take(step)?;
         if self.journal.durability == Durability::EveryStep {
             self.commit().await?;
@@ -183,6 +180,8 @@ impl Life {
         if self.record.is_effectful() {
             self.commit().await?;
         }
+        // Not earlier: the time of a disk is not the tool's.
+        self.started = Some(Instant::now());
         Ok(())
     }
 
@@ -197,8 +196,43 @@ impl Life {
         self.commit().await
     }
 
-    /// The one end of a call that ran, was refused, or failed.
-    pub(crate) fn end(
+    /// The call is known of before anything is done with it.
+    pub(crate) async fn register(&mut self) -> Result<(), Refusal> {
+        match self.journal.durability {
+            Durability::Effects => Ok(()),
+            Durability::EveryStep => self.commit().await,
+        }
+    }
+
+    /// The one end of a call that ran, was refused, or failed. A call that may have changed something is told of only
+    /// when its end is on disk: who was told of a success must not find the call sealed later.
+    pub(crate) async fn end(
+        &mut self,
+        result: &Result<Outcome, CallError>,
+        supplied_by: Option<String>,
+        duration: Duration,
+    ) {
+        self.close(result, supplied_by, duration);
+        let waits = match self.journal.durability {
+            Durability::Effects => self.record.is_effectful() && self.record.attempts > 0,
+            Durability::EveryStep => true,
+        };
+        if waits {
+            // What happened has happened, whether or not it can be written down. A store that fails here refuses the
+            // next call.
+            let _ = self.commit().await;
+        } else {
+            self.queue();
+        }
+    }
+
+    /// For a call that never started.
+    pub(crate) fn end_unstarted(&mut self, result: &Result<Outcome, CallError>) {
+        self.close(result, None, Duration::ZERO);
+        self.queue();
+    }
+
+    fn close(
         &mut self,
         result: &Result<Outcome, CallError>,
         supplied_by: Option<String>,
@@ -244,7 +278,6 @@ impl Life {
             _ => Happening::CallFailed,
         };
         self.publish(happening);
-        self.queue();
     }
 
     fn take(&mut self, step: Step) -> Result<(), Refusal> {
@@ -312,10 +345,13 @@ impl Life {
         if let Some(write) = self.news() {
             others.insert(0, write);
         }
-        store.commit(Write::Many(others)).await.map_err(|error| {
+        if let Err(error) = store.commit(Write::Many(others)).await {
             self.written = seen;
-            Refusal::from(unwritable(error))
-        })
+            return Err(unwritable(error).into());
+        }
+        #[cfg(debug_assertions)]
+        crash::at(self.record.trail.last().map_or("", |line| line.kind));
+        Ok(())
     }
 }
 
@@ -413,4 +449,17 @@ fn transitions(record: &Record, from: usize) -> Vec<TransitionRow> {
             detail: Value::Null,
         })
         .collect()
+}
+
+/// For the test that kills the real program at each step. Not in what is released.
+#[cfg(debug_assertions)]
+mod crash {
+    use rustix::process::{Signal, getpid, kill_process};
+
+    /// Kills this process when the step is the one that `TOOLHOST_CRASH_AT` names.
+    pub fn at(step: &str) {
+        if std::env::var_os("TOOLHOST_CRASH_AT").is_some_and(|name| name == step) {
+            let _ = kill_process(getpid(), Signal::KILL);
+        }
+    }
 }

@@ -241,6 +241,7 @@ impl Kernel {
     ) -> Report {
         let id = request.id.clone();
         let caller = request.caller.clone();
+        let within = request.within.clone();
         let mut report = self.one(request, &sink, &cancel).await;
         // A result may name the call to make in its place. It is a call like any other, with a record of its own.
         for number in 1..=TAILS {
@@ -254,7 +255,8 @@ impl Kernel {
                 within: Within {
                     origin: Origin::Tail,
                     parent: Some(id.clone()),
-                    ..Within::default()
+                    // Held to whatever its parent was held to.
+                    ..within.clone()
                 },
                 ..CallRequest::new(
                     CallId(format!("{id}/tail-{number}")),
@@ -276,17 +278,20 @@ impl Kernel {
         sink: &Arc<dyn Sink>,
         cancel: &CancellationToken,
     ) -> Report {
-        let mut run = self.begin(request, sink, cancel);
-        let _place = match self.announce(&run) {
+        // Before there is a record: a second call must not write into the record of the first.
+        let _place = match self.announce(&request.id, cancel) {
             Ok(place) => place,
-            Err(error) => return run.report(Err(*error)),
+            Err(error) => return Report::refused(request.id, *error),
         };
+        let mut run = self.begin(request, sink, cancel);
         let result = self.road(&mut run).await.map_err(|error| *error);
-        run.life.end(&result, run.supplied_by.take(), run.duration);
+        let supplied_by = run.supplied_by.take();
+        run.life.end(&result, supplied_by, run.duration).await;
         run.report(result)
     }
 
     async fn road(&self, run: &mut Run) -> Result<Outcome, Refusal> {
+        run.life.register().await?;
         run.life.step(Step::Picked).await?;
         let entry = self.find(run)?;
         self.enter(&entry, run).await?;
@@ -350,18 +355,19 @@ impl Kernel {
     }
 
     /// From here on the call can be cancelled by its id.
-    fn announce(&self, run: &Run) -> Result<Place<'_>, Refusal> {
+    fn announce(&self, id: &CallId, cancel: &CancellationToken) -> Result<Place<'_>, Refusal> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.contains_key(&run.id) {
-            let message = format!("a call with the id {} is running already", run.id);
+        if running.contains_key(id) {
+            let shown = toolhost_contract::text::inline(&id.0, 80);
+            let message = format!("a call with the id {shown} is running already");
             return Err(CallError::new(ErrorClass::InvalidInput, message)
                 .code("duplicate_call_id")
                 .into());
         }
-        running.insert(run.id.clone(), run.cancel.clone());
+        running.insert(id.clone(), cancel.clone());
         Ok(Place {
             kernel: self,
-            id: run.id.clone(),
+            id: id.clone(),
         })
     }
 
@@ -471,6 +477,21 @@ impl Kernel {
 
     pub fn store(&self) -> Option<&Store> {
         self.journal.store.as_ref()
+    }
+}
+
+impl Report {
+    /// Of a call that has no record, because it never began.
+    pub(super) fn refused(id: CallId, error: CallError) -> Self {
+        Self {
+            id,
+            tool: None,
+            result: Err(error),
+            allowed_by: None,
+            duration: Duration::ZERO,
+            repairs: Vec::new(),
+            stopped: false,
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 //! The calls of one model turn: in which order they run, and one result for each, in call order.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use serde_json::Value;
 use toolhost_contract::bus::Happening;
 use toolhost_contract::policy::Subject;
-use toolhost_contract::{CallError, CallId, Caller, Concurrency, Effect, ErrorClass, Sink};
+use toolhost_contract::{
+    CallError, CallId, Caller, Concurrency, Effect, ErrorClass, Outcome, Sink,
+};
 use toolhost_store::{BatchRow, Write};
 
 use super::{CallRequest, Kernel, Report, Run, Within};
@@ -153,7 +154,7 @@ impl Kernel {
             caller,
             within,
         } = wish;
-        let result = Err(error);
+        let result: Result<Outcome, CallError> = Err(error);
         if let Missing::NotRun { .. } = why {
             let input = Arc::new(input.clone());
             let mut life = Life::begin(
@@ -164,16 +165,12 @@ impl Kernel {
                 caller.clone(),
                 within,
             );
-            life.end(&result, None, Duration::ZERO);
+            life.end_unstarted(&result);
         }
+        let error = result.expect_err("made an error above");
         Report {
-            id: id.clone(),
-            tool: None,
-            result,
-            allowed_by: None,
-            duration: Duration::ZERO,
-            repairs: Vec::new(),
             stopped: true,
+            ..Report::refused(id.clone(), error)
         }
     }
 
