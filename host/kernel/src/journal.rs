@@ -349,8 +349,7 @@ impl Life {
             self.written = seen;
             return Err(unwritable(error).into());
         }
-        #[cfg(debug_assertions)]
-        crash::at(self.record.trail.last().map_or("", |line| line.kind));
+        crate::crash::at(self.record.trail.last().map_or("", |line| line.kind));
         Ok(())
     }
 }
@@ -449,17 +448,4 @@ fn transitions(record: &Record, from: usize) -> Vec<TransitionRow> {
             detail: Value::Null,
         })
         .collect()
-}
-
-/// For the test that kills the real program at each step. Not in what is released.
-#[cfg(debug_assertions)]
-mod crash {
-    use rustix::process::{Signal, getpid, kill_process};
-
-    /// Kills this process when the step is the one that `TOOLHOST_CRASH_AT` names.
-    pub fn at(step: &str) {
-        if std::env::var_os("TOOLHOST_CRASH_AT").is_some_and(|name| name == step) {
-            let _ = kill_process(getpid(), Signal::KILL);
-        }
-    }
 }

@@ -7,6 +7,7 @@ mod approvals;
 mod asks;
 mod bus;
 mod clock;
+mod crash;
 pub mod hooks;
 pub mod id;
 mod journal;

@@ -35,6 +35,7 @@ impl Kernel {
                 continue;
             };
             store.commit(write).await?;
+            crate::crash::at(Step::Sealed.kind());
             self.journal
                 .announce_of(&caller, &seal.id, Happening::CallSealed);
             sealed.push(seal);

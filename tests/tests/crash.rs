@@ -1,0 +1,251 @@
+//! The real program, killed at each step of a call's life: what was acknowledged is there, what was unfinished gets
+//! its one end at the next start, and nothing happens twice.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e::{Ended, host, root};
+use expect_test::{Expect, expect};
+use tempfile::TempDir;
+use toolhost_store::{AnswerRow, CallFilter, Store, TransitionFilter, Verification};
+
+const SIGKILL: i32 = 9;
+/// So long a step may take to come on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Scene {
+    dir: TempDir,
+}
+
+impl Scene {
+    fn new(config: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("workspace")).unwrap();
+        let config = format!("[store]\ndurability = \"every_step\"\n{config}");
+        fs::write(dir.path().join("toolhost.toml"), config).unwrap();
+        Self { dir }
+    }
+
+    fn host(&self, words: &[&str]) -> Command {
+        let mut command = host(words);
+        command
+            .arg("--plugins")
+            .arg(root().join("plugins"))
+            .arg("--config")
+            .arg(self.dir.path().join("toolhost.toml"))
+            .arg("--allow-path")
+            .arg(format!(
+                "{}:rw",
+                self.dir.path().join("workspace").display()
+            ))
+            .env("TOOLHOST_STATE_DIR", self.dir.path().join("state"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn write(&self, step: &str, more: &[&str]) -> Child {
+        let mut words = vec!["call", "write_file", "path=out.txt", "content=x"];
+        words.extend(more);
+        self.host(&words)
+            .env("TOOLHOST_CRASH_AT", step)
+            .spawn()
+            .unwrap()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("workspace/out.txt")
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.dir.path().join("state/store")).unwrap()
+    }
+
+    /// Answers the first question that waits.
+    fn answer(&self, decision: &str) {
+        let tokio = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let start = Instant::now();
+        let waiting = CallFilter {
+            state: Some("awaiting_approval".to_owned()),
+            ..CallFilter::default()
+        };
+        loop {
+            assert!(start.elapsed() < PATIENCE, "nobody asks");
+            // The program makes the store; until then there is nothing to open.
+            let asked = self.dir.path().join("state/store").exists();
+            if let Some(call) = asked
+                .then(|| self.store().calls(&waiting).unwrap())
+                .and_then(|mut calls| calls.pop())
+            {
+                let row = AnswerRow {
+                    call: call.id,
+                    decision: decision.to_owned(),
+                    note: None,
+                    payload: Some(serde_json::json!({"path": "other.txt", "content": "y"})),
+                    by: "test".to_owned(),
+                    at_ms: 0,
+                };
+                tokio.block_on(self.store().answer(row)).unwrap();
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// What the next start says, and what the store then holds of the call that was killed.
+    fn after(&self) -> String {
+        let next = self.host(&["call", "current_time"]).output().unwrap();
+        let next = Ended::of(&next);
+        assert_eq!(next.code, Some(0), "{next:?}");
+        let again = Ended::of(&self.host(&["call", "current_time"]).output().unwrap());
+        assert!(
+            !again.stderr.contains("unfinished"),
+            "sealed twice: {again:?}"
+        );
+        let store = self.store();
+        let killed = store
+            .calls(&CallFilter::default())
+            .unwrap()
+            .into_iter()
+            .find(|call| call.tool.as_deref() != Some("current_time"));
+        let mut told = String::new();
+        if let Some(call) = killed {
+            assert!(call.finished, "{call:?}");
+            let filter = TransitionFilter {
+                call: Some(call.id.clone()),
+                ..TransitionFilter::default()
+            };
+            let rows = store.transitions(&filter).unwrap();
+            let kinds: Vec<_> = rows.iter().map(|row| row.row.kind.as_str()).collect();
+            told += &kinds.join(" ");
+            if let Some(note) = rows.last().and_then(|row| row.row.note.clone()) {
+                told += &format!("; {note}");
+            }
+        } else {
+            told += "no record";
+        }
+        told += if self.file().exists() {
+            "; written"
+        } else {
+            "; not written"
+        };
+        let verified = store.verify().unwrap();
+        assert!(
+            matches!(verified, Verification::Verified { .. }),
+            "{verified:?}"
+        );
+        told
+    }
+}
+
+fn is_killed(mut child: Child) -> bool {
+    child.wait().unwrap().signal() == Some(SIGKILL)
+}
+
+fn check(steps: &[&str], config: &str, more: &[&str], answer: Option<&str>, expected: Expect) {
+    let mut told = String::new();
+    for step in steps {
+        let scene = Scene::new(config);
+        let child = scene.write(step, more);
+        if let Some(decision) = answer {
+            scene.answer(decision);
+        }
+        assert!(is_killed(child), "no kill at {step}");
+        told += &format!("{step}: {}\n", scene.after());
+    }
+    expected.assert_eq(&told);
+}
+
+#[test]
+fn killed_on_the_way_of_an_allowed_call() {
+    check(
+        &[
+            "requested",
+            "picked",
+            "found",
+            "scheduled",
+            "started",
+            "completed",
+        ],
+        "",
+        &["--allow-tool", "write_file"],
+        None,
+        expect![[r#"
+            requested: requested sealed; sealed: it had not started; it is safe to call again; not written
+            picked: requested picked sealed; sealed: it had not started; it is safe to call again; not written
+            found: requested picked found sealed; sealed: it had not started; it is safe to call again; not written
+            scheduled: requested picked found scheduled sealed; sealed: it had not started; it is safe to call again; not written
+            started: requested picked found scheduled started sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; not written
+            completed: requested picked found scheduled started completed; written
+        "#]],
+    );
+}
+
+#[test]
+fn killed_where_a_call_is_refused() {
+    let deny = ["--deny-tool", "write_file"];
+    check(&["denied"], "", &deny, None, expect![[r#"
+        denied: requested picked found denied; policy_violation: Permission denied: rule user:1 deny `write_file` forbids `write_file`; not written
+    "#]]);
+    check(&["failed"], "", &["extra=1"], None, expect![[r#"
+        failed: requested picked found failed; invalid_tool_params: Parameter validation failed: extra: unknown parameter; known are path, content, mode, encoding, create_dirs, expected_sha256, allow_empty; not written
+    "#]]);
+}
+
+#[test]
+fn killed_while_a_person_is_asked() {
+    const WAIT: &str = "[policy]\non_headless_ask = \"callback\"\n";
+    let scene = Scene::new(WAIT);
+    assert!(is_killed(scene.write("asked", &[])));
+    expect!["requested picked found asked sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written"].assert_eq(&scene.after());
+    check(&["approved"], WAIT, &[], Some("allow_once"), expect![[r#"
+        approved: requested picked found asked approved sealed; sealed: it was approved and had not started; it is safe to call again; not written
+    "#]]);
+    check(&["modified"], WAIT, &[], Some("modify"), expect![[r#"
+        modified: requested picked found asked modified sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written
+    "#]]);
+    check(&["cancelled"], WAIT, &[], Some("cancel"), expect![[r#"
+        cancelled: requested picked found asked cancelled; cancelled: Permission denied: the user cancelled at the question about `write_file`; not written
+    "#]]);
+}
+
+#[test]
+fn killed_while_it_seals_it_does_not_seal_twice() {
+    let scene = Scene::new("");
+    assert!(is_killed(
+        scene.write("started", &["--allow-tool", "write_file"])
+    ));
+    let sealing = scene
+        .host(&["call", "current_time"])
+        .env("TOOLHOST_CRASH_AT", "sealed")
+        .spawn()
+        .unwrap();
+    assert!(is_killed(sealing));
+    expect!["requested picked found scheduled started sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; not written"].assert_eq(&scene.after());
+}
+
+#[test]
+fn what_a_caller_was_told_is_on_disk() {
+    let scene = Scene::new("");
+    // Without the wait for every step, which is how the program usually runs.
+    fs::write(scene.dir.path().join("toolhost.toml"), "").unwrap();
+    let words = ["--allow-tool", "write_file", "--json"];
+    for _ in 0..5 {
+        let _ = fs::remove_file(scene.file());
+        let mut child = scene.write("never", &words);
+        // The answer is the last thing that the program writes; it is killed as soon as there is a byte of it.
+        let mut first = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let calls = scene.store().calls(&CallFilter::default()).unwrap();
+    let states: Vec<_> = calls.iter().map(|call| call.state.as_str()).collect();
+    assert_eq!(states, ["completed"; 5]);
+}
