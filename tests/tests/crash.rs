@@ -190,12 +190,24 @@ fn killed_on_the_way_of_an_allowed_call() {
 #[test]
 fn killed_where_a_call_is_refused() {
     let deny = ["--deny-tool", "write_file"];
-    check(&["denied"], "", &deny, None, expect![[r#"
+    check(
+        &["denied"],
+        "",
+        &deny,
+        None,
+        expect![[r#"
         denied: requested picked found denied; policy_violation: Permission denied: rule user:1 deny `write_file` forbids `write_file`; not written
-    "#]]);
-    check(&["failed"], "", &["extra=1"], None, expect![[r#"
+    "#]],
+    );
+    check(
+        &["failed"],
+        "",
+        &["extra=1"],
+        None,
+        expect![[r#"
         failed: requested picked found failed; invalid_tool_params: Parameter validation failed: extra: unknown parameter; known are path, content, mode, encoding, create_dirs, expected_sha256, allow_empty; not written
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -204,15 +216,33 @@ fn killed_while_a_person_is_asked() {
     let scene = Scene::new(WAIT);
     assert!(is_killed(scene.write("asked", &[])));
     expect!["requested picked found asked sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written"].assert_eq(&scene.after());
-    check(&["approved"], WAIT, &[], Some("allow_once"), expect![[r#"
+    check(
+        &["approved"],
+        WAIT,
+        &[],
+        Some("allow_once"),
+        expect![[r#"
         approved: requested picked found asked approved sealed; sealed: it was approved and had not started; it is safe to call again; not written
-    "#]]);
-    check(&["modified"], WAIT, &[], Some("modify"), expect![[r#"
+    "#]],
+    );
+    check(
+        &["modified"],
+        WAIT,
+        &[],
+        Some("modify"),
+        expect![[r#"
         modified: requested picked found asked modified sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written
-    "#]]);
-    check(&["cancelled"], WAIT, &[], Some("cancel"), expect![[r#"
+    "#]],
+    );
+    check(
+        &["cancelled"],
+        WAIT,
+        &[],
+        Some("cancel"),
+        expect![[r#"
         cancelled: requested picked found asked cancelled; cancelled: Permission denied: the user cancelled at the question about `write_file`; not written
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

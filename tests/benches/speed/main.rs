@@ -4,6 +4,7 @@
 //! the absolute numbers depend on the machine and on what else it does. What is not installed is said to be missing.
 
 mod client;
+mod road;
 mod tree;
 
 use std::fs;
@@ -54,6 +55,7 @@ fn main() -> anyhow::Result<()> {
     let as_json = std::env::args().any(|argument| argument == "--json");
     let mut rows = Vec::new();
     in_process(&mut rows)?;
+    road::road(&mut rows)?;
     over_stdio(&mut rows)?;
     twenty_plugins(&mut rows)?;
     search(&mut rows)?;
