@@ -18,6 +18,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("toolhost-mcp", &["toolhost-contract", "toolhost-kernel"]),
     ("toolhost-store", &["toolhost-contract"]),
     (
+        "toolhost-telemetry",
+        &["toolhost-contract", "toolhost-kernel"],
+    ),
+    (
         "toolhost",
         &[
             "toolhost-contract",
@@ -47,6 +51,11 @@ const ROOMS: &[(&str, &str)] = &[
     ("wasmtime-wasi", "toolhost-runtime"),
     ("rmcp", "toolhost-mcp"),
     ("rusqlite", "toolhost-store"),
+    ("opentelemetry", "toolhost-telemetry"),
+    ("opentelemetry-http", "toolhost-telemetry"),
+    ("opentelemetry-otlp", "toolhost-telemetry"),
+    ("opentelemetry_sdk", "toolhost-telemetry"),
+    ("ureq", "toolhost-telemetry"),
     ("clap", "toolhost"),
     ("rustyline", "toolhost"),
 ];

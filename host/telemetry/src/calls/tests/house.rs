@@ -1,0 +1,188 @@
+//! Hears made-up events and shows what would have been sent.
+
+use std::fmt::Write as _;
+
+use opentelemetry::metrics::MeterProvider as _;
+use opentelemetry::trace::{SpanId, TracerProvider as _};
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ScopeMetrics};
+use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
+use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
+use serde_json::{Value, json};
+use toolhost_contract::life::{CallState, Millis, Record, Step};
+use toolhost_contract::{CallId, Caller};
+
+use super::super::*;
+
+pub(super) struct House {
+    pub(super) calls: Calls,
+    spans: InMemorySpanExporter,
+    metrics: InMemoryMetricExporter,
+    meters: SdkMeterProvider,
+    /// One millisecond passes with each step.
+    pub(super) clock: i64,
+}
+
+impl House {
+    pub(super) fn new(contents: bool) -> Self {
+        let spans = InMemorySpanExporter::default();
+        let tracers = SdkTracerProvider::builder()
+            .with_simple_exporter(spans.clone())
+            .build();
+        let metrics = InMemoryMetricExporter::default();
+        let meters = SdkMeterProvider::builder()
+            .with_periodic_exporter(metrics.clone())
+            .build();
+        let calls = Calls::new(
+            Some(tracers.tracer("test")),
+            Some(Meters::new(&meters.meter("test"))),
+            contents,
+            Context::new(),
+        );
+        Self {
+            calls,
+            spans,
+            metrics,
+            meters,
+            clock: 0,
+        }
+    }
+
+    pub(super) fn begin(&mut self, id: &str, tool: &str, input: Value) -> Record {
+        Record::new(
+            CallId(id.to_owned()),
+            tool.to_owned(),
+            Arc::new(input),
+            Caller::default(),
+            Millis(self.clock),
+        )
+    }
+
+    pub(super) fn event(&mut self, record: &Record, happening: Happening) -> BusEvent {
+        BusEvent {
+            seq: 0,
+            at: Millis(self.clock),
+            session: record.caller.session_id.clone(),
+            agent: record.caller.agent_id.clone(),
+            call: Some(record.id.clone()),
+            happening,
+            snapshot: Some(Arc::new(Snapshot::of(record))),
+        }
+    }
+
+    pub(super) fn hear(&mut self, record: &Record, happening: Happening) {
+        let event = self.event(record, happening);
+        self.calls.hear(&event);
+    }
+
+    /// The call from its first event through these steps.
+    pub(super) fn run(&mut self, mut record: Record, steps: impl IntoIterator<Item = Step>) {
+        self.hear(&record, Happening::CallCreated);
+        for step in steps {
+            self.clock += 1;
+            let state = record.take(step, Millis(self.clock)).unwrap();
+            let happening = end_of(state).unwrap_or(Happening::CallState(state));
+            self.hear(&record, happening);
+        }
+    }
+
+    pub(super) fn ended(&self) -> Vec<SpanData> {
+        self.spans.get_finished_spans().unwrap()
+    }
+
+    /// `whole`: with the attributes and the turns of state.
+    pub(super) fn shown(&self, whole: bool) -> String {
+        let spans = self.ended();
+        let name = |id: SpanId| {
+            let found = spans.iter().find(|span| span.span_context.span_id() == id);
+            found.map_or("nobody", |span| span.name.as_ref())
+        };
+        let mut out = String::new();
+        for span in &spans {
+            let since = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap().as_millis();
+            let (start, end) = (since(span.start_time), since(span.end_time));
+            let parent = name(span.parent_span_id);
+            let status = &span.status;
+            let _ = writeln!(out, "{} {start}..{end} of {parent}, {status:?}", span.name);
+            if !whole {
+                continue;
+            }
+            let mut attributes: Vec<String> = span
+                .attributes
+                .iter()
+                .map(|one| format!("{}={}", one.key, one.value))
+                .collect();
+            attributes.sort();
+            let names = span.attributes.iter().map(|one| &one.key);
+            let names: std::collections::HashSet<_> = names.collect();
+            assert_eq!(
+                names.len(),
+                attributes.len(),
+                "each name once: {attributes:?}"
+            );
+            for attribute in attributes {
+                let _ = writeln!(out, "  {attribute}");
+            }
+            for event in &span.events.events {
+                let at = since(event.timestamp);
+                let step = &event.attributes[0].value;
+                let _ = writeln!(out, "  {at}: {} ({step})", event.name);
+            }
+        }
+        out
+    }
+
+    pub(super) fn numbers(&self) -> String {
+        self.meters.force_flush().unwrap();
+        let mut lines = Vec::new();
+        let told = self.metrics.get_finished_metrics().unwrap();
+        let last = told.last().unwrap();
+        for metric in last.scope_metrics().flat_map(ScopeMetrics::metrics) {
+            let mut line = |attributes: Vec<&KeyValue>, value: String| {
+                let mut words: Vec<String> = attributes
+                    .into_iter()
+                    .map(|one| format!("{}={}", one.key, one.value))
+                    .collect();
+                words.sort();
+                lines.push(format!("{} {} {value}", metric.name(), words.join(" ")));
+            };
+            match metric.data() {
+                AggregatedMetrics::U64(MetricData::Sum(sum)) => sum.data_points().for_each(|at| {
+                    line(at.attributes().collect(), at.value().to_string());
+                }),
+                AggregatedMetrics::I64(MetricData::Sum(sum)) => sum.data_points().for_each(|at| {
+                    line(at.attributes().collect(), at.value().to_string());
+                }),
+                AggregatedMetrics::F64(MetricData::Histogram(all)) => {
+                    all.data_points().for_each(|at| {
+                        let value = format!("{} in {:.3}s", at.count(), at.sum());
+                        line(at.attributes().collect(), value);
+                    });
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        lines.sort();
+        lines.join("\n")
+    }
+}
+
+pub(super) fn end_of(state: CallState) -> Option<Happening> {
+    use CallState as S;
+    Some(match state {
+        S::Completed => Happening::CallCompleted {
+            title: "the title".to_owned(),
+            summary: Some("the summary".to_owned()),
+            result: Some(json!("the result")),
+        },
+        S::Failed => Happening::CallFailed,
+        S::Denied => Happening::CallDenied,
+        S::Cancelled => Happening::CallCancelled,
+        S::Sealed => Happening::CallSealed,
+        S::Pending
+        | S::Validating
+        | S::AwaitingApproval
+        | S::Approved
+        | S::Scheduled
+        | S::Executing => return None,
+    })
+}

@@ -1,0 +1,91 @@
+//! Sends what the exporters made, over plain HTTP.
+//!
+//! The exporters run in threads of their own, so the client may block; it needs no runtime, no connection pool and none
+//! of the crates that come with them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use toolhost_contract::life::masked_text;
+use toolhost_contract::text;
+use ureq::Agent;
+
+/// Bytes of an answer that are read: it says which parts were rejected, and nothing else.
+const ANSWER: u64 = 64 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    agent: Agent,
+    trouble: Trouble,
+}
+
+/// The last request that failed, as long as none has gone well since.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Trouble(Arc<Mutex<Option<String>>>);
+
+impl Trouble {
+    pub(crate) fn last(&self) -> Option<String> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn set(&self, trouble: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+}
+
+impl Client {
+    pub(crate) fn new(timeout: Duration, trouble: Trouble) -> Self {
+        let config = Agent::config_builder()
+            .timeout_global(Some(timeout))
+            // What is known of a user's calls goes to the endpoint that was named and nowhere else.
+            .max_redirects(0)
+            .proxy(None)
+            .http_status_as_error(false)
+            .build();
+        Self {
+            agent: Agent::new_with_config(config),
+            trouble,
+        }
+    }
+
+    fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, ureq::Error> {
+        let (head, body) = request.into_parts();
+        let response = self.agent.run(Request::from_parts(head, body.to_vec()))?;
+        let (head, mut body) = response.into_parts();
+        // The request arrived; an answer that cannot be read is no reason to send it again.
+        let body = body
+            .with_config()
+            .limit(ANSWER)
+            .read_to_vec()
+            .unwrap_or_default();
+        Ok(Response::from_parts(head, body.into()))
+    }
+}
+
+#[async_trait]
+impl HttpClient for Client {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let uri = request.uri();
+        let to = format!(
+            "{}{}",
+            uri.authority()
+                .map_or_else(String::new, |authority| match authority.port_u16() {
+                    Some(port) => format!("{}:{port}", authority.host()),
+                    None => authority.host().to_owned(),
+                }),
+            uri.path()
+        );
+        let sent = self.send(request);
+        self.trouble.set(match &sent {
+            Ok(response) if response.status().is_success() => None,
+            Ok(response) => Some(format!("{to} answered {}", response.status())),
+            Err(error) => Some(text::inline(&masked_text(&format!("{to}: {error}")), 300)),
+        });
+        Ok(sent?)
+    }
+}

@@ -1,0 +1,80 @@
+//! A map that forgets its oldest entry rather than grow without end: what a model calls, it may call any number of
+//! times.
+
+use std::collections::{BTreeMap, HashMap};
+
+/// A name and the session in which it means something.
+pub(crate) type Key = (String, String);
+
+pub(crate) struct Kept<V> {
+    room: usize,
+    next: u64,
+    entries: HashMap<Key, (u64, V)>,
+    oldest: BTreeMap<u64, Key>,
+}
+
+impl<V> Kept<V> {
+    pub(crate) fn new(room: usize) -> Self {
+        Self {
+            room,
+            next: 0,
+            entries: HashMap::new(),
+            oldest: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&V> {
+        self.entries.get(key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &Key) -> Option<&mut V> {
+        self.entries.get_mut(key).map(|(_, value)| value)
+    }
+
+    /// Returns what had to go: the entry that was there, or the oldest one.
+    #[must_use]
+    pub(crate) fn insert(&mut self, key: Key, value: V) -> Option<V> {
+        let mut gone = self.remove(&key);
+        if gone.is_none() && self.entries.len() >= self.room {
+            gone = self.pop();
+        }
+        self.oldest.insert(self.next, key.clone());
+        self.entries.insert(key, (self.next, value));
+        self.next += 1;
+        gone
+    }
+
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<V> {
+        let (number, value) = self.entries.remove(key)?;
+        self.oldest.remove(&number);
+        Some(value)
+    }
+
+    /// The oldest entry.
+    pub(crate) fn pop(&mut self) -> Option<V> {
+        let (_, key) = self.oldest.pop_first()?;
+        self.entries.remove(&key).map(|(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_entry_makes_room() {
+        let key = |name: &str| ("s".to_owned(), name.to_owned());
+        let mut kept = Kept::new(2);
+        assert_eq!(kept.insert(key("a"), 1), None);
+        assert_eq!(kept.insert(key("b"), 2), None);
+        assert_eq!(kept.insert(key("b"), 3), Some(2));
+        assert_eq!(kept.insert(key("c"), 4), Some(1));
+        assert_eq!(kept.remove(&key("b")), Some(3));
+        assert_eq!(kept.insert(key("d"), 5), None);
+        assert_eq!((kept.get(&key("a")), kept.get(&key("c"))), (None, Some(&4)));
+        assert_eq!(
+            (kept.pop(), kept.pop(), kept.pop()),
+            (Some(4), Some(5), None)
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! Tells an OpenTelemetry collector what the kernel does: a span for each call and each batch, and a few numbers.
+//!
+//! Off unless the environment names a collector. Telemetry is a listener of the kernel's bus: it holds up no call, sees
+//! only what snapshots show, and sends no inputs and no results.
+
+mod calls;
+mod client;
+mod kept;
+mod meters;
+mod seen;
+mod settings;
+
+use std::time::Duration;
+
+use opentelemetry::metrics::MeterProvider as _;
+use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_otlp::{
+    ExporterBuildError, MetricExporter, SpanExporter, WithExportConfig as _, WithHttpConfig as _,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use toolhost_kernel::{Missed, Subscription};
+
+use crate::calls::Calls;
+use crate::client::{Client, Trouble};
+use crate::meters::Meters;
+use crate::settings::{Protocol, Settings, Signal};
+
+pub use crate::settings::SettingsError;
+
+/// So long the end of the host waits for a collector.
+const FLUSH: Duration = Duration::from_secs(5);
+const SCOPE: &str = "toolhost";
+
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error("telemetry cannot start: {0}")]
+    Exporter(#[from] ExporterBuildError),
+    #[error("telemetry was not delivered: {0}")]
+    Lost(String),
+    #[error("telemetry was not delivered within {} seconds", FLUSH.as_secs())]
+    Slow,
+    #[error("telemetry stopped by a fault of its own")]
+    Died,
+}
+
+/// Ready to listen.
+pub struct Telemetry {
+    calls: Calls,
+    tracers: Option<SdkTracerProvider>,
+    meters: Option<SdkMeterProvider>,
+    trouble: Vec<Trouble>,
+}
+
+impl Telemetry {
+    /// None when the environment asks for no telemetry. `var` answers with the value of a variable.
+    ///
+    /// Headers, the sampler, attributes of the resource and the times between two sendings are read by the exporters
+    /// themselves, from the process's own environment.
+    pub fn from_env(var: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, TelemetryError> {
+        Settings::read(var)?.map(Self::new).transpose()
+    }
+
+    fn new(settings: Settings) -> Result<Self, TelemetryError> {
+        let mut resource =
+            Resource::builder().with_attribute(KeyValue::new("service.version", VERSION));
+        if !settings.has_service_name {
+            resource = resource.with_service_name("toolhost");
+        }
+        let resource = resource.build();
+        let mut trouble = Vec::new();
+        let mut client = |signal: &Signal| {
+            let shared = Trouble::default();
+            trouble.push(shared.clone());
+            Client::new(signal.timeout, shared)
+        };
+        let tracers = match &settings.traces {
+            None => None,
+            Some(signal) => {
+                let exporter = SpanExporter::builder()
+                    .with_http()
+                    .with_http_client(client(signal))
+                    .with_endpoint(&signal.endpoint)
+                    .with_protocol(protocol(signal))
+                    .with_timeout(signal.timeout)
+                    .build()?;
+                let builder = SdkTracerProvider::builder().with_resource(resource.clone());
+                Some(builder.with_batch_exporter(exporter).build())
+            }
+        };
+        let meters = match &settings.metrics {
+            None => None,
+            Some(signal) => {
+                let exporter = MetricExporter::builder()
+                    .with_http()
+                    .with_http_client(client(signal))
+                    .with_endpoint(&signal.endpoint)
+                    .with_protocol(protocol(signal))
+                    .with_timeout(signal.timeout)
+                    .build()?;
+                let builder = SdkMeterProvider::builder().with_resource(resource);
+                Some(builder.with_periodic_exporter(exporter).build())
+            }
+        };
+        let headers: std::collections::HashMap<String, String> =
+            settings.parent.into_iter().collect();
+        let root = TraceContextPropagator::new().extract_with_context(&Context::new(), &headers);
+        let calls = Calls::new(
+            tracers.as_ref().map(|tracers| tracers.tracer(SCOPE)),
+            meters
+                .as_ref()
+                .map(|meters| Meters::new(&meters.meter(SCOPE))),
+            settings.contents,
+            root,
+        );
+        Ok(Self {
+            calls,
+            tracers,
+            meters,
+            trouble,
+        })
+    }
+
+    /// Listens in a task of its own, from what the subscription hears next until [`Following::shutdown`].
+    ///
+    /// To be called within a tokio runtime.
+    pub fn follow(mut self, mut subscription: Subscription) -> Following {
+        let (stop, mut stopped) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    heard = subscription.next() => self.hear(heard),
+                    // Also when `Following` was dropped.
+                    _ = &mut stopped => break,
+                }
+            }
+            // What had happened by then is told too.
+            while let Some(heard) = subscription.try_next() {
+                self.hear(heard);
+            }
+            self.calls.finish();
+            self
+        });
+        Following { stop, task }
+    }
+
+    fn hear(&mut self, heard: Result<std::sync::Arc<toolhost_contract::bus::BusEvent>, Missed>) {
+        match heard {
+            Ok(event) => self.calls.hear(&event),
+            Err(Missed { from, to }) => self.calls.missed(to.saturating_sub(from) + 1),
+        }
+    }
+
+    async fn flush(self) -> Result<(), TelemetryError> {
+        // In threads of their own: a runtime would wait without end for a task of its that a collector holds up.
+        let (traces_sent, traces) = oneshot::channel();
+        let (metrics_sent, metrics) = oneshot::channel();
+        let Self {
+            calls,
+            tracers,
+            meters,
+            trouble,
+        } = self;
+        drop(calls);
+        std::thread::spawn(move || {
+            let _ = traces_sent.send(tracers.map(|tracers| tracers.shutdown_with_timeout(FLUSH)));
+        });
+        std::thread::spawn(move || {
+            let _ = metrics_sent.send(meters.map(|meters| meters.shutdown_with_timeout(FLUSH)));
+        });
+        let both = async { tokio::join!(traces, metrics) };
+        let Ok((traces, metrics)) = timeout(FLUSH, both).await else {
+            return Err(TelemetryError::Slow);
+        };
+        // The collector's own words go before those of the exporters, which only say that something went wrong.
+        let told: Vec<String> = trouble.iter().filter_map(Trouble::last).collect();
+        if !told.is_empty() {
+            return Err(TelemetryError::Lost(told.join("; ")));
+        }
+        for ended in [traces, metrics] {
+            match ended {
+                Ok(None | Some(Ok(()))) => {}
+                Ok(Some(Err(error))) => return Err(TelemetryError::Lost(error.to_string())),
+                Err(_) => return Err(TelemetryError::Died),
+            }
+        }
+        Ok(())
+    }
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn protocol(signal: &Signal) -> opentelemetry_otlp::Protocol {
+    match signal.protocol {
+        Protocol::Protobuf => opentelemetry_otlp::Protocol::HttpBinary,
+        Protocol::Json => opentelemetry_otlp::Protocol::HttpJson,
+    }
+}
+
+/// Telemetry that listens.
+pub struct Following {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Telemetry>,
+}
+
+impl Following {
+    /// Hears what has happened so far and sends it. Takes five seconds at most, whatever the collector does.
+    pub async fn shutdown(self) -> Result<(), TelemetryError> {
+        let _ = self.stop.send(());
+        let telemetry = self.task.await.map_err(|_| TelemetryError::Died)?;
+        telemetry.flush().await
+    }
+}

@@ -1,0 +1,106 @@
+//! The numbers: how many calls, how long they ran, how long they waited, how many there are now.
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
+use toolhost_contract::life::CallState;
+
+use crate::seen::{OTHER, Seen};
+
+pub(crate) struct Meters {
+    calls: Counter<u64>,
+    duration: Histogram<f64>,
+    waiting: Histogram<f64>,
+    active: UpDownCounter<i64>,
+    missed: Counter<u64>,
+}
+
+/// Seconds. A tool answers in milliseconds or works for minutes; a person takes longer.
+const RUNS: [f64; 14] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0, 120.0, 600.0,
+];
+const WAITS: [f64; 12] = [
+    0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 86400.0,
+];
+
+impl Meters {
+    pub(crate) fn new(meter: &Meter) -> Self {
+        let seconds = |name: &'static str, about: &'static str, boundaries: &[f64]| {
+            meter
+                .f64_histogram(name)
+                .with_unit("s")
+                .with_description(about)
+                .with_boundaries(boundaries.to_vec())
+                .build()
+        };
+        Self {
+            calls: meter
+                .u64_counter("toolhost.calls")
+                .with_unit("{call}")
+                .with_description("Calls that ended, by tool and final state.")
+                .build(),
+            duration: seconds(
+                "toolhost.call.duration",
+                "Time that a tool ran; waiting is not counted.",
+                &RUNS,
+            ),
+            waiting: seconds(
+                "toolhost.call.waiting",
+                "Time that a call waited for a person, or for its turn.",
+                &WAITS,
+            ),
+            active: meter
+                .i64_up_down_counter("toolhost.calls.active")
+                .with_unit("{call}")
+                .with_description("Calls that have begun and not ended.")
+                .build(),
+            missed: meter
+                .u64_counter("toolhost.events.missed")
+                .with_unit("{event}")
+                .with_description("Events that came faster than telemetry could follow.")
+                .build(),
+        }
+    }
+
+    pub(crate) fn began(&self) {
+        self.active.add(1, &[]);
+    }
+
+    /// It ended, or nobody hears of it any more.
+    pub(crate) fn gone(&self) {
+        self.active.add(-1, &[]);
+    }
+
+    pub(crate) fn missed(&self, events: u64) {
+        self.missed.add(events, &[]);
+    }
+
+    pub(crate) fn ended(&self, seen: &Seen) {
+        let tool = seen.tool().unwrap_or_else(|| OTHER.to_owned());
+        let tool = KeyValue::new("gen_ai.tool.name", tool);
+        let mut attributes = vec![
+            tool.clone(),
+            KeyValue::new("toolhost.state", seen.state().to_owned()),
+        ];
+        attributes.extend(seen.error().map(|error| KeyValue::new("error.type", error)));
+        self.calls.add(1, &attributes);
+        if let Some(duration) = seen.duration() {
+            self.duration.record(duration, &attributes);
+        }
+        for state in [CallState::AwaitingApproval, CallState::Scheduled] {
+            if let Some(waited) = seen.waited(state) {
+                let state = KeyValue::new("toolhost.state", state.as_str());
+                self.waiting.record(waited, &[tool.clone(), state]);
+            }
+        }
+    }
+
+    /// A call of a host that died: nothing is known of it but its end.
+    pub(crate) fn sealed(&self) {
+        let attributes = [
+            KeyValue::new("gen_ai.tool.name", OTHER),
+            KeyValue::new("toolhost.state", CallState::Sealed.as_str()),
+            KeyValue::new("error.type", CallState::Sealed.as_str()),
+        ];
+        self.calls.add(1, &attributes);
+    }
+}

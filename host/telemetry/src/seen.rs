@@ -1,0 +1,195 @@
+//! What a snapshot of a call means in the words of OpenTelemetry. Values in, values out.
+//!
+//! Inputs, results, messages and reasons stay out: all of them may hold what a model or a file said.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use opentelemetry::KeyValue;
+use serde_json::Value;
+use toolhost_contract::ErrorClass;
+use toolhost_contract::life::{CallState, Snapshot};
+use toolhost_contract::text;
+
+/// Characters of a name that somebody else chose.
+const NAME: usize = 256;
+/// Characters of the preview of an input.
+const PREVIEW: usize = 4_096;
+/// What metrics say for the name of a tool that does not exist: a model may make up any number of those.
+pub(crate) const OTHER: &str = "_OTHER";
+
+pub(crate) struct Seen<'a>(&'a Value);
+
+/// One line of the audit trail that led to another state.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Turn {
+    pub state: String,
+    pub step: String,
+    pub at: SystemTime,
+}
+
+impl<'a> Seen<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
+        Self(&snapshot.record)
+    }
+
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.0.get(name)?.as_str()
+    }
+
+    fn time(&self, name: &str) -> Option<SystemTime> {
+        Some(moment(self.0.get(name)?.as_i64()?))
+    }
+
+    pub(crate) fn state(&self) -> &'a str {
+        self.text("state").unwrap_or_default()
+    }
+
+    pub(crate) fn batch(&self) -> Option<&'a str> {
+        self.text("batchId")
+    }
+
+    pub(crate) fn parent(&self) -> Option<&'a str> {
+        self.text("parentCallId")
+    }
+
+    pub(crate) fn start(&self) -> SystemTime {
+        self.time("createdAt").unwrap_or(UNIX_EPOCH)
+    }
+
+    pub(crate) fn end(&self) -> SystemTime {
+        self.time("completedAt")
+            .or_else(|| self.time("updatedAt"))
+            .unwrap_or_else(|| self.start())
+    }
+
+    /// The tool's name, when there is such a tool.
+    pub(crate) fn tool(&self) -> Option<String> {
+        self.text("plugin")?;
+        Some(text::inline(self.text("name")?, NAME))
+    }
+
+    /// Names that a model made up stay out of it: whoever groups by it would drown.
+    pub(crate) fn span_name(&self) -> String {
+        match self.tool() {
+            Some(tool) => format!("execute_tool {tool}"),
+            None => "execute_tool".to_owned(),
+        }
+    }
+
+    /// The code of what went wrong.
+    pub(crate) fn error(&self) -> Option<String> {
+        let code = self
+            .0
+            .get("error")
+            .and_then(|error| error.get("code")?.as_str());
+        let failed = self.0.get("isError") == Some(&Value::Bool(true));
+        code.or(failed.then_some(ErrorClass::Failed.as_str()))
+            .map(|code| text::inline(code, 64))
+    }
+
+    /// Seconds that the tool ran; None when it never did.
+    pub(crate) fn duration(&self) -> Option<f64> {
+        self.0.get("startedAt")?;
+        Some(self.0.get("durationMs")?.as_f64()? / 1000.0)
+    }
+
+    /// The state changes, in order.
+    pub(crate) fn turns(&self) -> Vec<Turn> {
+        let mut turns: Vec<Turn> = Vec::new();
+        let trail = self.0.get("auditTrail").and_then(Value::as_array);
+        for line in trail.into_iter().flatten() {
+            let word = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default();
+            let state = word("state");
+            if turns.last().is_some_and(|last| last.state == state) {
+                continue;
+            }
+            turns.push(Turn {
+                state: state.to_owned(),
+                step: word("kind").to_owned(),
+                at: moment(line.get("timestamp").and_then(Value::as_i64).unwrap_or(0)),
+            });
+        }
+        turns
+    }
+
+    /// Seconds that the call was in the state; None when it never was.
+    pub(crate) fn waited(&self, state: CallState) -> Option<f64> {
+        let turns = self.turns();
+        let mut waited = None;
+        for (index, turn) in turns.iter().enumerate() {
+            if turn.state == state.as_str() {
+                let until = turns
+                    .get(index + 1)
+                    .map_or_else(|| self.end(), |next| next.at);
+                let time = until.duration_since(turn.at).unwrap_or_default();
+                *waited.get_or_insert(0.0) += time.as_secs_f64();
+            }
+        }
+        waited
+    }
+
+    /// What never changes. A sampler decides by it; the collector gets it once.
+    pub(crate) fn lasting(&self) -> Vec<KeyValue> {
+        let mut attributes = vec![
+            KeyValue::new("gen_ai.operation.name", "execute_tool"),
+            KeyValue::new("gen_ai.tool.type", "function"),
+        ];
+        let mut put = put(&mut attributes);
+        put("gen_ai.tool.call.id", self.text("id"));
+        put("gen_ai.conversation.id", self.text("sessionId"));
+        put("gen_ai.agent.id", self.text("agentId"));
+        put("toolhost.session", self.text("sessionId"));
+        put("toolhost.origin", self.text("origin"));
+        put("toolhost.batch", self.batch());
+        drop(put);
+        attributes
+    }
+
+    /// What is known at the end. `contents`: with the masked preview of the input.
+    pub(crate) fn outcome(&self, contents: bool) -> Vec<KeyValue> {
+        let mut attributes = Vec::new();
+        let mut put = put(&mut attributes);
+        put("gen_ai.tool.name", self.text("name"));
+        put("toolhost.plugin", self.text("plugin"));
+        put("toolhost.plugin.version", self.text("toolVersion"));
+        put("toolhost.effect", self.text("effect"));
+        put("toolhost.mode", self.text("mode"));
+        put("toolhost.state", self.text("state"));
+        let approval = self.0.get("approval");
+        let approval = |name: &str| approval.and_then(|approval| approval.get(name)?.as_str());
+        let rule = self.text("policyRuleId");
+        // Nobody was asked, and it was let through: a rule said yes.
+        put(
+            "toolhost.decision",
+            approval("decision").or(rule.map(|_| "allow")),
+        );
+        put("toolhost.decision.by", approval("decidedBy").or(rule));
+        put("toolhost.decision.scope", approval("scope"));
+        put("toolhost.supplied_by", self.text("suppliedBy"));
+        put("error.type", self.error().as_deref());
+        drop(put);
+        if self.0.get("inputModified") == Some(&Value::Bool(true)) {
+            attributes.push(KeyValue::new("toolhost.input.modified", true));
+        }
+        if let Some(duration) = self.duration() {
+            attributes.push(KeyValue::new("toolhost.execution.seconds", duration));
+        }
+        if contents && let Some(preview) = self.0.get("inputPreview") {
+            let preview = text::head(&preview.to_string(), PREVIEW).to_owned();
+            attributes.push(KeyValue::new("gen_ai.tool.call.arguments", preview));
+        }
+        attributes
+    }
+}
+
+fn put(attributes: &mut Vec<KeyValue>) -> impl FnMut(&'static str, Option<&str>) {
+    |name, value| {
+        let value = value.map(|value| KeyValue::new(name, text::inline(value, NAME)));
+        attributes.extend(value);
+    }
+}
+
+/// What a clock that was set wrong says, counts as the start of time.
+pub(crate) fn moment(millis: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}

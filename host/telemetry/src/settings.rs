@@ -1,0 +1,298 @@
+//! What the environment asks for: read by the names that OpenTelemetry gives its variables, checked before anything
+//! starts.
+
+use std::time::Duration;
+
+use toolhost_contract::life::masked_text;
+use toolhost_contract::text;
+use ureq::http::Uri;
+
+/// What is sent, and where to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Settings {
+    pub traces: Option<Signal>,
+    pub metrics: Option<Signal>,
+    /// May spans hold the masked preview of an input?
+    pub contents: bool,
+    /// Who started the host: the headers of a trace that its spans continue.
+    pub parent: Vec<(String, String)>,
+    pub has_service_name: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Signal {
+    pub endpoint: String,
+    pub protocol: Protocol,
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Protobuf,
+    Json,
+}
+
+/// The environment asks for something that cannot be done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    #[error(
+        "{variable}: `grpc` is not built in; write `http/protobuf` or `http/json`, and name the collector's port for HTTP (usually 4318)"
+    )]
+    Grpc { variable: String },
+    #[error("{variable}: no protocol `{value}`; write `http/protobuf` or `http/json`")]
+    Protocol { variable: String, value: String },
+    #[error(
+        "{variable}: `{value}` asks for TLS, which is not built in; name an http:// collector on this machine or network that forwards over TLS"
+    )]
+    Tls { variable: String, value: String },
+    #[error("{variable}: `{value}` is not an endpoint; write something like http://localhost:4318")]
+    Endpoint { variable: String, value: String },
+    #[error("{variable}: `{value}` is not a time in milliseconds; write something like 10000")]
+    Timeout { variable: String, value: String },
+}
+
+/// So long one request may take when nobody says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Settings {
+    /// None when nobody asks for telemetry.
+    pub(crate) fn read(
+        var: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Settings>, SettingsError> {
+        // An empty variable counts as one that is not set; so the specification has it.
+        let var = |name: &str| {
+            let value = var(name)?.trim().to_owned();
+            (!value.is_empty()).then_some(value)
+        };
+        let is = |name: &str, word: &str| {
+            var(name).is_some_and(|value| value.eq_ignore_ascii_case(word))
+        };
+        if is("OTEL_SDK_DISABLED", "true") {
+            return Ok(None);
+        }
+        let traces = signal(&var, "TRACES", "v1/traces")?;
+        let metrics = signal(&var, "METRICS", "v1/metrics")?;
+        if traces.is_none() && metrics.is_none() {
+            return Ok(None);
+        }
+        let parent = ["traceparent", "tracestate"]
+            .into_iter()
+            .filter_map(|name| Some((name.to_owned(), var(&name.to_uppercase())?)))
+            .collect();
+        Ok(Some(Settings {
+            traces,
+            metrics,
+            contents: is("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true"),
+            parent,
+            has_service_name: var("OTEL_SERVICE_NAME").is_some()
+                || var("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|all| {
+                    all.split(',')
+                        .any(|one| one.trim().starts_with("service.name="))
+                }),
+        }))
+    }
+}
+
+fn signal(
+    var: &impl Fn(&str) -> Option<String>,
+    name: &str,
+    path: &str,
+) -> Result<Option<Signal>, SettingsError> {
+    if var(&format!("OTEL_{name}_EXPORTER")).is_some_and(|exporter| exporter == "none") {
+        return Ok(None);
+    }
+    // A variable of the signal's own goes before the one for all signals.
+    let either = |rest: &str| {
+        [
+            format!("OTEL_EXPORTER_OTLP_{name}_{rest}"),
+            format!("OTEL_EXPORTER_OTLP_{rest}"),
+        ]
+        .into_iter()
+        .enumerate()
+        .find_map(|(place, variable)| {
+            let value = var(&variable)?;
+            Some((place == 0, variable, value))
+        })
+    };
+    let Some((own, variable, value)) = either("ENDPOINT") else {
+        return Ok(None);
+    };
+    let endpoint = endpoint(variable, value, (!own).then_some(path))?;
+    let protocol = match either("PROTOCOL") {
+        None => Protocol::Protobuf,
+        Some((_, variable, value)) => match value.as_str() {
+            "http/protobuf" => Protocol::Protobuf,
+            "http/json" => Protocol::Json,
+            "grpc" => return Err(SettingsError::Grpc { variable }),
+            _ => {
+                let value = text::inline(&value, 40);
+                return Err(SettingsError::Protocol { variable, value });
+            }
+        },
+    };
+    let timeout = match either("TIMEOUT") {
+        None => TIMEOUT,
+        Some((_, variable, value)) => match value.parse() {
+            Ok(millis) if millis > 0 => Duration::from_millis(millis),
+            _ => {
+                let value = text::inline(&value, 40);
+                return Err(SettingsError::Timeout { variable, value });
+            }
+        },
+    };
+    Ok(Some(Signal {
+        endpoint,
+        protocol,
+        timeout,
+    }))
+}
+
+/// `path` is what the signal adds to an endpoint that is for all of them.
+fn endpoint(variable: String, value: String, path: Option<&str>) -> Result<String, SettingsError> {
+    // A password in it must not reach a log.
+    let shown = || text::inline(&masked_text(&value), 200);
+    let uri: Option<Uri> = value.parse().ok();
+    match uri.as_ref().and_then(Uri::scheme_str) {
+        Some("http") => {}
+        Some("https") => {
+            let value = shown();
+            return Err(SettingsError::Tls { variable, value });
+        }
+        _ => {
+            let value = shown();
+            return Err(SettingsError::Endpoint { variable, value });
+        }
+    }
+    Ok(match path {
+        Some(path) => format!("{}/{path}", value.trim_end_matches('/')),
+        None => value,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    /// `variables`: one `NAME=value` a line.
+    fn check(variables: &str, expected: Expect) {
+        let var = |name: &str| {
+            variables.lines().find_map(|line| {
+                let (known, value) = line.trim().split_once('=')?;
+                (known == name).then(|| value.to_owned())
+            })
+        };
+        let shown = match Settings::read(var) {
+            Err(error) => error.to_string(),
+            Ok(None) => "off".to_owned(),
+            Ok(Some(settings)) => {
+                let signal = |name: &str, signal: &Option<Signal>| match signal {
+                    None => format!("{name}: off\n"),
+                    Some(signal) => format!(
+                        "{name}: {:?} to {} within {:?}\n",
+                        signal.protocol, signal.endpoint, signal.timeout
+                    ),
+                };
+                format!(
+                    "{}{}contents: {}, named: {}, parent: {:?}",
+                    signal("traces", &settings.traces),
+                    signal("metrics", &settings.metrics),
+                    settings.contents,
+                    settings.has_service_name,
+                    settings.parent,
+                )
+            }
+        };
+        expected.assert_eq(&shown);
+    }
+
+    #[test]
+    fn nothing_is_sent_unless_an_endpoint_is_named() {
+        check("", expect!["off"]);
+        check("OTEL_EXPORTER_OTLP_ENDPOINT=", expect!["off"]);
+        check("OTEL_EXPORTER_OTLP_PROTOCOL=grpc", expect!["off"]);
+        check(
+            "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318
+             OTEL_SDK_DISABLED=TRUE",
+            expect!["off"],
+        );
+        check(
+            "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318
+             OTEL_TRACES_EXPORTER=none
+             OTEL_METRICS_EXPORTER=none",
+            expect!["off"],
+        );
+    }
+
+    #[test]
+    fn one_endpoint_serves_all_signals_and_a_signal_may_have_its_own() {
+        check(
+            "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318/
+             OTEL_SERVICE_NAME=agent
+             OTEL_SDK_DISABLED=false",
+            expect![[r#"
+                traces: Protobuf to http://localhost:4318/v1/traces within 10s
+                metrics: Protobuf to http://localhost:4318/v1/metrics within 10s
+                contents: false, named: true, parent: []"#]],
+        );
+        check(
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://traces:4318/as/it/is
+             OTEL_EXPORTER_OTLP_TRACES_TIMEOUT=250
+             OTEL_EXPORTER_OTLP_TIMEOUT=500
+             OTEL_EXPORTER_OTLP_PROTOCOL=http/json
+             OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true
+             TRACEPARENT=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            expect![[r#"
+                traces: Json to http://traces:4318/as/it/is within 250ms
+                metrics: off
+                contents: true, named: false, parent: [("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")]"#]],
+        );
+        check(
+            "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318
+             OTEL_EXPORTER_OTLP_METRICS_PROTOCOL=http/json
+             OTEL_RESOURCE_ATTRIBUTES=a=b, service.name=agent
+             OTEL_TRACES_EXPORTER=none",
+            expect![[r#"
+                traces: off
+                metrics: Json to http://localhost:4318/v1/metrics within 10s
+                contents: false, named: true, parent: []"#]],
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_with_what_to_write_instead() {
+        let with =
+            |line: &str| format!("OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318\n{line}");
+        check(
+            &with("OTEL_EXPORTER_OTLP_PROTOCOL=grpc"),
+            expect![
+                "OTEL_EXPORTER_OTLP_PROTOCOL: `grpc` is not built in; write `http/protobuf` or `http/json`, and name the collector's port for HTTP (usually 4318)"
+            ],
+        );
+        check(
+            &with("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=carrier\u{7}pigeon"),
+            expect![[
+                r#"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: no protocol `carrier\u{7}pigeon`; write `http/protobuf` or `http/json`"#
+            ]],
+        );
+        check(
+            &with("OTEL_EXPORTER_OTLP_TIMEOUT=5s"),
+            expect![
+                "OTEL_EXPORTER_OTLP_TIMEOUT: `5s` is not a time in milliseconds; write something like 10000"
+            ],
+        );
+        check(
+            "OTEL_EXPORTER_OTLP_ENDPOINT=https://me:hunter2@collector.example",
+            expect![
+                "OTEL_EXPORTER_OTLP_ENDPOINT: `https://me:***@collector.example` asks for TLS, which is not built in; name an http:// collector on this machine or network that forwards over TLS"
+            ],
+        );
+        check(
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=localhost:4318",
+            expect![
+                "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `localhost:4318` is not an endpoint; write something like http://localhost:4318"
+            ],
+        );
+    }
+}

@@ -1,0 +1,255 @@
+//! From a call of a kernel to the bytes that a collector receives.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use toolhost_contract::{
+    Annotations, Backend, BoxFuture, Call, CallError, CallId, Caller, Descriptor, Grant, NoSink,
+    Outcome, PluginName, Sink, ToolName,
+};
+use toolhost_kernel::{
+    BatchCall, BatchRequest, CallRequest, Kernel, Nobody, PluginInfo, Settings, schedule,
+};
+use toolhost_telemetry::{Telemetry, TelemetryError};
+
+struct Echo([Descriptor; 1]);
+
+impl Backend for Echo {
+    fn tools(&self) -> &[Descriptor] {
+        &self.0
+    }
+
+    fn invoke(
+        &self,
+        call: Call,
+        _: Grant,
+        _: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        Box::pin(async move { Ok(Outcome::text(call.input.to_string())) })
+    }
+}
+
+fn kernel() -> Kernel {
+    let kernel = Kernel::new(Settings::default(), Arc::new(Nobody)).unwrap();
+    let mut tool = Descriptor::new(ToolName::parse("echo").unwrap(), "");
+    tool.annotations = Annotations {
+        read_only: Some(true),
+        ..Annotations::default()
+    };
+    tool.input_schema = json!({"type": "object"});
+    let plugin = PluginInfo {
+        name: PluginName::parse("p").unwrap(),
+        version: "1.0.0".to_owned(),
+        digest: None,
+        timeout: None,
+    };
+    kernel.register(plugin, Arc::new(Echo([tool]))).unwrap();
+    kernel
+}
+
+fn input() -> Value {
+    json!({"text": "for nobody else"})
+}
+
+struct Collector {
+    listener: TcpListener,
+    status: &'static str,
+}
+
+struct Received {
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Received {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+impl Collector {
+    async fn new(status: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self { listener, status }
+    }
+
+    fn telemetry(&self, more: &[(&str, &str)]) -> Telemetry {
+        let endpoint = format!("http://{}", self.listener.local_addr().unwrap());
+        let var = |name: &str| {
+            if name == "OTEL_EXPORTER_OTLP_ENDPOINT" {
+                return Some(endpoint.clone());
+            }
+            let found = more.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        Telemetry::from_env(var).unwrap().unwrap()
+    }
+
+    /// Takes requests until one of each signal was there: the traces, then the metrics.
+    async fn receive(self) -> [Received; 2] {
+        let (mut traces, mut metrics) = (None, None);
+        while traces.is_none() || metrics.is_none() {
+            let (stream, _) = self.listener.accept().await.unwrap();
+            let received = answer(stream, self.status).await;
+            if received.head.starts_with("POST /v1/traces ") {
+                traces = Some(received);
+            } else if received.head.starts_with("POST /v1/metrics ") {
+                metrics = Some(received);
+            } else {
+                panic!("{}", received.head);
+            }
+        }
+        [traces.unwrap(), metrics.unwrap()]
+    }
+}
+
+/// One request of a connection.
+async fn answer(mut stream: TcpStream, status: &str) -> Received {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end + 4;
+        }
+        assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0);
+    };
+    let head = String::from_utf8(bytes[..end].to_vec())
+        .unwrap()
+        .to_lowercase()
+        .replacen("post", "POST", 1);
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let length: usize = length.unwrap().parse().unwrap();
+    while bytes.len() < end + length {
+        assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0);
+    }
+    let said = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    stream.write_all(said.as_bytes()).await.unwrap();
+    let body = bytes[end..].to_vec();
+    Received { head, body }
+}
+
+/// A batch of one call, and one call by itself.
+async fn calls(kernel: &Kernel) {
+    let batch = BatchRequest {
+        id: "b-1".to_owned(),
+        caller: Caller::default(),
+        calls: vec![BatchCall {
+            id: CallId("c-1".to_owned()),
+            tool: "echo".to_owned(),
+            input: input(),
+        }],
+        strategy: schedule::Strategy::default(),
+        within: toolhost_kernel::Within::default(),
+    };
+    let reports = kernel.schedule(batch, Arc::new(NoSink)).await.unwrap();
+    assert!(reports[0].result.is_ok(), "{:?}", reports[0].result);
+    let call = CallRequest::new(CallId("c-2".to_owned()), "echo", input(), Caller::default());
+    let report = kernel.call(call, Arc::new(NoSink)).await;
+    assert!(report.result.is_ok(), "{:?}", report.result);
+}
+
+#[tokio::test]
+async fn a_collector_receives_spans_and_numbers_and_no_inputs() {
+    let collector = Collector::new("200 OK").await;
+    let kernel = kernel();
+    let following = collector
+        .telemetry(&[])
+        .follow(kernel.subscribe(None, None));
+    calls(&kernel).await;
+    let (ended, [traces, metrics]) = tokio::join!(following.shutdown(), collector.receive());
+    ended.unwrap();
+    for received in [&traces, &metrics] {
+        assert!(
+            received
+                .head
+                .contains("content-type: application/x-protobuf"),
+            "{}",
+            received.head
+        );
+        assert!(!received.text().contains("for nobody else"));
+    }
+    for word in ["execute_tool echo", "toolhost.batch", "gen_ai.tool.call.id"] {
+        assert!(traces.text().contains(word), "{}", traces.text());
+    }
+    for word in [
+        "toolhost.calls",
+        "toolhost.call.duration",
+        "toolhost.call.waiting",
+    ] {
+        assert!(metrics.text().contains(word), "{}", metrics.text());
+    }
+}
+
+#[tokio::test]
+async fn spans_continue_the_trace_of_whoever_started_the_host() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    let collector = Collector::new("200 OK").await;
+    let kernel = kernel();
+    let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
+    let following = collector
+        .telemetry(&[
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+            ("TRACEPARENT", &parent),
+        ])
+        .follow(kernel.subscribe(None, None));
+    calls(&kernel).await;
+    let (ended, [traces, _]) = tokio::join!(following.shutdown(), collector.receive());
+    ended.unwrap();
+    let told: Value = serde_json::from_slice(&traces.body).unwrap();
+    let resource = &told["resourceSpans"][0]["resource"]["attributes"];
+    let service = json!({"key": "service.name", "value": {"stringValue": "toolhost"}});
+    assert!(
+        resource.as_array().unwrap().contains(&service),
+        "{resource}"
+    );
+    let spans = told["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        .as_array()
+        .unwrap();
+    let names: Vec<&str> = spans
+        .iter()
+        .map(|span| span["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["execute_tool echo", "toolhost.batch", "execute_tool echo"]
+    );
+    for span in spans {
+        assert_eq!(span["traceId"], TRACE);
+    }
+    assert_eq!(spans[0]["parentSpanId"], spans[1]["spanId"]);
+    assert_eq!(spans[1]["parentSpanId"], "b7ad6b7169203331");
+    assert_eq!(spans[2]["parentSpanId"], "b7ad6b7169203331");
+}
+
+#[tokio::test]
+async fn what_a_collector_rejects_is_said_at_the_end() {
+    let collector = Collector::new("400 Bad Request").await;
+    let kernel = kernel();
+    let following = collector
+        .telemetry(&[])
+        .follow(kernel.subscribe(None, None));
+    calls(&kernel).await;
+    let (ended, _) = tokio::join!(following.shutdown(), collector.receive());
+    let error = ended.unwrap_err().to_string();
+    assert!(error.starts_with("telemetry was not delivered: 127.0.0.1:"));
+    assert!(
+        error.contains("/v1/traces answered 400 Bad Request"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_never_answers_holds_up_neither_calls_nor_the_end() {
+    // Nobody accepts, but the machine takes the connections.
+    let collector = Collector::new("").await;
+    let kernel = kernel();
+    let following = collector
+        .telemetry(&[])
+        .follow(kernel.subscribe(None, None));
+    calls(&kernel).await;
+    let ended = following.shutdown().await;
+    assert!(matches!(ended, Err(TelemetryError::Slow)), "{ended:?}");
+}
