@@ -3,6 +3,7 @@
 mod components;
 mod debian;
 mod job;
+mod requirements;
 mod samples;
 mod shell;
 mod step;

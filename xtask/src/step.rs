@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::job::{Job, Profile};
-use crate::{components, samples, shell, target};
+use crate::{components, requirements, samples, shell, target};
 
 pub enum Step {
     Target,
@@ -20,6 +20,10 @@ pub enum Step {
     Bless,
     Format,
     Lint,
+    /// Is every numbered requirement claimed by a test?
+    Claims,
+    /// The same, with the table.
+    Requirements,
     Bench,
     Doc,
 }
@@ -42,6 +46,9 @@ impl Step {
             Self::Bless => "testing, and renewing expectations".into(),
             Self::Format => "checking the formatting".into(),
             Self::Lint => "checking the lints".into(),
+            Self::Claims | Self::Requirements => {
+                "looking for a test of each numbered requirement".into()
+            }
             Self::Bench => "measuring".into(),
             Self::Doc => "building the documentation".into(),
         })
@@ -66,6 +73,8 @@ impl Step {
                 "--",
                 "--deny=warnings",
             ])),
+            Self::Claims => requirements::run(&job.root, false),
+            Self::Requirements => requirements::run(&job.root, true),
             Self::Bench => shell::run(
                 job.cargo("bench")
                     .args(["--package", "e2e", "--bench", "speed", "--"])

@@ -99,7 +99,14 @@ const VERBS: &[Verb] = &[
         about: "formatting and lints, as CI runs them",
         profile: Profile::Dev,
         takes: Takes::Nothing,
-        steps: &[Step::Format, Step::Lint],
+        steps: &[Step::Format, Step::Lint, Step::Claims],
+    },
+    Verb {
+        name: "requirements",
+        about: "show which test proves which numbered requirement",
+        profile: Profile::Dev,
+        takes: Takes::Nothing,
+        steps: &[Step::Requirements],
     },
     Verb {
         name: "bless",
@@ -204,7 +211,7 @@ fn help() -> String {
 
     let mut text = String::from("usage: cargo xtask VERB\n\n");
     for verb in VERBS {
-        let _ = write!(text, "  {:<8} {}", verb.name, verb.about);
+        let _ = write!(text, "  {:<12} {}", verb.name, verb.about);
         match verb.takes {
             Takes::Nothing => {}
             Takes::Debug | Takes::Further(_) => {
@@ -213,7 +220,7 @@ fn help() -> String {
         }
         text.push('\n');
     }
-    text.push_str("  help     this list\n");
+    text.push_str("  help         this list\n");
     text
 }
 
