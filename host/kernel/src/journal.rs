@@ -227,8 +227,8 @@ impl Life {
     }
 
     /// For a call that never started.
-    pub(crate) fn end_unstarted(&mut self, result: &Result<Outcome, CallError>) {
-        self.close(result, None, Duration::ZERO);
+    pub(crate) fn end_unstarted(&mut self, error: &CallError) {
+        self.close(&Err(error.clone()), None, Duration::ZERO);
         self.queue();
     }
 
@@ -334,7 +334,7 @@ impl Life {
     }
 
     async fn commit(&mut self) -> Result<(), Refusal> {
-        self.commit_with(Vec::new()).await
+        Box::pin(self.commit_with(Vec::new())).await
     }
 
     async fn commit_with(&mut self, mut others: Vec<Write>) -> Result<(), Refusal> {

@@ -265,7 +265,7 @@ impl Kernel {
                     caller.clone(),
                 )
             };
-            let follow = self.one(tail, &sink, &cancel).await;
+            let follow = Box::pin(self.one(tail, &sink, &cancel)).await;
             report.result = follow.result;
             report.duration += follow.duration;
         }
@@ -299,7 +299,7 @@ impl Kernel {
         let input = std::mem::take(&mut run.input);
         let grant = match or_cancelled(&run.cancel.clone(), self.clear(&entry, input, run)).await? {
             Cleared::Run(grant) => grant,
-            Cleared::Supplied { by, outcome } => return run.supplied(by, outcome),
+            Cleared::Supplied { by, outcome } => return Ok(run.supplied(by, outcome)),
         };
         let by = grant.by().to_owned();
         run.life.step(Step::Scheduled { by, wave: None }).await?;
@@ -307,7 +307,11 @@ impl Kernel {
         run.life.step(Step::Started).await?;
         run.life.intend().await?;
         let result = invoke(&entry, grant, run).await;
-        let result = self.hear_after(&entry, result, run).await;
+        let result = if self.hooks.is_empty() {
+            result
+        } else {
+            Box::pin(self.hear_after(&entry, result, run)).await
+        };
         entry.counters.record(run.duration, is_failure(&result));
         self.learn(&entry, run, result)
     }
@@ -414,9 +418,6 @@ impl Kernel {
         result: Result<Outcome, Refusal>,
         run: &mut Run,
     ) -> Result<Outcome, Refusal> {
-        if self.hooks.is_empty() {
-            return result;
-        }
         let outcome = result?;
         run.life.step(Step::PostProcessing).await?;
         let call = self.hook_call(entry, run);
@@ -517,9 +518,9 @@ impl Run {
         }
     }
 
-    fn supplied(&mut self, by: String, outcome: Box<Outcome>) -> Result<Outcome, Refusal> {
+    fn supplied(&mut self, by: String, outcome: Box<Outcome>) -> Outcome {
         self.supplied_by = Some(by);
-        Ok(*outcome)
+        *outcome
     }
 
     /// A refusal with its author in the record.
@@ -556,13 +557,13 @@ async fn or_cancelled<T>(
 ) -> Result<T, Refusal> {
     tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(stopped()),
+        () = cancel.cancelled() => Err(stopped().into()),
         result = work => result,
     }
 }
 
-fn stopped() -> Refusal {
-    CallError::new(ErrorClass::Cancelled, "the call was cancelled").into()
+fn stopped() -> CallError {
+    CallError::new(ErrorClass::Cancelled, "the call was cancelled")
 }
 
 async fn invoke(entry: &Entry, grant: Grant, run: &mut Run) -> Result<Outcome, Refusal> {
@@ -586,7 +587,7 @@ async fn invoke(entry: &Entry, grant: Grant, run: &mut Run) -> Result<Outcome, R
             result = &mut running => break result,
             () = &mut given_up => {
                 run.duration = run.life.elapsed();
-                return Err(stopped());
+                return Err(stopped().into());
             }
             () = sleep(NOTED), if !noted => {
                 noted = true;

@@ -5,7 +5,7 @@ use toolhost_contract::{Answer, BoxFuture, Call, Question};
 /// A terminal, an MCP client, or [`Nobody`]. Takes as long as the person takes: no clock of a call runs meanwhile.
 pub trait Prompter: Send + Sync {
     /// Who answers, for the record.
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "person"
     }
 
@@ -16,7 +16,7 @@ pub trait Prompter: Send + Sync {
 pub struct Nobody;
 
 impl Prompter for Nobody {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "nobody"
     }
 

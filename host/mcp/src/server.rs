@@ -87,7 +87,7 @@ impl Server {
         // The kernel catches what a backend does. This is for a fault of the road itself: rmcp would not answer.
         let call =
             AssertUnwindSafe(self.kernel.call(request, Arc::clone(&events) as _)).catch_unwind();
-        let report = events.relay(&context.peer, call).await;
+        let report = events.relay(&context.peer, Box::pin(call)).await;
         match report {
             Ok(report) => self.answer(report),
             Err(_panic) => Ok(content::failed(&CallError::internal("the call panicked"))),

@@ -227,7 +227,7 @@ impl Record {
                 duration,
             } => {
                 self.duration = Some(duration);
-                self.ends(code, message)
+                Some(self.ends(code, message))
             }
             Step::Denied {
                 code,
@@ -236,15 +236,15 @@ impl Record {
                 note,
             } => {
                 self.decided("deny", by.unwrap_or_else(|| "policy".to_owned()), at, note);
-                self.ends(code, reason)
+                Some(self.ends(code, reason))
             }
             Step::Cancelled { reason, duration } => {
                 self.duration = Some(duration);
-                self.ends("cancelled".to_owned(), reason)
+                Some(self.ends("cancelled".to_owned(), reason))
             }
             Step::Sealed => {
                 let advice = self.state.advice_when_sealed().to_owned();
-                self.ends("sealed".to_owned(), advice)
+                Some(self.ends("sealed".to_owned(), advice))
             }
         }
     }
@@ -257,11 +257,11 @@ impl Record {
         approval.note = note;
     }
 
-    fn ends(&mut self, code: String, message: String) -> Option<String> {
+    fn ends(&mut self, code: String, message: String) -> String {
         self.is_error = true;
         let note = format!("{code}: {message}");
         self.error = Some(Ended { code, message });
-        Some(note)
+        note
     }
 
     /// May the call change something? What is not known counts as yes.

@@ -102,7 +102,7 @@ fn every_step_leads_where_the_table_says_and_nowhere_else() {
             }
         );
         let name = if supplied { "supplied" } else { step.kind() };
-        table += &format!("{name}: {}\n", ways.join(" "));
+        table.extend([name, ": ", &ways.join(" "), "\n"]);
     }
     expect_test::expect![[r"
         picked: pending→validating awaiting_approval→validating

@@ -5,9 +5,7 @@ use std::sync::{Arc, PoisonError};
 use serde_json::Value;
 use toolhost_contract::bus::Happening;
 use toolhost_contract::policy::Subject;
-use toolhost_contract::{
-    CallError, CallId, Caller, Concurrency, Effect, ErrorClass, Outcome, Sink,
-};
+use toolhost_contract::{CallError, CallId, Caller, Concurrency, Effect, ErrorClass, Sink};
 use toolhost_store::{BatchRow, Write};
 
 use super::{CallRequest, Kernel, Report, Run, Within};
@@ -154,7 +152,6 @@ impl Kernel {
             caller,
             within,
         } = wish;
-        let result: Result<Outcome, CallError> = Err(error);
         if let Missing::NotRun { .. } = why {
             let input = Arc::new(input.clone());
             let mut life = Life::begin(
@@ -165,9 +162,8 @@ impl Kernel {
                 caller.clone(),
                 within,
             );
-            life.end_unstarted(&result);
+            life.end_unstarted(&error);
         }
-        let error = result.expect_err("made an error above");
         Report {
             stopped: true,
             ..Report::refused(id.clone(), error)
@@ -271,9 +267,10 @@ fn places(entry: &Entry, input: &Value) -> Vec<Place> {
         .into_iter()
         .map(|path| {
             // Relative paths are below the first folder, which guests know by this name.
-            let place = match path.path.starts_with('/') {
-                true => path.path,
-                false => format!("/workspace/{}", path.path),
+            let place = if path.path.starts_with('/') {
+                path.path
+            } else {
+                format!("/workspace/{}", path.path)
             };
             if path.write {
                 Place::write(&place)

@@ -65,12 +65,16 @@ impl Kernel {
 
     async fn judge(&self, entry: &Arc<Entry>, run: &mut Run) -> Result<Judged, Refusal> {
         let subject = Subject::of(&entry.tool, &run.input);
-        if let Some(denial) = self.policy().forbids(self.request(entry, run, &subject)) {
+        if let Some(denial) = self.policy().forbids(Self::request(entry, run, &subject)) {
             return Err(run.refused(denial).into());
         }
-        let weights = match self.hear_hooks(entry, run).await? {
-            Heard::Weights(weights) => weights,
-            Heard::Judged(judged) => return Ok(judged),
+        let weights = if self.hooks.is_empty() {
+            Weights::default()
+        } else {
+            match Box::pin(self.hear_hooks(entry, run)).await? {
+                Heard::Weights(weights) => weights,
+                Heard::Judged(judged) => return Ok(judged),
+            }
         };
         let said = HookSaid {
             ask: weights.ask.map(|ask| HookAsk {
@@ -85,7 +89,8 @@ impl Kernel {
             Verdict::Deny(denial) => return Err(run.refused(denial).into()),
             Verdict::Ask(question) => question,
         };
-        self.ask(entry, run, *question).await
+        // In a box, like everything that few calls need: the future of a call is moved and waits by the thousand.
+        Box::pin(self.ask(entry, run, *question)).await
     }
 
     /// What the rules and remembered yeses say. A yes that was revoked or used up in another process meanwhile is
@@ -99,7 +104,7 @@ impl Kernel {
     ) -> Verdict {
         loop {
             let now = self.journal.clock.now().0;
-            let request = self.request(entry, run, subject);
+            let request = Self::request(entry, run, subject);
             let approvals = self.approvals.all();
             let verdict = self.policy().decide(request, said, &approvals, now);
             match &verdict {
@@ -158,7 +163,7 @@ impl Kernel {
         look(&self.policy(), request, &self.approvals.all(), now)
     }
 
-    fn request<'a>(&'a self, entry: &'a Entry, run: &'a Run, subject: &'a Subject) -> Request<'a> {
+    fn request<'a>(entry: &'a Entry, run: &'a Run, subject: &'a Subject) -> Request<'a> {
         Request {
             plugin: &entry.plugin.name,
             name: &entry.name,
@@ -175,9 +180,6 @@ impl Kernel {
     }
 
     async fn hear_hooks(&self, entry: &Arc<Entry>, run: &mut Run) -> Result<Heard, Refusal> {
-        if self.hooks.is_empty() {
-            return Ok(Heard::Weights(Weights::default()));
-        }
         let call = self.hook_call(entry, run);
         match self.hooks.before(&call).await {
             Said::Go(weights) => {
