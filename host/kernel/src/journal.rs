@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolhost_contract::bus::Happening;
-use toolhost_contract::life::{CallState, Found, Illegal, Record, Snapshot, Step};
+use toolhost_contract::life::{CallState, Found, Illegal, Millis, Record, Snapshot, Step};
 use toolhost_contract::{CallError, CallId, Caller, ErrorClass, Outcome};
 use toolhost_store::{CallRow, EventRow, Store, TransitionRow, Write};
 
@@ -89,6 +89,10 @@ pub(crate) struct Life {
     written: usize,
     /// The rule, hook or person that said no.
     pub(crate) denied_by: Option<String>,
+    /// What they said with it.
+    pub(crate) denial_note: Option<String>,
+    /// The moment that names the newest question.
+    asked: Option<Millis>,
     /// When the tool was started.
     started: Option<Instant>,
     /// Nobody waits for this call any more; its question stays on disk.
@@ -113,6 +117,8 @@ impl Life {
             record,
             written: 0,
             denied_by: None,
+            denial_note: None,
+            asked: None,
             started: None,
             deferred: false,
         };
@@ -193,7 +199,14 @@ impl Life {
     /// The caller goes away and the question stays.
     pub(crate) async fn defer(&mut self) -> Result<(), Refusal> {
         self.deferred = true;
-        self.commit().await
+        // No step was taken since the question; it is the row that says that it waits on purpose.
+        let row = Write::Call {
+            row: Box::new(row(&self.record, true)),
+            transitions: Vec::new(),
+        };
+        self.commit_with(vec![row]).await.inspect_err(|_| {
+            self.deferred = false;
+        })
     }
 
     /// The call is known of before anything is done with it.
@@ -238,6 +251,10 @@ impl Life {
         supplied_by: Option<String>,
         duration: Duration,
     ) {
+        // Its end comes with the answer, perhaps in another process.
+        if self.deferred {
+            return;
+        }
         let state = self.record.state;
         let step = match result {
             Ok(outcome) => Step::Completed {
@@ -248,13 +265,17 @@ impl Life {
             Err(error) => [
                 cancelled(error, duration),
                 (error.class == ErrorClass::Denied)
-                    .then(|| denied_as(error, self.denied_by.clone())),
+                    .then(|| denied_as(error, self.denied_by.clone(), self.denial_note.clone())),
                 Some(Step::Failed {
                     code: error.code.clone(),
                     message: error.message.clone(),
                     duration,
                 }),
-                Some(denied_as(error, self.denied_by.take())),
+                Some(denied_as(
+                    error,
+                    self.denied_by.clone(),
+                    self.denial_note.clone(),
+                )),
             ]
             .into_iter()
             .flatten()
@@ -289,7 +310,15 @@ impl Life {
     }
 
     fn take_quietly(&mut self, step: Step) -> Result<CallState, Illegal> {
-        let at = self.journal.clock.now();
+        let mut at = self.journal.clock.now();
+        if let Step::Asked { .. } = step {
+            // An answer names its question by this moment, so no two questions of a call may share one: else the
+            // answer to the first would count for the second.
+            if let Some(before) = self.asked {
+                at = at.max(Millis(before.0.saturating_add(1)));
+            }
+            self.asked = Some(at);
+        }
         let taken = self.record.take(step, at);
         debug_assert!(taken.is_ok(), "{taken:?}");
         taken
@@ -327,9 +356,12 @@ impl Life {
         if self.journal.store.is_none() {
             return;
         }
-        if let (Some(write), Some(store)) = (self.news(), &self.journal.store) {
-            // Without a place in the queue the store has failed, and calls that matter are refused before they run.
-            let _ = store.queue(write);
+        let seen = self.written;
+        if let (Some(write), Some(store)) = (self.news(), &self.journal.store)
+            && store.queue(write).is_err()
+        {
+            // The store has failed, and calls that matter are refused before they run. The next try has it all.
+            self.written = seen;
         }
     }
 
@@ -388,12 +420,12 @@ fn cancelled(error: &CallError, duration: Duration) -> Option<Step> {
     })
 }
 
-fn denied_as(error: &CallError, by: Option<String>) -> Step {
+fn denied_as(error: &CallError, by: Option<String>, note: Option<String>) -> Step {
     Step::Denied {
         code: error.code.clone(),
         reason: error.message.clone(),
         by,
-        note: None,
+        note,
     }
 }
 

@@ -1,10 +1,12 @@
 //! The road itself.
 
 mod batch;
+mod halt;
 mod judge;
 mod registration;
 mod remember;
 mod seal;
+mod turn;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -15,7 +17,6 @@ use std::time::Duration;
 use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
 use toolhost_contract::life::{Millis, Origin, Step};
 use toolhost_contract::policy::{Mode, Policy, Restriction};
 use toolhost_contract::{
@@ -24,6 +25,7 @@ use toolhost_contract::{
 };
 use toolhost_store::Store;
 
+use self::halt::Halt;
 use self::judge::Cleared;
 use self::remember::Session;
 use crate::approvals::Approvals;
@@ -120,7 +122,7 @@ pub struct Kernel {
     asks: Asks,
     approvals: Approvals,
     journal: Arc<Journal>,
-    running: Mutex<HashMap<CallId, CancellationToken>>,
+    running: Mutex<HashMap<CallId, Halt>>,
 }
 
 /// What a kernel is made of. Everything but the settings has a default: nobody to ask, no store, no hooks.
@@ -187,16 +189,17 @@ impl Builder {
     }
 }
 
-/// A call on its way.
-struct Run {
+/// A call on its way. While this is there it can be cancelled by its id.
+struct Run<'a> {
+    place: Option<Place<'a>>,
     id: CallId,
     caller: Caller,
     /// What the tool will get, as far as it is known.
     input: Value,
     within: Within,
     life: Life,
-    sink: Arc<dyn Sink>,
-    cancel: CancellationToken,
+    sink: Arc<CallSink>,
+    halt: Halt,
     repairs: Vec<String>,
     tool: Option<ToolName>,
     /// Who supplied the result when the tool did not run.
@@ -229,21 +232,20 @@ impl Kernel {
 
     /// Runs one call to its end. Dropping the future cancels the call.
     pub async fn call(&self, request: CallRequest, sink: Arc<dyn Sink>) -> Report {
-        self.call_with(request, sink, CancellationToken::new())
-            .await
+        match self.begin(request, &sink, Halt::alone()) {
+            Ok(run) => self.follow(run, &sink).await,
+            Err(report) => *report,
+        }
     }
 
-    async fn call_with(
-        &self,
-        request: CallRequest,
-        sink: Arc<dyn Sink>,
-        cancel: CancellationToken,
-    ) -> Report {
-        let id = request.id.clone();
-        let caller = request.caller.clone();
-        let within = request.within.clone();
-        let mut report = self.one(request, &sink, &cancel).await;
-        // A result may name the call to make in its place. It is a call like any other, with a record of its own.
+    /// The call, and then the calls that its result names in its place. Each of them is a call like any other, with a
+    /// record of its own, and may do no more than the first.
+    async fn follow(&self, mut run: Run<'_>, sink: &Arc<dyn Sink>) -> Report {
+        // Who cancels the call by its id means its tails too.
+        let _place = run.place.take();
+        let (id, caller, halt) = (run.id.clone(), run.caller.clone(), run.halt.clone());
+        let within = run.within.clone();
+        let mut report = self.one(run).await;
         for number in 1..=TAILS {
             let Ok(Outcome {
                 tail: Some(tail), ..
@@ -255,7 +257,6 @@ impl Kernel {
                 within: Within {
                     origin: Origin::Tail,
                     parent: Some(id.clone()),
-                    // Held to whatever its parent was held to.
                     ..within.clone()
                 },
                 ..CallRequest::new(
@@ -265,47 +266,42 @@ impl Kernel {
                     caller.clone(),
                 )
             };
-            let follow = Box::pin(self.one(tail, &sink, &cancel)).await;
+            let follow = match self.begin(tail, sink, halt.clone()) {
+                Ok(run) => Box::pin(self.one(run)).await,
+                Err(report) => *report,
+            };
             report.result = follow.result;
             report.duration += follow.duration;
+            report.repairs.extend(follow.repairs);
+            report.stopped |= follow.stopped;
         }
         report
     }
 
-    async fn one(
-        &self,
-        request: CallRequest,
-        sink: &Arc<dyn Sink>,
-        cancel: &CancellationToken,
-    ) -> Report {
-        // Before there is a record: a second call must not write into the record of the first.
-        let _place = match self.announce(&request.id, cancel) {
-            Ok(place) => place,
-            Err(error) => return Report::refused(request.id, *error),
-        };
-        let mut run = self.begin(request, sink, cancel);
+    async fn one(&self, mut run: Run<'_>) -> Report {
         let result = self.road(&mut run).await.map_err(|error| *error);
-        let supplied_by = run.supplied_by.take();
-        run.life.end(&result, supplied_by, run.duration).await;
-        run.report(result)
+        run.finish(result).await
     }
 
-    async fn road(&self, run: &mut Run) -> Result<Outcome, Refusal> {
+    async fn road(&self, run: &mut Run<'_>) -> Result<Outcome, Refusal> {
         run.life.register().await?;
+        run.halt.check()?;
         run.life.step(Step::Picked).await?;
         let entry = self.find(run)?;
         self.enter(&entry, run).await?;
         self.guard(&entry, run)?;
         let input = std::mem::take(&mut run.input);
-        let grant = match or_cancelled(&run.cancel.clone(), self.clear(&entry, input, run)).await? {
+        let halt = run.halt.clone();
+        let grant = match halt.or(self.clear(&entry, input, run)).await? {
             Cleared::Run(grant) => grant,
             Cleared::Supplied { by, outcome } => return Ok(run.supplied(by, outcome)),
         };
         let by = grant.by().to_owned();
         run.life.step(Step::Scheduled { by, wave: None }).await?;
-        let _permit = or_cancelled(&run.cancel, self.admit(&entry, run)).await?;
+        let _permit = halt.or(self.admit(&entry, run)).await?;
         run.life.step(Step::Started).await?;
         run.life.intend().await?;
+        halt.check()?;
         let result = invoke(&entry, grant, run).await;
         let result = if self.hooks.is_empty() {
             result
@@ -316,7 +312,14 @@ impl Kernel {
         self.learn(&entry, run, result)
     }
 
-    fn begin(&self, request: CallRequest, sink: &Arc<dyn Sink>, cancel: &CancellationToken) -> Run {
+    /// From here on there is a record of the call, and it can be cancelled. Err: there is none, for another call has
+    /// its id and must not have its record changed.
+    fn begin(
+        &self,
+        request: CallRequest,
+        sink: &Arc<dyn Sink>,
+        halt: Halt,
+    ) -> Result<Run<'_>, Box<Report>> {
         let CallRequest {
             id,
             tool,
@@ -324,6 +327,12 @@ impl Kernel {
             caller,
             within,
         } = request;
+        let Some(place) = self.announce(&id, &halt) else {
+            let shown = toolhost_contract::text::inline(&id.0, 80);
+            let message = format!("a call with the id {shown} is running already");
+            let error = CallError::new(ErrorClass::InvalidInput, message).code("duplicate_call_id");
+            return Err(Box::new(Report::refused(id, error)));
+        };
         let wish = Arc::new(input.clone());
         let life = Life::begin(
             &self.journal,
@@ -338,16 +347,17 @@ impl Kernel {
             id.clone(),
             caller.clone(),
             Arc::clone(sink),
-            cancel.clone(),
+            halt.token().clone(),
         );
-        Run {
+        Ok(Run {
+            place: Some(place),
             id,
             caller,
             input,
             within,
             life,
             sink: Arc::new(sink),
-            cancel: cancel.clone(),
+            halt,
             repairs: Vec::new(),
             tool: None,
             supplied_by: None,
@@ -355,27 +365,22 @@ impl Kernel {
             instead: None,
             duration: Duration::ZERO,
             given_up: false,
-        }
+        })
     }
 
-    /// From here on the call can be cancelled by its id.
-    fn announce(&self, id: &CallId, cancel: &CancellationToken) -> Result<Place<'_>, Refusal> {
+    fn announce(&self, id: &CallId, halt: &Halt) -> Option<Place<'_>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.contains_key(id) {
-            let shown = toolhost_contract::text::inline(&id.0, 80);
-            let message = format!("a call with the id {shown} is running already");
-            return Err(CallError::new(ErrorClass::InvalidInput, message)
-                .code("duplicate_call_id")
-                .into());
+            return None;
         }
-        running.insert(id.clone(), cancel.clone());
-        Ok(Place {
+        running.insert(id.clone(), halt.clone());
+        Some(Place {
             kernel: self,
             id: id.clone(),
         })
     }
 
-    fn find(&self, run: &mut Run) -> Result<Arc<Entry>, Refusal> {
+    fn find(&self, run: &mut Run<'_>) -> Result<Arc<Entry>, Refusal> {
         let registry = self.registry();
         let name = &run.life.record().name;
         let Some(entry) = registry.find(name) else {
@@ -403,7 +408,7 @@ impl Kernel {
         Ok(Arc::clone(entry))
     }
 
-    fn check(&self, entry: &Entry, input: Value, run: &mut Run) -> Result<Value, Refusal> {
+    fn check(&self, entry: &Entry, input: Value, run: &mut Run<'_>) -> Result<Value, Refusal> {
         entry.schema.check(
             &entry.tool,
             input,
@@ -416,12 +421,13 @@ impl Kernel {
         &self,
         entry: &Arc<Entry>,
         result: Result<Outcome, Refusal>,
-        run: &mut Run,
+        run: &mut Run<'_>,
     ) -> Result<Outcome, Refusal> {
         let outcome = result?;
         run.life.step(Step::PostProcessing).await?;
         let call = self.hook_call(entry, run);
-        let (outcome, failures) = self.hooks.after(&call, outcome).await;
+        let heard = self.hooks.after(&call, outcome).map(Ok);
+        let (outcome, failures) = run.halt.after_run(heard).await?;
         for failure in &failures {
             run.warn(failure);
         }
@@ -432,8 +438,7 @@ impl Kernel {
     /// Cancels a call wherever it is. False when no such call is on its way.
     pub fn cancel(&self, id: &CallId) -> bool {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let token = running.get(id);
-        token.inspect(|token| token.cancel()).is_some()
+        running.get(id).is_some_and(Halt::cancel)
     }
 
     /// Answers a question that is waiting, from wherever a person was reached.
@@ -464,7 +469,7 @@ impl Kernel {
         Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn mode_of(&self, run: &Run) -> Mode {
+    fn mode_of(&self, run: &Run<'_>) -> Mode {
         run.within.mode.unwrap_or_else(|| self.policy().mode())
     }
 
@@ -482,8 +487,8 @@ impl Kernel {
 }
 
 impl Report {
-    /// Of a call that has no record, because it never began.
-    pub(super) fn refused(id: CallId, error: CallError) -> Self {
+    /// There is no record of it.
+    fn refused(id: CallId, error: CallError) -> Self {
         Self {
             id,
             tool: None,
@@ -496,7 +501,27 @@ impl Report {
     }
 }
 
-impl Run {
+impl Run<'_> {
+    /// The one end of the call.
+    async fn finish(mut self, result: Result<Outcome, CallError>) -> Report {
+        self.sink.close();
+        let supplied_by = self.supplied_by.take();
+        self.life.end(&result, supplied_by, self.duration).await;
+        // The record says that it was denied; the model reads the words that the hook has for it.
+        let result = match self.instead.take() {
+            Some(outcome) => Ok(*outcome),
+            None => result,
+        };
+        self.report(result)
+    }
+
+    /// The end of a call that never started.
+    fn finish_unstarted(mut self, error: CallError) -> Report {
+        self.sink.close();
+        self.life.end_unstarted(&error);
+        self.report(Err(error))
+    }
+
     fn report(self, result: Result<Outcome, CallError>) -> Report {
         Report {
             id: self.id,
@@ -505,7 +530,7 @@ impl Run {
             result,
             duration: self.duration,
             repairs: self.repairs,
-            stopped: self.cancel.is_cancelled() || self.given_up,
+            stopped: self.halt.is_set() || self.given_up,
         }
     }
 
@@ -526,6 +551,7 @@ impl Run {
     /// A refusal with its author in the record.
     fn refused(&mut self, denial: Denial) -> CallError {
         self.life.denied_by.clone_from(&denial.rule);
+        self.life.denial_note.clone_from(&denial.note);
         denied(denial)
     }
 
@@ -551,31 +577,16 @@ impl Drop for Place<'_> {
     }
 }
 
-async fn or_cancelled<T>(
-    cancel: &CancellationToken,
-    work: impl Future<Output = Result<T, Refusal>>,
-) -> Result<T, Refusal> {
-    tokio::select! {
-        biased;
-        () = cancel.cancelled() => Err(stopped().into()),
-        result = work => result,
-    }
-}
-
-fn stopped() -> CallError {
-    CallError::new(ErrorClass::Cancelled, "the call was cancelled")
-}
-
-async fn invoke(entry: &Entry, grant: Grant, run: &mut Run) -> Result<Outcome, Refusal> {
+async fn invoke(entry: &Entry, grant: Grant, run: &mut Run<'_>) -> Result<Outcome, Refusal> {
     // The clock starts here and not earlier: what a person or other calls take is not the tool's time.
     let limit = grant.timeout();
     let call = run.call(entry);
-    let sink = Arc::clone(&run.sink);
+    let sink: Arc<dyn Sink> = Arc::<CallSink>::clone(&run.sink);
     let running = AssertUnwindSafe(async { entry.backend.invoke(call, grant, sink).await });
     let mut running = std::pin::pin!(timeout(limit + GRACE, running.catch_unwind()));
-    let cancel = run.cancel.clone();
+    let halt = run.halt.clone();
     let given_up = async {
-        cancel.cancelled().await;
+        halt.token().cancelled().await;
         // The guest hears of it and may stop in good order. One that does not is dropped where it stands.
         sleep(STOPPING).await;
     };
@@ -587,7 +598,7 @@ async fn invoke(entry: &Entry, grant: Grant, run: &mut Run) -> Result<Outcome, R
             result = &mut running => break result,
             () = &mut given_up => {
                 run.duration = run.life.elapsed();
-                return Err(stopped().into());
+                return Err(halt.error(true).into());
             }
             () = sleep(NOTED), if !noted => {
                 noted = true;
@@ -597,7 +608,12 @@ async fn invoke(entry: &Entry, grant: Grant, run: &mut Run) -> Result<Outcome, R
     };
     run.duration = run.life.elapsed();
     let result = result.map_err(|_| CallError::timed_out(limit))?;
-    let outcome = result.map_err(|panic| panicked(entry, panic.as_ref()))??;
+    let result = result.map_err(|panic| panicked(entry, panic.as_ref()))?;
+    let outcome = match result {
+        // Whatever it says of its own stop, it was stopped.
+        Err(error) if halt.is_set() => return Err(halt.error(true).cause(error.message).into()),
+        result => result?,
+    };
     entry.schema.check_output(&entry.tool, &outcome)?;
     Ok(outcome)
 }

@@ -1,7 +1,7 @@
 //! What a running call says, on its way to its caller, the bus and the store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::bus::Happening;
@@ -22,6 +22,8 @@ pub(crate) struct CallSink {
     to: Arc<dyn Sink>,
     cancel: CancellationToken,
     kept: AtomicUsize,
+    /// The call has ended, or is about to: nothing may follow its end.
+    closed: AtomicBool,
 }
 
 impl CallSink {
@@ -39,7 +41,13 @@ impl CallSink {
             to,
             cancel,
             kept: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
         }
+    }
+
+    /// A backend may keep its sink for longer than its call lasts; from here on nobody hears it.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Relaxed);
     }
 
     fn keep(&self, event: &Event) {
@@ -59,6 +67,9 @@ impl CallSink {
 
 impl Sink for CallSink {
     fn event(&self, event: Event) {
+        if self.closed.load(Relaxed) {
+            return;
+        }
         self.keep(&event);
         self.journal.bus.publish(|| News {
             at: self.journal.clock.now(),

@@ -1,19 +1,19 @@
 //! The calls of one model turn: in which order they run, and one result for each, in call order.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, PoisonError};
+use std::task::Poll;
 
 use serde_json::Value;
 use toolhost_contract::bus::Happening;
 use toolhost_contract::policy::Subject;
-use toolhost_contract::{CallError, CallId, Caller, Concurrency, Effect, ErrorClass, Sink};
-use toolhost_store::{BatchRow, Write};
+use toolhost_contract::{CallId, Caller, Concurrency, Effect, Sink};
 
-use super::{CallRequest, Kernel, Report, Run, Within};
+use super::turn::Turn;
+use super::{Kernel, Report, Run, Within};
 use crate::Entry;
-use crate::journal::Life;
-use crate::schedule::{
-    Batch, Canceller, End, Fate, Missing, Needs, Place, Planned, Pool, QueueError, Shape, Strategy,
-};
+use crate::schedule::{Canceller, Needs, Place, Pool, QueueError, Shape, Strategy};
 
 /// What a model wants done in one turn.
 pub struct BatchRequest {
@@ -51,8 +51,20 @@ impl Kernel {
     ) -> Result<Vec<Report>, BatchError> {
         let session = self.session(&request.caller.session_id);
         let calls = request.calls.len();
-        let batch = self.batch(request, sink)?;
-        Ok(session.queue.schedule(calls, batch).await?)
+        let turn = Turn::new(self, request, sink)?;
+        let mut scheduled = pin!(session.queue.schedule(calls, turn.run()));
+        // At once: it is too much for the queue, or it is its turn.
+        let first = poll_fn(|context| Poll::Ready(scheduled.as_mut().poll(context))).await;
+        if let Poll::Ready(reports) = first {
+            return Ok(reports?);
+        }
+        // Else it waits, and is seen and can be cancelled while it does.
+        turn.begin();
+        tokio::select! {
+            biased;
+            () = turn.cancelled_while_it_waits() => Ok(turn.run().await),
+            reports = scheduled => Ok(reports?),
+        }
     }
 
     /// Like [`Kernel::schedule`], but an error when the session is busy.
@@ -63,8 +75,8 @@ impl Kernel {
     ) -> Result<Vec<Report>, BatchError> {
         let session = self.session(&request.caller.session_id);
         let calls = request.calls.len();
-        let batch = self.batch(request, sink)?;
-        Ok(session.queue.try_schedule(calls, batch).await?)
+        let turn = Turn::new(self, request, sink)?;
+        Ok(session.queue.try_schedule(calls, turn.run()).await?)
     }
 
     pub fn is_running(&self, session: &str) -> bool {
@@ -77,134 +89,25 @@ impl Kernel {
             .announce(caller, Happening::BatchSubmitted { calls });
     }
 
-    fn batch(
-        &self,
-        request: BatchRequest,
-        sink: Arc<dyn Sink>,
-    ) -> Result<impl Future<Output = Vec<Report>> + Send + '_, BatchError> {
-        let mut ids = std::collections::HashSet::new();
-        if let Some(call) = request.calls.iter().find(|call| !ids.insert(&call.id)) {
-            let shown = toolhost_contract::text::inline(&call.id.0, 80);
-            return Err(BatchError::SameId(shown));
-        }
-        Ok(async move { self.run_batch(request, sink).await })
-    }
-
-    async fn run_batch(&self, request: BatchRequest, sink: Arc<dyn Sink>) -> Vec<Report> {
-        let BatchRequest {
-            id,
-            caller,
-            calls,
-            strategy,
-            within,
-        } = request;
-        let ids: Vec<CallId> = calls.iter().map(|call| call.id.clone()).collect();
-        let wishes: Vec<CallRequest> = calls
-            .iter()
-            .map(|call| CallRequest {
-                within: Within {
-                    batch: Some(id.clone()),
-                    ..within.clone()
-                },
-                ..CallRequest::new(
-                    call.id.clone(),
-                    &call.tool,
-                    call.input.clone(),
-                    caller.clone(),
-                )
-            })
-            .collect();
-        let mut row = BatchRow {
-            id: id.clone(),
-            session: caller.session_id.clone(),
-            created_ms: self.journal.clock.now().0,
-            finished_ms: None,
-            submitted_ms: None,
-            calls: u32::try_from(calls.len()).unwrap_or(u32::MAX),
-            strategy: strategy.to_string(),
-        };
-        self.journal.queue(|| Write::Batch(row.clone()));
-        let planned = wishes
-            .iter()
-            .map(|wish| self.planned(wish.clone(), &sink))
-            .collect();
-        let batch = Batch::new(strategy, planned);
-        let _place = self.announce_batch(&id, batch.canceller());
-        let reports = batch
-            .run(|index, why| self.without_run(&wishes[index], why, missing(&ids, why)))
-            .await;
-        row.finished_ms = Some(self.journal.clock.now().0);
-        self.journal.queue(|| Write::Batch(row));
-        let happening = Happening::BatchCompleted {
-            batch: id,
-            calls: ids,
-        };
-        self.journal.announce(&caller, happening);
-        reports
-    }
-
-    /// The one end of a call that never started. One that was dropped while it ran has had its end.
-    fn without_run(&self, wish: &CallRequest, why: Missing, error: CallError) -> Report {
-        let CallRequest {
-            id,
-            tool,
-            input,
-            caller,
-            within,
-        } = wish;
-        if let Missing::NotRun { .. } = why {
-            let input = Arc::new(input.clone());
-            let mut life = Life::begin(
-                &self.journal,
-                id.clone(),
-                tool.clone(),
-                input,
-                caller.clone(),
-                within,
-            );
-            life.end_unstarted(&error);
-        }
-        Report {
-            stopped: true,
-            ..Report::refused(id.clone(), error)
-        }
-    }
-
-    fn planned<'a>(
-        &'a self,
-        mut request: CallRequest,
-        sink: &Arc<dyn Sink>,
-    ) -> Planned<'a, Report> {
+    /// When a call of a turn may run. Takes the member out of its input that is for the scheduler alone.
+    pub(super) fn shape_of(&self, call: &mut BatchCall) -> Shape {
         let registry = self.registry();
-        let entry = registry.find(&request.tool);
+        let entry = registry.find(&call.tool);
         let declared = entry.is_some_and(|entry| declares_wait(entry));
         // Only ours when the tool does not have a member of that name itself.
         let wait = if declared {
             None
         } else {
-            let members = request.input.as_object_mut();
+            let members = call.input.as_object_mut();
             members.and_then(|members| members.remove(WAIT))
         };
-        let shape = Shape {
+        Shape {
             wait_for_previous: wait == Some(Value::Bool(true)),
-            ..shape(entry.map(Arc::as_ref), &request.input)
-        };
-        let sink = Arc::clone(sink);
-        Planned {
-            shape,
-            run: Box::new(move |stop| {
-                Box::pin(async move {
-                    let report = self.call_with(request, sink, stop.token().clone()).await;
-                    End {
-                        fate: fate(&report),
-                        result: report,
-                    }
-                })
-            }),
+            ..shape(entry.map(Arc::as_ref), &call.input)
         }
     }
 
-    fn announce_batch(&self, id: &str, canceller: Canceller) -> BatchPlace<'_> {
+    pub(super) fn announce_batch(&self, id: &str, canceller: Canceller) -> BatchPlace<'_> {
         let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         batches.insert(id.to_owned(), canceller);
         BatchPlace {
@@ -222,7 +125,7 @@ impl Kernel {
     }
 }
 
-struct BatchPlace<'a> {
+pub(super) struct BatchPlace<'a> {
     kernel: &'a Kernel,
     id: String,
 }
@@ -301,7 +204,7 @@ impl Kernel {
     pub(super) async fn admit<'a>(
         &'a self,
         entry: &Entry,
-        run: &Run,
+        run: &Run<'_>,
     ) -> Result<crate::schedule::Permit<'a>, super::Refusal> {
         // Reading beside reading needs no places; whoever writes waits for those who read there.
         let places = places(entry, &run.input);
@@ -312,41 +215,5 @@ impl Kernel {
             exclusive: entry.tool.concurrency == Concurrency::Exclusive,
         };
         Ok(self.pools.admit(needs).await)
-    }
-}
-
-fn fate(report: &Report) -> Fate {
-    match &report.result {
-        // Only a person or the caller stops a turn. A tool that says it was interrupted has failed.
-        _ if report.stopped => Fate::Cancelled,
-        Ok(outcome) if outcome.is_error() => Fate::Failed,
-        Ok(_) => Fate::Completed,
-        Err(error) if error.class == ErrorClass::Denied => Fate::Denied,
-        Err(_) => Fate::Failed,
-    }
-}
-
-/// Why a call of a batch has no result of its own.
-fn missing(ids: &[CallId], missing: Missing) -> CallError {
-    let cause = |because: usize| ids.get(because).map_or("another call", |id| id.0.as_str());
-    match missing {
-        Missing::NotRun { because } => CallError::new(
-            ErrorClass::Cancelled,
-            format!(
-                "the call was not run, because call {} of the same turn was cancelled",
-                cause(because)
-            ),
-        )
-        .code("sibling_cancelled"),
-        Missing::Interrupted { because } => CallError::new(
-            ErrorClass::Cancelled,
-            format!(
-                "the call was stopped while it ran, because call {} of the same turn was cancelled",
-                cause(because)
-            ),
-        )
-        .code("sibling_cancelled")
-        .recommend("verify its side effects before calling again"),
-        Missing::Panicked => CallError::internal("the call panicked"),
     }
 }

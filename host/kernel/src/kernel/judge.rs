@@ -1,8 +1,10 @@
 //! The middle of the road: may this call run? Rules, hooks, remembered yeses, and at last a person.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use toolhost_contract::life::{Found, Step};
@@ -46,7 +48,7 @@ impl Kernel {
         &self,
         entry: &Arc<Entry>,
         input: Value,
-        run: &mut Run,
+        run: &mut Run<'_>,
     ) -> Result<Cleared, Refusal> {
         let mut input = input;
         for _ in 0..MAX_ROUNDS {
@@ -63,7 +65,7 @@ impl Kernel {
         Err(denied(Denial::by_hook(Some(&reason))).into())
     }
 
-    async fn judge(&self, entry: &Arc<Entry>, run: &mut Run) -> Result<Judged, Refusal> {
+    async fn judge(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Judged, Refusal> {
         let subject = Subject::of(&entry.tool, &run.input);
         if let Some(denial) = self.policy().forbids(Self::request(entry, run, &subject)) {
             return Err(run.refused(denial).into());
@@ -98,20 +100,27 @@ impl Kernel {
     async fn verdict(
         &self,
         entry: &Entry,
-        run: &Run,
+        run: &Run<'_>,
         subject: &Subject,
         said: &HookSaid,
     ) -> Verdict {
+        // Yeses that could not be used. They are not tried again, so that a store that cannot be written, or a clock
+        // that was set back, ends in a question and not in a circle.
+        let mut spent: Vec<String> = Vec::new();
         loop {
             let now = self.journal.clock.now().0;
             let request = Self::request(entry, run, subject);
-            let approvals = self.approvals.all();
+            let mut approvals = self.approvals.all();
+            if !spent.is_empty() {
+                Arc::make_mut(&mut approvals).retain(|approval| !spent.contains(&approval.id));
+            }
             let verdict = self.policy().decide(request, said, &approvals, now);
             match &verdict {
                 Verdict::Allow(grant) => {
                     if self.approvals.take_use(grant.approvals(), now).await {
                         return verdict;
                     }
+                    spent.extend_from_slice(grant.approvals());
                 }
                 // Another process may have been told yes a moment ago.
                 Verdict::Ask(_) => {
@@ -163,7 +172,7 @@ impl Kernel {
         look(&self.policy(), request, &self.approvals.all(), now)
     }
 
-    fn request<'a>(entry: &'a Entry, run: &'a Run, subject: &'a Subject) -> Request<'a> {
+    fn request<'a>(entry: &'a Entry, run: &'a Run<'_>, subject: &'a Subject) -> Request<'a> {
         Request {
             plugin: &entry.plugin.name,
             name: &entry.name,
@@ -179,7 +188,7 @@ impl Kernel {
         }
     }
 
-    async fn hear_hooks(&self, entry: &Arc<Entry>, run: &mut Run) -> Result<Heard, Refusal> {
+    async fn hear_hooks(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Heard, Refusal> {
         let call = self.hook_call(entry, run);
         match self.hooks.before(&call).await {
             Said::Go(weights) => {
@@ -216,7 +225,7 @@ impl Kernel {
         }
     }
 
-    pub(super) fn hook_call(&self, entry: &Arc<Entry>, run: &Run) -> HookCall {
+    pub(super) fn hook_call(&self, entry: &Arc<Entry>, run: &Run<'_>) -> HookCall {
         HookCall {
             call: run.call(entry),
             name: entry.name.clone(),
@@ -230,7 +239,7 @@ impl Kernel {
     async fn ask(
         &self,
         entry: &Entry,
-        run: &mut Run,
+        run: &mut Run<'_>,
         question: Question,
     ) -> Result<Judged, Refusal> {
         let title = format!("{} ({})", entry.tool.display_name, entry.name);
@@ -279,6 +288,7 @@ impl Kernel {
                 if !nobody {
                     run.life.decided("deny", &by, note.as_deref());
                     run.life.denied_by = Some(by);
+                    run.life.denial_note = note;
                 }
                 Err(denied(denial).into())
             }
@@ -290,14 +300,19 @@ impl Kernel {
     async fn answer_to(
         &self,
         question: &Question,
-        run: &Run,
+        run: &Run<'_>,
         call: &Call,
         mut asking: Asking<'_>,
     ) -> Option<Answered> {
         let asked = run.life.record().updated_at;
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut prompting = Some(self.prompter.ask(question, call));
+        // A prompter that falls over is one that nobody sits at.
+        let prompting = async { self.prompter.ask(question, call).await };
+        let prompting = AssertUnwindSafe(prompting)
+            .catch_unwind()
+            .map(|answer| answer.unwrap_or(Answer::NobodyToAsk));
+        let mut prompting = Some(Box::pin(prompting));
         loop {
             let prompt = async {
                 match &mut prompting {
@@ -309,13 +324,26 @@ impl Kernel {
                 biased;
                 Ok(answered) = &mut asking.answer => return Some(answered),
                 answer = prompt => {
-                    let by = self.prompter.name().to_owned();
-                    match (answer, self.policy().on_headless_ask()) {
-                        (Answer::NobodyToAsk, OnHeadlessAsk::Defer) if self.journal.store.is_some() => return None,
+                    if answer == Answer::NobodyToAsk
+                        && self.policy().on_headless_ask() == OnHeadlessAsk::Callback
+                    {
                         // Somebody may still answer from elsewhere.
-                        (Answer::NobodyToAsk, OnHeadlessAsk::Callback) => prompting = None,
-                        (answer, _) => return Some(Answered { answer, by }),
+                        prompting = None;
+                        continue;
                     }
+                    // Whoever was told meanwhile that their answer counts was told the truth.
+                    asking.answer.close();
+                    if let Ok(answered) = asking.answer.try_recv() {
+                        return Some(answered);
+                    }
+                    if answer == Answer::NobodyToAsk
+                        && self.policy().on_headless_ask() == OnHeadlessAsk::Defer
+                        && self.journal.store.is_some()
+                    {
+                        return None;
+                    }
+                    let by = self.prompter.name().to_owned();
+                    return Some(Answered { answer, by });
                 }
                 _ = look.tick() => {
                     if let Some(answered) = self.journal.answer_from_elsewhere(&run.id, asked, question) {
@@ -326,7 +354,7 @@ impl Kernel {
         }
     }
 
-    async fn defer(&self, run: &mut Run) -> Result<Refusal, Refusal> {
+    async fn defer(&self, run: &mut Run<'_>) -> Result<Refusal, Refusal> {
         run.life.defer().await?;
         let id = &run.id;
         let error = CallError::new(
@@ -340,7 +368,7 @@ impl Kernel {
         Ok(error.into())
     }
 
-    pub(super) async fn enter(&self, entry: &Entry, run: &mut Run) -> Result<(), Refusal> {
+    pub(super) async fn enter(&self, entry: &Entry, run: &mut Run<'_>) -> Result<(), Refusal> {
         let found = Found {
             tool: entry.name.to_string(),
             plugin: entry.plugin.name.to_string(),

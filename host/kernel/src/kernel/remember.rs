@@ -78,7 +78,7 @@ impl Kernel {
     }
 
     /// A model that repeats what failed is told so, and at last stopped.
-    pub(super) fn guard(&self, entry: &Entry, run: &Run) -> Result<(), Refusal> {
+    pub(super) fn guard(&self, entry: &Entry, run: &Run<'_>) -> Result<(), Refusal> {
         let session = self.session(&run.caller.session_id);
         session
             .loop_guard
@@ -93,10 +93,13 @@ impl Kernel {
     pub(super) fn learn(
         &self,
         entry: &Entry,
-        run: &Run,
+        run: &Run<'_>,
         result: Result<Outcome, Refusal>,
     ) -> Result<Outcome, Refusal> {
-        let fate = if is_failure(&result) {
+        let fate = if run.halt.is_set() {
+            // It says nothing about the arguments that somebody stopped it.
+            Fate::Cancelled
+        } else if is_failure(&result) {
             Fate::Failed
         } else {
             Fate::Completed

@@ -1,4 +1,13 @@
+mod agents;
+mod answers;
+mod cancel;
+mod ends;
 mod fakes;
+mod loops;
+mod seal;
+mod store_order;
+mod views;
+mod world;
 
 use std::collections::VecDeque;
 

@@ -87,7 +87,7 @@ impl Canceller {
         self.book().cause
     }
 
-    pub(super) fn token(&self) -> &CancellationToken {
+    pub(crate) fn token(&self) -> &CancellationToken {
         &self.token
     }
 

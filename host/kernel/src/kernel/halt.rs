@@ -1,0 +1,126 @@
+//! How a call hears that it shall stop, and what it then says.
+
+use std::sync::Arc;
+
+use toolhost_contract::{CallError, CallId, ErrorClass};
+
+use super::Refusal;
+use crate::schedule::{CancellationToken, Canceller};
+
+/// Clones mean the same call.
+#[derive(Debug, Clone)]
+pub(super) struct Halt {
+    token: CancellationToken,
+    turn: Option<Turn>,
+}
+
+/// The place of a call in its turn: cancelling it cancels the turn, and each of the others says because of whom.
+#[derive(Debug, Clone)]
+struct Turn {
+    canceller: Canceller,
+    ids: Arc<[CallId]>,
+    index: usize,
+}
+
+impl Halt {
+    pub(super) fn alone() -> Self {
+        Self {
+            token: CancellationToken::new(),
+            turn: None,
+        }
+    }
+
+    pub(super) fn in_turn(canceller: &Canceller, ids: &Arc<[CallId]>, index: usize) -> Self {
+        Self {
+            token: canceller.token().child_token(),
+            turn: Some(Turn {
+                canceller: canceller.clone(),
+                ids: Arc::clone(ids),
+                index,
+            }),
+        }
+    }
+
+    pub(super) fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    /// Was there something left to cancel?
+    pub(super) fn cancel(&self) -> bool {
+        match &self.turn {
+            Some(turn) => turn.canceller.cancel(turn.index),
+            None => {
+                self.token.cancel();
+                true
+            }
+        }
+    }
+
+    /// What comes of the work, unless the call shall stop.
+    pub(super) async fn or<T>(
+        &self,
+        work: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
+        self.unless_set(false, work).await
+    }
+
+    /// The same, for what follows the run of the tool.
+    pub(super) async fn after_run<T>(
+        &self,
+        work: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
+        self.unless_set(true, work).await
+    }
+
+    async fn unless_set<T>(
+        &self,
+        ran: bool,
+        work: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
+        tokio::select! {
+            biased;
+            () = self.token.cancelled() => Err(self.error(ran).into()),
+            result = work => result,
+        }
+    }
+
+    /// Asked before the tool runs.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        if self.is_set() {
+            return Err(self.error(false).into());
+        }
+        Ok(())
+    }
+
+    /// `ran`: the tool was started, and what it did so far is done.
+    pub(super) fn error(&self, ran: bool) -> CallError {
+        let because = self.turn.as_ref().and_then(|turn| {
+            let cause = turn.canceller.cause()?;
+            (cause != turn.index).then(|| turn.ids.get(cause)).flatten()
+        });
+        let error = match (because, ran) {
+            (None, _) => CallError::new(ErrorClass::Cancelled, "the call was cancelled"),
+            (Some(id), false) => CallError::new(
+                ErrorClass::Cancelled,
+                format!("the call was not run, because call {id} of the same turn was cancelled"),
+            )
+            .code("sibling_cancelled"),
+            (Some(id), true) => CallError::new(
+                ErrorClass::Cancelled,
+                format!(
+                    "the call was stopped while it ran, because call {id} of the same turn was cancelled"
+                ),
+            )
+            .code("sibling_cancelled"),
+        };
+        if ran {
+            error.recommend("verify its side effects before calling again")
+        } else {
+            error
+        }
+    }
+}

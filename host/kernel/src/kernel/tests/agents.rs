@@ -1,0 +1,94 @@
+//! R-180s, b.4: a sub-agent may do what its parent may and no more, and asks in its own name.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use toolhost_contract::policy::{Policy, PolicySpec, Restriction};
+use toolhost_contract::{Answer, Caller};
+
+use super::super::CallRequest;
+use super::world::{Setup, World, request, rules, shown};
+
+fn always() -> Setup {
+    Setup::answers([Answer::Allow {
+        offer: 1,
+        note: None,
+    }])
+}
+
+/// A call of a sub-agent that its parent holds to these rules.
+fn child(id: &str, tool: &str, limits: &str, input: serde_json::Value) -> CallRequest {
+    let spec = PolicySpec {
+        rules: rules(limits),
+        ..PolicySpec::default()
+    };
+    let mut request = request(id, tool, input);
+    request.caller = Caller {
+        agent_id: "helper".to_owned(),
+        parent_agent_id: Some("main".to_owned()),
+        ..Caller::default()
+    };
+    request.within.restriction = Some(Arc::new(Restriction::new(Policy::new(spec).unwrap())));
+    request
+}
+
+async fn code(world: &World, request: CallRequest) -> String {
+    match world.request(request).await.result {
+        Ok(_) => "ok".to_owned(),
+        Err(error) => error.code,
+    }
+}
+
+#[tokio::test]
+async fn a_restriction_takes_and_never_gives() {
+    let world = always().rules("deny erase\nallow write").build();
+    for (tool, limits, expected) in [
+        ("look", "allow look", "ok"),
+        ("write", "allow write", "ok"),
+        ("look", "deny look", "policy_violation"),
+        ("write", "deny write", "policy_violation"),
+        ("erase", "allow erase", "policy_violation"),
+    ] {
+        let found = code(
+            &world,
+            child(&format!("{tool} {limits}"), tool, limits, json!({})),
+        )
+        .await;
+        assert_eq!(found, expected, "{tool} {limits}");
+    }
+    world.story().await;
+}
+
+// A tail is a call of the same agent: what it may not do it may not do by way of a result.
+#[tokio::test]
+async fn a_tail_is_held_to_the_limits_of_the_call_that_named_it() {
+    let world = always().rules("allow write").build();
+    let tail = json!({"do": "tail", "tool": "write", "input": {}});
+    assert_eq!(
+        code(&world, child("c", "look", "deny write", tail)).await,
+        "policy_violation"
+    );
+    assert_eq!(*world.stage.started.lock().unwrap(), ["c"]);
+    world.story().await;
+}
+
+#[tokio::test]
+async fn a_question_names_the_agent_and_the_parents_yes_holds_for_the_child() {
+    let world = always().build();
+    let first = child("c1", "write", "allow write", json!({}));
+    assert_eq!(code(&world, first).await, "ok");
+    assert_eq!(*world.stage.asked.lock().unwrap(), ["helper: write {}"]);
+    let world = always().build();
+    assert_eq!(
+        shown(&world.call("p", "write", json!({})).await),
+        "ok: done"
+    );
+    // Within limits that allow it; limits that ask are asked by the yes, too.
+    assert_eq!(
+        code(&world, child("c2", "write", "allow write", json!({}))).await,
+        "ok"
+    );
+    assert_eq!(*world.stage.asked.lock().unwrap(), ["-: write {}"]);
+    let denied = child("c3", "write", "deny write", json!({}));
+    assert_eq!(code(&world, denied).await, "policy_violation");
+}

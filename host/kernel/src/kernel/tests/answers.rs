@@ -1,0 +1,320 @@
+//! R-190, R-194, R-200, R-201: answers from every side, and yeses that are kept.
+
+use std::sync::Arc;
+
+use expect_test::expect;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use toolhost_contract::life::CallState;
+use toolhost_contract::policy::{Mode, OnHeadlessAsk};
+use toolhost_contract::{Answer, CallId};
+use toolhost_store::Store;
+
+use super::store_order::answer;
+use super::world::{Setup, World, request, shown};
+use crate::Answered;
+
+fn id(id: &str) -> CallId {
+    CallId(id.to_owned())
+}
+
+fn said(answer: Answer) -> Answered {
+    Answered {
+        answer,
+        by: "web".to_owned(),
+    }
+}
+
+fn no(note: &str) -> Answer {
+    Answer::Deny {
+        note: Some(note.to_owned()),
+    }
+}
+
+/// The person at the prompt says nothing.
+fn silent() -> Setup {
+    Setup::says(|_, _, _| None)
+}
+
+async fn asked(world: &World, call: &str) {
+    while !world
+        .kernel
+        .pending()
+        .iter()
+        .any(|asked| asked.call.0 == call)
+    {
+        tokio::task::yield_now().await;
+    }
+}
+
+// R-201: no callback is kept, only the call's id.
+#[tokio::test]
+async fn r_201_an_answer_by_id_counts_once() {
+    let world = silent().build();
+    let kernel = &world.kernel;
+    let wrong = kernel.answer(&id("c"), said(Answer::once())).unwrap_err();
+    let call = world.start("c", "erase", json!({}));
+    asked(&world, "c").await;
+    kernel.answer(&id("c"), said(no("not that one"))).unwrap();
+    let twice = kernel.answer(&id("c"), said(Answer::once())).unwrap_err();
+    let report = call.await.unwrap();
+    let finished = kernel.answer(&id("c"), said(Answer::once())).unwrap_err();
+    expect![[r#"
+        no call c is waiting for an answer: it is unknown, has ended, or has not asked
+        call c has been answered already
+        Denied [user_denied]: Permission denied: the user said no to `erase`: not that one
+        no call c is waiting for an answer: it is unknown, has ended, or has not asked"#]]
+    .assert_eq(&format!("{wrong}\n{twice}\n{}\n{finished}", shown(&report)));
+    world.story().await;
+    // R-145: who said what.
+    let row = world.store().call("c").unwrap().unwrap();
+    let approval = &row.record["approval"];
+    assert_eq!(
+        (&approval["decidedBy"], &approval["note"]),
+        (&json!("web"), &json!("not that one"))
+    );
+}
+
+// The prompt is closed by an answer from elsewhere, and whoever was told that theirs counts was told the truth.
+#[tokio::test]
+async fn r_201_of_two_answers_at_once_the_one_that_was_taken_counts() {
+    let cell: Arc<std::sync::OnceLock<Arc<crate::Kernel>>> = Arc::default();
+    let inner = Arc::clone(&cell);
+    let world = Setup::says(move |_, _, call| {
+        inner
+            .get()
+            .unwrap()
+            .answer(&call.id, said(no("I was first")))
+            .unwrap();
+        Some(Answer::once())
+    })
+    .build();
+    assert!(cell.set(Arc::clone(&world.kernel)).is_ok());
+    let report = world.call("c", "erase", json!({})).await;
+    assert_eq!(report.result.unwrap_err().code, "user_denied");
+}
+
+#[tokio::test]
+async fn r_201_another_process_answers_through_the_store() {
+    let world = silent().build();
+    let elsewhere = Store::open(&world.dir.path().join("state")).unwrap();
+    let mut lines = vec![
+        elsewhere
+            .answer(answer("c", "allow_once"))
+            .await
+            .unwrap_err()
+            .to_string(),
+    ];
+    for (call, word) in [("c", "allow_once"), ("d", "deny"), ("e", "cancel")] {
+        let running = world.start(call, "erase", json!({}));
+        asked(&world, call).await;
+        elsewhere.answer(answer(call, word)).await.unwrap();
+        lines.push(match elsewhere.answer(answer(call, "deny")).await {
+            Err(error) => error.to_string(),
+            Ok(()) => "taken twice".to_owned(),
+        });
+        lines.push(shown(&running.await.unwrap()));
+        world.kernel.flush().await.unwrap();
+        lines.push(
+            elsewhere
+                .answer(answer(call, "deny"))
+                .await
+                .unwrap_err()
+                .to_string(),
+        );
+    }
+    lines.dedup();
+    expect![[r#"
+        no call is named `c`; list the calls that wait
+        `somebody elsewhere` has answered already; the first answer counts
+        ok: done
+        the call has ended (completed); there is nothing to answer
+        `somebody elsewhere` has answered already; the first answer counts
+        Denied [user_denied]: Permission denied: the user said no to `erase`
+        the call has ended (denied); there is nothing to answer
+        `somebody elsewhere` has answered already; the first answer counts
+        Cancelled [cancelled]: Permission denied: the user cancelled at the question about `erase`
+        the call has ended (cancelled); there is nothing to answer"#]]
+    .assert_eq(&lines.join("\n"));
+    world.story().await;
+}
+
+/// Asks for `write` and says which of the calls needed a person.
+async fn needed(world: &World, calls: &[(&str, Value)]) -> Vec<usize> {
+    let mut counts = Vec::new();
+    for (at, (session, input)) in calls.iter().enumerate() {
+        let mut request = request(&format!("{session}-{at}"), "write", input.clone());
+        (*session).clone_into(&mut request.caller.session_id);
+        let before = world.stage.asked.lock().unwrap().len();
+        assert_eq!(shown(&world.request(request).await), "ok: done");
+        counts.push(world.stage.asked.lock().unwrap().len() - before);
+    }
+    counts
+}
+
+fn offer(world: &World, offer: usize) -> String {
+    let registry = world.kernel.registry();
+    let entry = registry.get("write").unwrap();
+    match world
+        .kernel
+        .decide(entry, &json!({}), &toolhost_contract::Caller::default())
+    {
+        toolhost_contract::Verdict::Ask(question) => question.offers[offer].words.clone(),
+        verdict => panic!("{verdict:?}"),
+    }
+}
+
+fn always(offer: usize, dir: &Arc<TempDir>, project: &str, digest: u8) -> World {
+    let mut setup = Setup {
+        dir: Some(Arc::clone(dir)),
+        digest,
+        ..Setup::answers([Answer::Allow { offer, note: None }])
+    };
+    setup.settings.project = Some(project.to_owned());
+    setup.build()
+}
+
+#[tokio::test]
+async fn r_194_a_yes_for_the_session_holds_for_that_session_and_that_input() {
+    let dir = Arc::new(TempDir::new().unwrap());
+    let world = always(1, &dir, "/a", 1);
+    expect!["Allow `write` with exactly this input for the rest of this session"]
+        .assert_eq(&offer(&world, 1));
+    let calls = [
+        ("s", json!({})),
+        ("s", json!({})),
+        ("s", json!({"n": 1})),
+        ("t", json!({})),
+    ];
+    assert_eq!(needed(&world, &calls).await, [1, 0, 1, 1]);
+    drop(world);
+    // It outlives the process, as its session may.
+    assert_eq!(
+        needed(&always(1, &dir, "/a", 1), &[("s", json!({}))]).await,
+        [0]
+    );
+}
+
+#[tokio::test]
+async fn r_194_a_yes_for_the_project_ends_at_its_folder_and_with_the_tools_bytes() {
+    let dir = Arc::new(TempDir::new().unwrap());
+    let call = [("s", json!({})), ("t", json!({}))];
+    assert_eq!(needed(&always(2, &dir, "/a", 1), &call).await, [1, 0]);
+    assert_eq!(needed(&always(2, &dir, "/b", 1), &call).await, [1, 0]);
+    assert_eq!(needed(&always(2, &dir, "/a", 1), &call).await, [0, 0]);
+    // The component was replaced: another tool under the same name.
+    assert_eq!(needed(&always(2, &dir, "/a", 2), &call).await, [1, 0]);
+}
+
+#[tokio::test]
+async fn a_yes_for_the_user_holds_everywhere_until_it_is_revoked_even_from_elsewhere() {
+    let dir = Arc::new(TempDir::new().unwrap());
+    let world = always(3, &dir, "/a", 1);
+    let call = [("s", json!({}))];
+    assert_eq!(needed(&world, &call).await, [1]);
+    let other = always(3, &dir, "/b", 1);
+    assert_eq!(needed(&other, &call).await, [0]);
+    let elsewhere = Store::open(&dir.path().join("state")).unwrap();
+    let kept = elsewhere.approvals().unwrap();
+    assert_eq!(
+        (kept.len(), kept[0].used, kept[0].scope.as_str()),
+        (1, 1, "user")
+    );
+    elsewhere.revoke_approval(&kept[0].id, 9).await.unwrap();
+    // In the middle of the lives of both.
+    assert_eq!(needed(&world, &[("s2", json!({}))]).await, [1]);
+    assert_eq!(
+        needed(&other, &[("s3", json!({}))]).await,
+        [0],
+        "the new yes is seen at once"
+    );
+}
+
+#[tokio::test]
+async fn a_yes_with_uses_is_used_up_across_processes() {
+    let dir = Arc::new(TempDir::new().unwrap());
+    let (one, two) = (always(0, &dir, "/a", 1), always(0, &dir, "/a", 1));
+    let given = always(3, &dir, "/a", 1);
+    needed(&given, &[("s", json!({}))]).await;
+    let store = given.store();
+    let mut row = store.approvals().unwrap().remove(0);
+    store.revoke_approval(&row.id, 1).await.unwrap();
+    "limited".clone_into(&mut row.id);
+    row.body["approval"]["id"] = json!("limited");
+    row.uses_left = Some(2);
+    store.put_approval(row).await.unwrap();
+    assert_eq!(needed(&one, &[("a", json!({}))]).await, [0]);
+    assert_eq!(
+        needed(&two, &[("b", json!({})), ("c", json!({}))]).await,
+        [0, 1]
+    );
+    assert_eq!(needed(&one, &[("d", json!({}))]).await, [1]);
+}
+
+// A yes in a mode holds in that mode and in those that allow more.
+#[tokio::test]
+async fn a_yes_does_not_hold_in_a_stricter_mode() {
+    let world = Setup::answers([Answer::Allow {
+        offer: 1,
+        note: None,
+    }])
+    .policy(|spec| spec.mode = Mode::AcceptEdits)
+    .build();
+    assert_eq!(
+        needed(&world, &[("s", json!({})), ("s", json!({}))]).await,
+        [1, 0]
+    );
+    let mut stricter = request("c", "write", json!({}));
+    "s".clone_into(&mut stricter.caller.session_id);
+    stricter.within.mode = Some(Mode::Default);
+    world.request(stricter).await;
+    assert_eq!(world.stage.asked.lock().unwrap().len(), 2);
+}
+
+// R-200, R-201: the question stays when nobody is there and the operator wants it to.
+#[tokio::test]
+async fn r_201_a_deferred_question_waits_on_disk_and_is_no_orphan() {
+    let world = Setup::answers([Answer::NobodyToAsk])
+        .policy(|spec| spec.headless = OnHeadlessAsk::Defer)
+        .build();
+    let report = world.call("c", "write", json!({"n": 1})).await;
+    expect![[r#"
+        Permission denied: the call waits for approval as c
+        - after a person has run `host approve c`, call again with the same input"#]]
+    .assert_eq(&report.result.unwrap_err().to_string());
+    let dir = Arc::clone(&world.dir);
+    drop(world);
+    let next = Setup {
+        dir: Some(dir),
+        ..Setup::default()
+    }
+    .build();
+    assert_eq!(next.kernel.seal().await.unwrap(), []);
+    let row = next.store().call("c").unwrap().unwrap();
+    assert_eq!(
+        (
+            row.state.as_str(),
+            row.deferred,
+            row.finished,
+            &row.record["input"]
+        ),
+        ("awaiting_approval", true, false, &json!({"n": 1}))
+    );
+}
+
+// R-193: with a callback, nobody at the prompt is not a no.
+#[tokio::test]
+async fn r_201_a_callback_answers_after_the_prompter_gave_up() {
+    let world = Setup::answers([Answer::NobodyToAsk])
+        .policy(|spec| spec.headless = OnHeadlessAsk::Callback)
+        .build();
+    let call = world.start("c", "write", json!({}));
+    world.until("c", CallState::AwaitingApproval).await;
+    asked(&world, "c").await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    world.kernel.answer(&id("c"), said(Answer::once())).unwrap();
+    assert_eq!(shown(&call.await.unwrap()), "ok: done");
+    world.story().await;
+}

@@ -1,0 +1,196 @@
+//! R-162, R-177: a call can be cancelled wherever it is, ends once, and its siblings hear of it.
+
+use expect_test::expect;
+use serde_json::json;
+use toolhost_contract::CallId;
+use toolhost_contract::hook::After;
+use toolhost_contract::life::CallState;
+
+use super::world::{Setup, World, batch, shown};
+use crate::hooks::CallbackHook;
+
+/// Cancels the call when it is in the state; twice, for a second time is nothing.
+async fn cancel(world: &World, id: &str, state: CallState) {
+    world.until(id, state).await;
+    let id = CallId(id.to_owned());
+    assert!(world.kernel.cancel(&id));
+    world.kernel.cancel(&id);
+}
+
+fn silent() -> Setup {
+    Setup::says(|_, _, _| None)
+}
+
+#[tokio::test]
+async fn r_177_a_call_that_waits_for_a_person_is_cancelled() {
+    let world = silent().build();
+    let call = world.start("c", "write", json!({}));
+    cancel(&world, "c", CallState::AwaitingApproval).await;
+    let report = call.await.unwrap();
+    assert!(report.stopped);
+    expect![[r#"
+        Cancelled [cancelled]: the call was cancelled
+        c: [created], validating, validating, awaiting_approval, CALL.CANCELLED
+          on disk: requested, picked, found, asked, cancelled"#]]
+    .assert_eq(&format!("{}\n{}", shown(&report), world.story().await));
+    assert!(world.kernel.pending().is_empty());
+    assert!(!world.kernel.cancel(&report.id), "it has ended");
+}
+
+#[tokio::test]
+async fn r_177_a_call_that_waits_for_its_permit_is_cancelled() {
+    let mut setup = silent();
+    setup.settings.pools.all = 1;
+    let world = setup.build();
+    let first = world.start("first", "look", json!({"do": "hang"}));
+    world.until("first", CallState::Executing).await;
+    let call = world.start("c", "look", json!({}));
+    cancel(&world, "c", CallState::Scheduled).await;
+    expect!["Cancelled [cancelled]: the call was cancelled"]
+        .assert_eq(&shown(&call.await.unwrap()));
+    cancel(&world, "first", CallState::Executing).await;
+    first.await.unwrap();
+    expect![[r#"
+        first: [created], validating, validating, scheduled, executing, CALL.CANCELLED
+          on disk: requested, picked, found, scheduled, started, cancelled
+        c: [created], validating, validating, scheduled, CALL.CANCELLED
+          on disk: requested, picked, found, scheduled, cancelled"#]]
+    .assert_eq(&world.story().await);
+}
+
+// The tool hears of it and may stop in good order; one that does not is dropped.
+#[tokio::test]
+async fn r_177_a_call_that_runs_is_cancelled_whether_it_listens_or_not() {
+    let mut lines = Vec::new();
+    for kind in ["hang", "polite"] {
+        let world = silent().build();
+        let call = world.start("c", "look", json!({"do": kind}));
+        cancel(&world, "c", CallState::Executing).await;
+        let report = call.await.unwrap();
+        let heard = world.stage.sinks.lock().unwrap()["c"].cancelled();
+        assert!(heard && report.stopped, "{kind}");
+        lines.push(format!("{}\n{}", shown(&report), world.story().await));
+    }
+    expect![[r#"
+        Cancelled [cancelled]: the call was cancelled
+        c: [created], validating, validating, scheduled, executing, CALL.CANCELLED
+          on disk: requested, picked, found, scheduled, started, cancelled
+        Cancelled [cancelled]: the call was cancelled
+        c: [created], validating, validating, scheduled, executing, CALL.CANCELLED
+          on disk: requested, picked, found, scheduled, started, cancelled"#]]
+    .assert_eq(&lines.join("\n"));
+}
+
+#[tokio::test]
+async fn a_call_is_cancelled_while_a_hook_looks_at_its_result() {
+    let hook = CallbackHook::default().after(|_, _| async {
+        std::future::pending::<()>().await;
+        Ok(After::Keep)
+    });
+    let world = silent().hook("slow", hook).build();
+    let call = world.start("c", "look", json!({}));
+    // The second time that it is executing is the hook's.
+    while world.kernel.registry().stats().calls.is_empty()
+        && world.stage.started.lock().unwrap().is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+    cancel(&world, "c", CallState::Executing).await;
+    assert_eq!(call.await.unwrap().result.unwrap_err().code, "cancelled");
+    world.story().await;
+}
+
+// R-176: calls of a turn that waits for another turn are there already, and can be cancelled at once.
+#[tokio::test]
+async fn r_176_a_call_whose_turn_waits_in_the_queue_is_cancelled() {
+    let world = silent().build();
+    let first = world.start_batch(batch("t1", [("a", "look", json!({"do": "hang"}))]));
+    world.until("a", CallState::Executing).await;
+    let second = world.start_batch(batch(
+        "t2",
+        [("b", "look", json!({})), ("c", "step", json!({}))],
+    ));
+    cancel(&world, "c", CallState::Pending).await;
+    let lines: Vec<String> = second.await.unwrap().iter().map(shown).collect();
+    expect![[r#"
+        Cancelled [sibling_cancelled]: the call was not run, because call c of the same turn was cancelled
+        Cancelled [cancelled]: the call was cancelled"#]].assert_eq(&lines.join("\n"));
+    assert!(!first.is_finished(), "the turn before it goes on");
+    cancel(&world, "a", CallState::Executing).await;
+    first.await.unwrap();
+    expect![[r#"
+        a: [created], validating, validating, scheduled, executing, CALL.CANCELLED
+          on disk: requested, picked, found, scheduled, started, cancelled
+        b: [created], CALL.CANCELLED
+          on disk: requested, cancelled
+        c: [created], CALL.CANCELLED
+          on disk: requested, cancelled"#]]
+    .assert_eq(&world.story().await);
+}
+
+// One wave behind another: pending too, and its cancel ends what runs.
+#[tokio::test]
+async fn r_162_cancelling_a_call_that_has_not_started_stops_its_turn() {
+    let world = silent().build();
+    let turn = batch(
+        "t",
+        [
+            ("a", "look", json!({"do": "polite"})),
+            ("b", "step", json!({})),
+        ],
+    );
+    let running = world.start_batch(turn);
+    world.until("a", CallState::Executing).await;
+    cancel(&world, "b", CallState::Pending).await;
+    let lines: Vec<String> = running.await.unwrap().iter().map(shown).collect();
+    expect![[r#"
+        Cancelled [sibling_cancelled]: the call was stopped while it ran, because call b of the same turn was cancelled
+        Cancelled [cancelled]: the call was cancelled
+        a: [created], validating, validating, scheduled, executing, CALL.CANCELLED
+          on disk: requested, picked, found, scheduled, started, cancelled
+        b: [created], CALL.CANCELLED
+          on disk: requested, cancelled"#]].assert_eq(&format!("{}\n{}", lines.join("\n"), world.story().await));
+}
+
+// Nobody stopped it: it is a failure of its own and touches no sibling.
+#[tokio::test]
+async fn a_guest_that_says_interrupted_and_a_call_that_fails_cancel_nobody() {
+    let world = silent().rules("deny erase").build();
+    let calls = [
+        ("a", "step", json!({"do": "interrupted"})),
+        ("b", "step", json!({"do": "trap"})),
+        ("c", "erase", json!({})),
+        ("d", "step", json!({})),
+    ];
+    let reports = world.start_batch(batch("t", calls)).await.unwrap();
+    assert!(reports.iter().all(|report| !report.stopped));
+    assert_eq!(shown(&reports[3]), "ok: done");
+    world.story().await;
+}
+
+// The id of a call means its tails too.
+#[tokio::test]
+async fn r_177_a_tail_is_cancelled_by_the_id_of_its_call() {
+    let world = silent().build();
+    let tail = json!({"do": "tail", "tool": "look", "input": {"do": "hang"}});
+    let call = world.start("c", "look", tail);
+    world.until("c/tail-1", CallState::Executing).await;
+    assert!(world.kernel.cancel(&CallId("c".to_owned())));
+    assert!(call.await.unwrap().stopped);
+    world.story().await;
+}
+
+// A call that was cancelled on its way to the tool does not start it.
+#[tokio::test]
+async fn r_162_what_is_cancelled_before_it_runs_does_not_run() {
+    let world = silent().build();
+    let turn = batch("t", [("a", "look", json!({})), ("b", "look", json!({}))]);
+    let kernel = std::sync::Arc::clone(&world.kernel);
+    *world.stage.on_start.lock().unwrap() = Some(Box::new(move |_| {
+        kernel.cancel(&CallId("b".to_owned()));
+    }));
+    let reports = world.start_batch(turn).await.unwrap();
+    assert!(reports[1].stopped);
+    assert_eq!(*world.stage.started.lock().unwrap(), ["a"]);
+    world.story().await;
+}

@@ -1,0 +1,416 @@
+//! R-160, R-163, R-166, R-406, R-409: whatever becomes of a call, it has one result, one end on the bus, and the
+//! same steps on the bus and in the store.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use toolhost_contract::hook::{Before, Decision};
+use toolhost_contract::life::CallState;
+use toolhost_contract::{Answer, Outcome};
+
+use std::time::Duration;
+
+use super::world::{Setup, batch, shown};
+use crate::hooks::CallbackHook;
+
+/// The result, and then the story of the call and of its tails.
+async fn check(setup: Setup, tool: &str, input: Value, expected: Expect) {
+    let world = setup.build();
+    let report = world.call("c", tool, input).await;
+    let story = world.story().await;
+    expected.assert_eq(&format!("{}\n{story}", shown(&report)));
+}
+
+fn says(decision: Decision) -> Setup {
+    let hook = CallbackHook::before(move |_| {
+        let decision = decision.clone();
+        async move {
+            Ok(Before {
+                decision,
+                updated_input: None,
+            })
+        }
+    });
+    Setup::answers([Answer::once()]).hook("h", hook)
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_160_r_233_a_call_that_goes_well() {
+    check(
+        Setup::default(),
+        "look",
+        json!({}),
+        expect![[r#"
+        ok: done
+        c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, completed"#]],
+    )
+    .await;
+    check(Setup::default(), "look", json!({"do": "say"}), expect![[r#"
+        ok: said
+        c: [created], validating, validating, scheduled, executing, [output], [custom], CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, completed"#]]).await;
+}
+
+// R-406: it ran, and the answer is no.
+#[tokio::test(start_paused = true)]
+async fn r_406_a_logical_failure_completes() {
+    check(
+        Setup::default(),
+        "look",
+        json!({"do": "fail"}),
+        expect![[r#"
+        no: no luck
+        c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, completed"#]],
+    )
+    .await;
+}
+
+// R-400 to R-405, R-409
+#[tokio::test(start_paused = true)]
+async fn r_409_every_kind_of_failure_is_a_result() {
+    let default = Setup::default;
+    check(default(), "look", json!({"n": "x"}), expect![[r#"
+        InvalidInput [invalid_tool_params]: Parameter validation failed: n: expected integer, got "x"
+        c: [created], validating, validating, CALL.FAILED
+          on disk: requested, picked, found, failed"#]]).await;
+    check(
+        default(),
+        "lok",
+        json!({}),
+        expect![[r#"
+        NotRegistered [tool_not_registered]: Tool "lok" not found. Did you mean: look?
+        c: [created], validating, CALL.FAILED
+          on disk: requested, picked, failed"#]],
+    )
+    .await;
+    check(
+        default(),
+        "look",
+        json!({"do": "timeout"}),
+        expect![[r#"
+        TimedOut [timeout]: Tool execution timed out after 30000ms
+        c: [created], validating, validating, scheduled, executing, CALL.FAILED
+          on disk: requested, picked, found, scheduled, started, failed"#]],
+    )
+    .await;
+    check(
+        default(),
+        "look",
+        json!({"do": "trap"}),
+        expect![[r#"
+        Trapped [trap]: the guest trapped: unreachable
+        c: [created], validating, validating, scheduled, executing, CALL.FAILED
+          on disk: requested, picked, found, scheduled, started, failed"#]],
+    )
+    .await;
+    check(
+        default(),
+        "look",
+        json!({"do": "panic"}),
+        expect![[r#"
+        Internal [internal]: internal error of the host: the backend of `look` panicked
+        c: [created], validating, validating, scheduled, executing, CALL.FAILED
+          on disk: requested, picked, found, scheduled, started, failed"#]],
+    )
+    .await;
+    check(
+        default(),
+        "look",
+        json!({"do": "interrupted"}),
+        expect![[r#"
+        Cancelled [cancelled]: the guest was interrupted
+        c: [created], validating, validating, scheduled, executing, CALL.CANCELLED
+          on disk: requested, picked, found, scheduled, started, cancelled"#]],
+    )
+    .await;
+}
+
+// R-178, R-179: the kernel's own clock, for a backend that forgets its time.
+#[tokio::test(start_paused = true)]
+async fn r_178_a_backend_that_never_ends_is_timed_out() {
+    check(
+        Setup::default(),
+        "look",
+        json!({"do": "hang"}),
+        expect![[r#"
+        TimedOut [timeout]: Tool execution timed out after 30000ms
+        c: [created], validating, validating, scheduled, executing, CALL.FAILED
+          on disk: requested, picked, found, scheduled, started, failed"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_198_a_disabled_tool_and_a_denying_rule_end_it_before_anything_runs() {
+    let mut disabled = Setup::default();
+    disabled.settings.disabled_tools = ["look".to_owned()].into();
+    check(
+        disabled,
+        "look",
+        json!({}),
+        expect![[r#"
+        Denied [policy_violation]: Permission denied: `look` is disabled
+        c: [created], validating, CALL.DENIED
+          on disk: requested, picked, denied"#]],
+    )
+    .await;
+    let denied = Setup::default().rules("deny look");
+    check(
+        denied,
+        "look",
+        json!({}),
+        expect![[r#"
+        Denied [policy_violation]: Permission denied: rule user:1 deny `look` forbids `look`
+        c: [created], validating, validating, CALL.DENIED
+          on disk: requested, picked, found, denied"#]],
+    )
+    .await;
+    // Nobody is there to ask.
+    check(Setup::default(), "write", json!({}), expect![[r#"
+        Denied [policy_violation]: Permission denied: `write` needs a person's yes (it may have side effects), and there is no terminal to ask at
+        c: [created], validating, validating, awaiting_approval, [permission_request], CALL.DENIED
+          on disk: requested, picked, found, asked, denied"#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_202_r_210_a_hook_denies_in_its_words_or_with_its_own_result() {
+    let deny = |reason: Option<&str>, outcome: Option<Outcome>| {
+        says(Decision::Deny {
+            reason: reason.map(ToOwned::to_owned),
+            outcome: outcome.map(Box::new),
+        })
+    };
+    check(
+        deny(None, None),
+        "look",
+        json!({}),
+        expect![[r#"
+        Denied [hook_denied]: Permission denied: Denied by hook
+        c: [created], validating, validating, CALL.DENIED
+          on disk: requested, picked, found, denied"#]],
+    )
+    .await;
+    check(
+        deny(Some("not today"), None),
+        "look",
+        json!({}),
+        expect![[r#"
+        Denied [hook_denied]: Permission denied: not today
+        c: [created], validating, validating, CALL.DENIED
+          on disk: requested, picked, found, denied"#]],
+    )
+    .await;
+    let own = Outcome {
+        structured: Some(json!({"ok": false, "error": "that file is secret"})),
+        ..Outcome::default()
+    };
+    check(
+        deny(Some("secret"), Some(own)),
+        "look",
+        json!({}),
+        expect![[r#"
+        ok: {
+          "ok": false,
+          "error": "that file is secret"
+        }
+        c: [created], validating, validating, CALL.DENIED
+          on disk: requested, picked, found, denied"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_210_a_hook_answers_in_the_tools_place_or_has_a_person_asked() {
+    let result = Decision::Result(Box::new(Outcome::text("from the cache")));
+    check(
+        says(result),
+        "look",
+        json!({}),
+        expect![[r#"
+        ok: from the cache
+        c: [created], validating, validating, CALL.COMPLETED
+          on disk: requested, picked, found, completed"#]],
+    )
+    .await;
+    let ask = Decision::Ask {
+        reason: Some("it looks odd".to_owned()),
+        meta: Some(json!({"risk": "high"})),
+    };
+    check(says(ask), "look", json!({}), expect![[r#"
+        ok: done
+        c: [created], validating, validating, awaiting_approval, [permission_request], [decided allow], approved, scheduled, executing, executing, CALL.COMPLETED
+          on disk: requested, picked, found, asked, approved, scheduled, started, post_processing, completed"#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_194_r_201_what_a_person_says_is_what_happens() {
+    let note = |text: &str| Some(text.to_owned());
+    let deny = Answer::Deny {
+        note: note("use trash instead"),
+    };
+    check(Setup::answers([deny]), "erase", json!({}), expect![[r#"
+        Denied [user_denied]: Permission denied: the user said no to `erase`: use trash instead
+        c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+          on disk: requested, picked, found, asked, denied"#]]).await;
+    check(Setup::answers([Answer::Cancel]), "erase", json!({}), expect![[r#"
+        Cancelled [cancelled]: Permission denied: the user cancelled at the question about `erase`
+        c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.CANCELLED
+          on disk: requested, picked, found, asked, cancelled"#]]).await;
+    check(Setup::answers([Answer::TimedOut]), "erase", json!({}), expect![[r#"
+        Denied [policy_violation]: Permission denied: nobody answered the question about `erase` in time (it may destroy data)
+        c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+          on disk: requested, picked, found, asked, denied"#]]).await;
+    let modify = |n: i64| Answer::Modify {
+        input: json!({"n": n}),
+    };
+    let twice = [modify(1), modify(2), Answer::once()];
+    check(Setup::answers(twice), "write", json!({}), expect![[r#"
+        ok: done
+        c: [created], validating, validating, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, awaiting_approval, [permission_request], [decided allow], approved, scheduled, executing, CALL.COMPLETED
+          on disk: requested, picked, found, asked, modified, picked, asked, modified, picked, asked, approved, scheduled, started, completed"#]]).await;
+    let wrong = Answer::Modify {
+        input: json!({"n": "many"}),
+    };
+    check(Setup::answers([wrong]), "write", json!({}), expect![[r#"
+        InvalidInput [invalid_tool_params]: Parameter validation failed: n: expected integer, got "many"
+        c: [created], validating, validating, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, CALL.FAILED
+          on disk: requested, picked, found, asked, modified, picked, failed"#]]).await;
+}
+
+// A person's yes is no yes for what a hook or a rule forbids afterwards.
+#[tokio::test(start_paused = true)]
+async fn r_198_changed_input_is_judged_like_the_first() {
+    let modify = Answer::Modify {
+        input: json!({"path": "/secret/x"}),
+    };
+    let setup = Setup::answers([modify, Answer::once()]).rules("deny write(//secret/**)");
+    check(setup, "write", json!({}), expect![[r#"
+        Denied [policy_violation]: Permission denied: rule user:1 deny `write(//secret/**)` forbids `write`
+        c: [created], validating, validating, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, CALL.DENIED
+          on disk: requested, picked, found, asked, modified, picked, denied"#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prompter_that_panics_is_nobody_to_ask() {
+    check(Setup::says(|_, _, _| panic!("the terminal is gone")), "write", json!({}), expect![[r#"
+        Denied [policy_violation]: Permission denied: `write` needs a person's yes (it may have side effects), and there is no terminal to ask at
+        c: [created], validating, validating, awaiting_approval, [permission_request], CALL.DENIED
+          on disk: requested, picked, found, asked, denied"#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tail_is_a_call_of_its_own_and_its_result_the_models() {
+    let tail = json!({"do": "tail", "tool": "step", "input": {}});
+    check(
+        Setup::default(),
+        "look",
+        tail,
+        expect![[r#"
+        ok: done
+        c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, completed
+        c/tail-1: [created], validating, validating, scheduled, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, completed"#]],
+    )
+    .await;
+    // No way around a person.
+    let tail = json!({"do": "tail", "tool": "erase", "input": {}});
+    let report = {
+        let world = Setup::answers([Answer::Cancel]).build();
+        world.call("c", "look", tail).await
+    };
+    assert!(
+        report.stopped,
+        "a person stopped the turn at the tail's question"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_177_dropping_the_future_is_an_end_too() {
+    let world = Setup::default().build();
+    let call = world.call("c", "look", json!({"sleep": 60}));
+    assert!(timeout(Duration::from_secs(1), call).await.is_err());
+    expect![[r#"
+        c: [created], validating, validating, scheduled, executing, CALL.CANCELLED
+          on disk: requested, picked, found, scheduled, started, cancelled"#]]
+    .assert_eq(&world.story().await);
+    assert!(
+        !world.kernel.cancel(&super::CallId("c".to_owned())),
+        "nothing is left of it"
+    );
+}
+
+// Two calls of one id would share a record: the second is refused and leaves no trace.
+#[tokio::test(start_paused = true)]
+async fn an_id_that_is_taken_is_refused_and_the_first_call_is_not_touched() {
+    let world = Setup::default().build();
+    let first = world.start("c", "look", json!({"sleep": 5}));
+    world.until("c", CallState::Executing).await;
+    let second = world.call("c", "step", json!({})).await;
+    expect!["InvalidInput [duplicate_call_id]: a call with the id c is running already"]
+        .assert_eq(&shown(&second));
+    assert_eq!(shown(&first.await.unwrap()), "ok: done");
+    expect![[r#"
+        c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, completed"#]]
+    .assert_eq(&world.story().await);
+}
+
+// R-163, R-164: one result each, in call order, whatever the ends and whoever is first.
+#[tokio::test(start_paused = true)]
+async fn r_163_results_of_a_turn_come_in_call_order() {
+    let world = Setup::default().rules("deny erase").build();
+    let calls = [
+        ("a", "look", json!({"sleep": 3})),
+        ("b", "look", json!({"sleep": 1, "do": "fail"})),
+        ("c", "erase", json!({})),
+        ("d", "nothing", json!({})),
+        ("e", "look", json!({"do": "panic"})),
+        ("f", "step", json!({"do": "interrupted"})),
+        ("g", "look", json!({})),
+    ];
+    let reports = world.start_batch(batch("t", calls)).await.unwrap();
+    let lines: Vec<String> = reports
+        .iter()
+        .map(|report| format!("{} {}", report.id, shown(report)))
+        .collect();
+    expect![[r#"
+        a ok: done
+        b no: no luck
+        c Denied [policy_violation]: Permission denied: rule user:1 deny `erase` forbids `erase`
+        d NotRegistered [tool_not_registered]: Tool "nothing" not found
+        e Internal [internal]: internal error of the host: the backend of `look` panicked
+        f Cancelled [cancelled]: the guest was interrupted
+        g ok: done"#]]
+    .assert_eq(&lines.join("\n"));
+    world.story().await;
+}
+
+// R-162: what a person cancels takes along what was not yet run, and each sibling says because of whom.
+#[tokio::test]
+async fn r_162_siblings_of_a_cancelled_call_say_which_call_it_was() {
+    let world = Setup::answers([Answer::Cancel]).build();
+    let calls = [
+        ("a", "look", json!({"sleep": 60})),
+        ("b", "write", json!({})),
+        ("c", "step", json!({})),
+    ];
+    let reports = world.start_batch(batch("t", calls)).await.unwrap();
+    let lines: Vec<String> = reports
+        .iter()
+        .map(|report| format!("{} {}", report.id, shown(report)))
+        .collect();
+    let story = world.story().await;
+    expect![[r#"
+        a Cancelled [sibling_cancelled]: the call was stopped while it ran, because call b of the same turn was cancelled
+        b Cancelled [cancelled]: Permission denied: the user cancelled at the question about `write`
+        c Cancelled [sibling_cancelled]: the call was not run, because call b of the same turn was cancelled
+        a: [created], validating, validating, scheduled, executing, CALL.CANCELLED
+          on disk: requested, picked, found, scheduled, started, cancelled
+        b: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.CANCELLED
+          on disk: requested, picked, found, asked, cancelled
+        c: [created], CALL.CANCELLED
+          on disk: requested, cancelled"#]].assert_eq(&format!("{}\n{story}", lines.join("\n")));
+}

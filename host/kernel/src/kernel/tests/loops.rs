@@ -1,0 +1,175 @@
+//! R-170 to R-176: a model that repeats itself, a session that is busy, the ways to cut a turn, and very many calls.
+
+use expect_test::expect;
+use serde_json::json;
+use toolhost_contract::life::CallState;
+use toolhost_contract::{Answer, CallId, NoSink};
+
+use std::sync::Arc;
+
+use super::super::{BatchCall, Run};
+use super::world::{Setup, batch, shown};
+use crate::schedule::Strategy;
+
+#[tokio::test(start_paused = true)]
+async fn the_third_failure_brings_advice_and_the_fifth_does_not_run() {
+    let world = Setup::default().build();
+    let mut lines = Vec::new();
+    for at in 1..=5 {
+        let report = world
+            .call(&format!("c{at}"), "look", json!({"do": "fail"}))
+            .await;
+        lines.push(shown(&report));
+    }
+    expect![[r#"
+        no: no luck
+        no: no luck
+        no: no luck
+        - this same call has failed 3 times in a row: do not repeat it, change the arguments or take another way
+        no: no luck
+        - this same call has failed 4 times in a row: do not repeat it, change the arguments or take another way
+        Failed [repeated_failure]: `look` failed 4 times in a row with these same arguments and was not run again: change the arguments or take another way"#]].assert_eq(&lines.join("\n"));
+    assert_eq!(world.stage.started.lock().unwrap().len(), 4);
+    // Other arguments are another matter.
+    let other = world.call("d", "look", json!({"do": "fail", "n": 1})).await;
+    assert_eq!(shown(&other), "no: no luck");
+    world.story().await;
+}
+
+// It says nothing about the arguments that a person stopped the call.
+#[tokio::test]
+async fn a_call_that_was_cancelled_has_not_failed() {
+    let world = Setup::says(|_, _, _| Some(Answer::once())).build();
+    for at in 0..5 {
+        let id = format!("c{at}");
+        let call = world.start(&id, "look", json!({"do": "polite"}));
+        world.until(&id, CallState::Executing).await;
+        assert!(world.kernel.cancel(&CallId(id)));
+        assert_eq!(call.await.unwrap().result.unwrap_err().code, "cancelled");
+    }
+    assert_eq!(world.stage.started.lock().unwrap().len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_175_a_busy_session_refuses_in_the_words_that_programs_look_for() {
+    let world = Setup::default().build();
+    let first = world.start_batch(batch("t1", [("a", "look", json!({"sleep": 9}))]));
+    world.until("a", CallState::Executing).await;
+    assert!(world.kernel.is_running("local") && !world.kernel.is_running("other"));
+    let turn = || batch("t2", [("b", "look", json!({}))]);
+    let busy = world.kernel.try_schedule(turn(), Arc::new(NoSink)).await;
+    expect!["Cannot schedule while tools are running"].assert_eq(&busy.unwrap_err().to_string());
+    first.await.unwrap();
+    let free = world.kernel.try_schedule(turn(), Arc::new(NoSink)).await;
+    assert_eq!(shown(&free.unwrap()[0]), "ok: done");
+    // What was refused left no trace: the story has one beginning for `b`.
+    world.story().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_calls_of_a_turn_with_one_id_are_refused() {
+    let world = Setup::default().build();
+    let turn = batch("t", [("a", "look", json!({})), ("a", "look", json!({}))]);
+    let error = world
+        .kernel
+        .schedule(turn, Arc::new(NoSink))
+        .await
+        .unwrap_err();
+    expect!["two calls of the batch have the id `a`; ids must differ"]
+        .assert_eq(&error.to_string());
+    assert!(world.events().is_empty());
+}
+
+/// When each call of a turn ended, in seconds.
+async fn ends(strategy: Strategy, calls: [(&str, &str, serde_json::Value); 4]) -> Vec<u64> {
+    let world = Setup::default().rules("allow write").stored(false).build();
+    let mut turn = batch("t", calls);
+    turn.strategy = strategy;
+    let born = tokio::time::Instant::now();
+    let kernel = Arc::clone(&world.kernel);
+    let watch = async {
+        let mut heard = kernel.subscribe(None, None);
+        let mut ends = Vec::new();
+        while ends.len() < 4 {
+            let event = heard.next().await.unwrap();
+            if event.happening.ends_call() {
+                ends.push((event.call.clone().unwrap().0, born.elapsed().as_secs()));
+            }
+        }
+        ends.sort();
+        ends.into_iter().map(|(_, at)| at).collect()
+    };
+    let run = world.kernel.schedule(turn, Arc::new(NoSink));
+    let (ends, reports) = tokio::join!(watch, run);
+    assert_eq!(reports.unwrap().len(), 4);
+    ends
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_170_r_171_r_172_a_turn_is_cut_as_its_strategy_says() {
+    let second = || json!({"sleep": 1});
+    let reads = || ["a", "b", "c", "d"].map(|id| (id, "look", second()));
+    let mixed = || {
+        let mut calls = reads();
+        calls[1].1 = "write";
+        calls
+    };
+    let last_alone = || {
+        let mut calls = reads();
+        calls[1].1 = "alone";
+        calls[3].2 = json!({"sleep": 1, "wait_for_previous": true});
+        calls
+    };
+    for (strategy, expected) in [
+        // R-170, R-172: three at once by default.
+        (Strategy::Waves, [[1, 1, 1, 2], [1, 1, 1, 2], [1, 2, 1, 3]]),
+        (Strategy::Sema, [[1, 1, 1, 2], [1, 2, 3, 4], [1, 2, 3, 4]]),
+        (Strategy::Kode, [[1, 1, 1, 2], [1, 1, 1, 2], [1, 2, 3, 4]]),
+        (Strategy::Serial, [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4]]),
+    ] {
+        let found = [
+            ends(strategy, reads()).await,
+            ends(strategy, mixed()).await,
+            ends(strategy, last_alone()).await,
+        ];
+        assert_eq!(found, expected.map(|ends| ends.to_vec()), "{strategy}");
+    }
+}
+
+// Memory: what waits costs its record, its input and little else.
+#[tokio::test]
+async fn ten_thousand_calls_wait_and_end() {
+    let world = Setup::default().stored(false).build();
+    let mut turn = batch("t", []);
+    turn.calls = (0..10_000)
+        .map(|at| BatchCall {
+            id: CallId(format!("c{at}")),
+            tool: "look".to_owned(),
+            input: json!({"n": at}),
+        })
+        .collect();
+    let reports = world.kernel.schedule(turn, Arc::new(NoSink)).await.unwrap();
+    assert!(
+        reports
+            .iter()
+            .enumerate()
+            .all(|(at, report)| { report.id.0 == format!("c{at}") && report.result.is_ok() })
+    );
+    let size = std::mem::size_of::<Run>();
+    assert!(size <= 2_048, "a call that waits takes {size} bytes");
+    let mut more = batch("t", []);
+    more.calls = (0..10_001)
+        .map(|at| BatchCall {
+            id: CallId(at.to_string()),
+            tool: "look".to_owned(),
+            input: json!({}),
+        })
+        .collect();
+    let full = world
+        .kernel
+        .schedule(more, Arc::new(NoSink))
+        .await
+        .unwrap_err();
+    expect!["10001 more calls do not fit into the queue of at most 10000: wait until some end"]
+        .assert_eq(&full.to_string());
+}

@@ -1,0 +1,124 @@
+//! R-143: what a host that died left behind gets its one end, with advice.
+
+use std::sync::Arc;
+
+use expect_test::expect;
+use serde_json::json;
+use tempfile::TempDir;
+use toolhost_contract::life::CallState;
+use toolhost_store::{CallRow, Store, TransitionRow, Verification, Write};
+
+use super::world::{Setup, World, transitions};
+
+fn row(state: CallState, deferred: bool) -> Write {
+    let id = if deferred { "deferred" } else { state.as_str() };
+    Write::Call {
+        row: Box::new(CallRow {
+            id: id.to_owned(),
+            session: "s".to_owned(),
+            batch: None,
+            parent: None,
+            tool: Some("write".to_owned()),
+            plugin: Some("p".to_owned()),
+            state: state.as_str().to_owned(),
+            finished: state.is_terminal(),
+            deferred,
+            effectful: true,
+            created_ms: 1,
+            updated_ms: 2,
+            record: json!({"id": id, "state": state.as_str(), "input": {"n": 1}}),
+        }),
+        transitions: vec![TransitionRow {
+            call: id.to_owned(),
+            session: "s".to_owned(),
+            at_ms: 2,
+            state: state.as_str().to_owned(),
+            kind: "by hand".to_owned(),
+            note: None,
+            detail: json!(null),
+        }],
+    }
+}
+
+/// A host that died with a call in every state.
+async fn dead() -> Arc<TempDir> {
+    let dir = Arc::new(TempDir::new().unwrap());
+    let store = Store::open(&dir.path().join("state")).unwrap();
+    for state in CallState::ALL {
+        store.commit(row(state, false)).await.unwrap();
+    }
+    store
+        .commit(row(CallState::AwaitingApproval, true))
+        .await
+        .unwrap();
+    dir
+}
+
+fn next(dir: &Arc<TempDir>) -> World {
+    Setup {
+        dir: Some(Arc::clone(dir)),
+        ..Setup::default()
+    }
+    .build()
+}
+
+#[tokio::test]
+async fn r_143_every_unfinished_call_of_a_dead_host_is_sealed_with_advice() {
+    let dir = dead().await;
+    let world = next(&dir);
+    let sealed = world.kernel.seal().await.unwrap();
+    let lines: Vec<String> = sealed
+        .iter()
+        .map(|seal| format!("{}: {}", seal.was, seal.advice))
+        .collect();
+    expect![[r#"
+        pending: it had not started; it is safe to call again
+        validating: it had not started; it is safe to call again
+        awaiting_approval: it was waiting for approval and did not run; call again to ask again
+        approved: it was approved and had not started; it is safe to call again
+        scheduled: it had not started; it is safe to call again
+        executing: it was interrupted while it ran; verify its side effects before calling again"#]]
+    .assert_eq(&lines.join("\n"));
+    for seal in &sealed {
+        let row = world.store().call(&seal.id.0).unwrap().unwrap();
+        assert!(row.finished && row.state == "sealed" && row.record.get("input").is_none());
+        assert_eq!(row.record["error"]["message"], seal.advice);
+        let last = transitions(world.store(), &seal.id.0).pop().unwrap();
+        assert_eq!(last, ("sealed".to_owned(), "sealed".to_owned()));
+    }
+    let deferred = world.store().call("deferred").unwrap().unwrap();
+    assert!(!deferred.finished);
+    let ends: Vec<_> = world
+        .events()
+        .iter()
+        .map(|event| event.happening.name())
+        .collect();
+    assert_eq!(ends, ["call.sealed"; 6]);
+    let verified = world.store().verify().unwrap();
+    assert!(matches!(verified, Verification::Verified { .. }));
+}
+
+#[tokio::test]
+async fn r_143_of_two_hosts_that_start_at_once_one_seals() {
+    let dir = dead().await;
+    let (one, two) = (next(&dir), next(&dir));
+    let (a, b) = tokio::join!(one.kernel.seal(), two.kernel.seal());
+    assert_eq!(a.unwrap().len() + b.unwrap().len(), 6);
+    assert_eq!(one.kernel.seal().await.unwrap(), []);
+    assert_eq!(transitions(one.store(), "executing").len(), 2);
+}
+
+// A host that lives keeps its calls.
+#[tokio::test]
+async fn a_call_that_runs_elsewhere_is_not_sealed() {
+    let world = Setup::says(|_, _, _| None).build();
+    let call = world.start("c", "write", json!({}));
+    world.until("c", CallState::AwaitingApproval).await;
+    while world.kernel.pending().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(next(&world.dir).kernel.seal().await.unwrap(), []);
+    call.abort();
+    assert!(call.await.is_err());
+    world.story().await;
+}

@@ -1,0 +1,204 @@
+//! R-144, R-201: what is on disk when: the question before a person sees it, the intent before the tool runs, and
+//! nothing that changes something when the disk cannot be written.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::sync::{Arc, Mutex};
+
+use expect_test::expect;
+use serde_json::json;
+use tempfile::TempDir;
+use toolhost_contract::life::Millis;
+use toolhost_contract::{Answer, CallId};
+use toolhost_store::Store;
+
+use super::world::{Setup, World, batch, shown, transitions};
+use crate::{Clock, Durability};
+
+/// The steps that a second host sees on disk at a moment.
+fn seen(dir: &TempDir, id: &str) -> String {
+    let store = Store::open(&dir.path().join("state")).unwrap();
+    let steps = transitions(&store, id);
+    let kinds: Vec<&str> = steps.iter().map(|(_, kind)| kind.as_str()).collect();
+    let row = store.call(id).unwrap().map(|row| row.state);
+    format!("{} ({})", kinds.join(", "), row.unwrap_or_default())
+}
+
+/// A world that looks at its own disk when a person is asked and when the tool starts.
+async fn looks(durability: Durability, tool: &str) -> String {
+    let dir = Arc::new(TempDir::new().unwrap());
+    let looks = Arc::new(Mutex::new(Vec::new()));
+    let (at_question, folder) = (Arc::clone(&looks), Arc::clone(&dir));
+    let setup = Setup {
+        durability,
+        dir: Some(Arc::clone(&dir)),
+        ..Setup::says(move |_, _, call| {
+            let line = format!("asked: {}", seen(&folder, &call.id.0));
+            at_question.lock().unwrap().push(line);
+            Some(Answer::once())
+        })
+    };
+    let world = setup.build();
+    let (at_start, folder) = (Arc::clone(&looks), Arc::clone(&dir));
+    *world.stage.on_start.lock().unwrap() = Some(Box::new(move |call| {
+        let line = format!("runs: {}", seen(&folder, &call.id.0));
+        at_start.lock().unwrap().push(line);
+    }));
+    assert_eq!(shown(&world.call("c", tool, json!({})).await), "ok: done");
+    world.story().await;
+    let looks = looks.lock().unwrap();
+    looks.join("\n")
+}
+
+#[tokio::test]
+async fn r_201_a_question_and_an_intent_are_on_disk_before_they_matter() {
+    expect![[r#"
+        asked: requested, picked, found, asked (awaiting_approval)
+        runs: requested, picked, found, asked, approved, scheduled, started (executing)"#]]
+    .assert_eq(&looks(Durability::Effects, "write").await);
+}
+
+#[tokio::test]
+async fn with_every_step_the_disk_knows_all_that_came_before() {
+    expect![[r#"
+        asked: requested, picked, found, asked (awaiting_approval)
+        runs: requested, picked, found, asked, approved, scheduled, started (executing)"#]]
+    .assert_eq(&looks(Durability::EveryStep, "write").await);
+    expect!["runs: requested, picked, found, scheduled, started (executing)"]
+        .assert_eq(&looks(Durability::EveryStep, "look").await);
+}
+
+/// Nothing can be written any more: the file is damaged under its writer. Overwritten in place, for it is mapped.
+async fn break_store(world: &World) {
+    world.store().flush().await.unwrap();
+    for name in ["store.db", "store.db-wal", "store.db-shm"] {
+        let path = world.dir.path().join("state").join(name);
+        let length = fs::metadata(&path).unwrap().len();
+        let mut file = OpenOptions::new().write(true).open(&path).unwrap();
+        let rubbish = vec![b'x'; usize::try_from(length).unwrap()];
+        file.write_all(&rubbish).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_fails_stops_what_changes_something_and_nothing_else() {
+    let world = Setup::answers([Answer::once()])
+        .rules("allow write")
+        .build();
+    world.call("before", "write", json!({})).await;
+    break_store(&world).await;
+    let mut lines = Vec::new();
+    for (id, tool) in [
+        ("w1", "write"),
+        ("r1", "look"),
+        ("e1", "erase"),
+        ("w2", "write"),
+        ("r2", "look"),
+    ] {
+        let report = world.call(id, tool, json!({})).await;
+        lines.push(format!("{id} {}", shown(&report)));
+    }
+    expect![[r#"
+        w1 Unavailable [store_unavailable]: the host cannot write its records, so nothing that could change something is run
+        r1 ok: done
+        e1 Unavailable [store_unavailable]: the host cannot write its records, so nothing that could change something is run
+        w2 Unavailable [store_unavailable]: the host cannot write its records, so nothing that could change something is run
+        r2 ok: done"#]]
+    .assert_eq(&lines.join("\n"));
+    assert_eq!(*world.stage.started.lock().unwrap(), ["before", "r1", "r2"]);
+    assert!(
+        world.stage.asked.lock().unwrap().is_empty(),
+        "a question that is not on disk is not asked"
+    );
+}
+
+// A yes whose use cannot be counted is no yes, and the search for another one ends.
+#[tokio::test]
+async fn a_kept_yes_does_not_hold_when_the_store_fails() {
+    let world = Setup::answers([Answer::Allow {
+        offer: 1,
+        note: None,
+    }])
+    .build();
+    for id in ["a", "b"] {
+        assert_eq!(shown(&world.call(id, "write", json!({})).await), "ok: done");
+    }
+    assert_eq!(world.stage.asked.lock().unwrap().len(), 1);
+    break_store(&world).await;
+    let refused = world.call("c", "write", json!({})).await;
+    assert_eq!(refused.result.unwrap_err().code, "store_unavailable");
+    assert_eq!(*world.stage.started.lock().unwrap(), ["a", "b"]);
+}
+
+// An answer names its question by its time; two questions of one millisecond are still two.
+#[tokio::test]
+async fn an_answer_to_the_first_question_is_none_to_the_second() {
+    let clock = Some(Clock::new(|| Millis(5)));
+    let dir = Arc::new(TempDir::new().unwrap());
+    let folder = Arc::clone(&dir);
+    let setup = Setup {
+        clock,
+        dir: Some(dir),
+        ..Setup::says(move |at, _, call| {
+            if at > 0 {
+                // The person thinks, and meanwhile the old answer would be found.
+                return None;
+            }
+            let store = Store::open(&folder.path().join("state")).unwrap();
+            let row = answer(&call.id.0, "allow_once");
+            let elsewhere = std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build();
+                runtime.unwrap().block_on(store.answer(row)).unwrap();
+            });
+            elsewhere.join().unwrap();
+            Some(Answer::Modify {
+                input: json!({"n": 2}),
+            })
+        })
+    };
+    let world = setup.build();
+    let call = world.start("c", "write", json!({"n": 1}));
+    // The second question is answered by nobody but us.
+    while world.stage.asked.lock().unwrap().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    // So many looks at the store that the old answer would have been found.
+    tokio::time::timeout(
+        std::time::Duration::from_millis(250),
+        std::future::pending::<()>(),
+    )
+    .await
+    .unwrap_err();
+    assert!(world.stage.started.lock().unwrap().is_empty());
+    let no = crate::Answered {
+        answer: Answer::Deny { note: None },
+        by: "me".to_owned(),
+    };
+    world.kernel.answer(&CallId("c".to_owned()), no).unwrap();
+    assert_eq!(call.await.unwrap().result.unwrap_err().code, "user_denied");
+}
+
+pub(super) fn answer(call: &str, decision: &str) -> toolhost_store::AnswerRow {
+    toolhost_store::AnswerRow {
+        call: call.to_owned(),
+        decision: decision.to_owned(),
+        note: None,
+        payload: None,
+        by: "somebody elsewhere".to_owned(),
+        at_ms: 7,
+    }
+}
+
+// R-163: a turn has its row, with its end.
+#[tokio::test]
+async fn r_163_a_turn_is_kept_with_its_calls() {
+    let world = Setup::default().build();
+    let turn = batch("t", [("a", "look", json!({})), ("b", "step", json!({}))]);
+    world.start_batch(turn).await.unwrap();
+    world.kernel.flush().await.unwrap();
+    let rows = world.store().batches("local").unwrap();
+    assert!(rows.len() == 1 && rows[0].calls == 2 && rows[0].finished_ms.is_some());
+    let row = world.store().call("b").unwrap().unwrap();
+    assert_eq!(row.batch.as_deref(), Some("t"));
+    world.story().await;
+}

@@ -1,0 +1,468 @@
+//! A whole kernel to play with: a store in a folder of its own, a backend that does what the input says, a person who
+//! answers as told, and a clock that counts.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::sleep;
+use toolhost_contract::bus::{BusEvent, Happening};
+use toolhost_contract::life::{CallState, Millis};
+use toolhost_contract::policy::{Decision, Policy, PolicySpec, RuleSpec};
+use toolhost_contract::{
+    Annotations, Answer, Backend, BoxFuture, Call, CallError, CallId, Caller, Concurrency,
+    Descriptor, Digest, ErrorClass, Event, Failure, Grant, NoSink, Outcome, PluginName, Question,
+    Sink, TailCall, ToolName,
+};
+use toolhost_store::{Store, TransitionFilter, Verification};
+
+use super::super::{BatchCall, BatchRequest, CallRequest, Kernel, Report, Within};
+use crate::hooks::HookEntry;
+use crate::schedule::Strategy;
+use crate::{Clock, Durability, PluginInfo, Prompter, Settings, Subscription};
+
+/// What a person says to their first, second, … question; None: nothing, ever.
+pub(super) type Says = dyn Fn(usize, &Question, &Call) -> Option<Answer> + Send + Sync;
+type Looks = dyn Fn(&Call) + Send + Sync;
+
+/// What is special about a world. Two worlds with one folder are two hosts on one state directory.
+pub(super) struct Setup {
+    pub settings: Settings,
+    pub durability: Durability,
+    pub hooks: Vec<HookEntry>,
+    pub says: Box<Says>,
+    pub dir: Option<Arc<TempDir>>,
+    pub stored: bool,
+    /// Of the plugin's bytes.
+    pub digest: u8,
+    /// None: a clock that is a millisecond later each time.
+    pub clock: Option<Clock>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            durability: Durability::default(),
+            hooks: Vec::new(),
+            says: Box::new(|_, _, _| Some(Answer::NobodyToAsk)),
+            dir: None,
+            stored: true,
+            digest: 1,
+            clock: None,
+        }
+    }
+}
+
+impl Setup {
+    pub fn says(
+        says: impl Fn(usize, &Question, &Call) -> Option<Answer> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            says: Box::new(says),
+            ..Self::default()
+        }
+    }
+
+    /// One answer per question, the last one again and again.
+    pub fn answers(answers: impl Into<Vec<Answer>>) -> Self {
+        let answers = answers.into();
+        Self::says(move |at, _, _| Some(answers[at.min(answers.len() - 1)].clone()))
+    }
+
+    pub fn rules(self, text: &str) -> Self {
+        self.policy(|spec| spec.rules = rules(text))
+    }
+
+    pub fn policy(mut self, change: impl FnOnce(&mut PolicySpec)) -> Self {
+        let mut spec = PolicySpec::default();
+        change(&mut spec);
+        self.settings.policy = Arc::new(Policy::new(spec).unwrap());
+        self
+    }
+
+    /// Without a store there is less to wait for.
+    pub fn stored(mut self, stored: bool) -> Self {
+        self.stored = stored;
+        self
+    }
+
+    pub fn hook(mut self, name: &str, hook: impl crate::hooks::Hook + 'static) -> Self {
+        self.hooks.push(HookEntry::new(name, Arc::new(hook)));
+        self
+    }
+
+    pub fn build(self) -> World {
+        World::new(self)
+    }
+}
+
+/// `allow write` and so on, one a line.
+pub(super) fn rules(text: &str) -> Vec<RuleSpec> {
+    let rule = |line: &str| {
+        let (decision, tool) = line.trim().split_once(' ').unwrap();
+        RuleSpec::new(decision.parse::<Decision>().unwrap(), tool)
+    };
+    text.lines().map(rule).collect()
+}
+
+pub(super) struct World {
+    pub kernel: Arc<Kernel>,
+    pub stage: Arc<Stage>,
+    pub dir: Arc<TempDir>,
+    heard: Mutex<Subscription>,
+}
+
+/// The backend, and what was seen of it.
+#[derive(Default)]
+pub(super) struct Stage {
+    tools: Vec<Descriptor>,
+    /// Ids of the calls that were started.
+    pub started: Mutex<Vec<String>>,
+    /// Questions as they were asked.
+    pub asked: Mutex<Vec<String>>,
+    pub sinks: Mutex<HashMap<String, Arc<dyn Sink>>>,
+    /// Looks around when a call starts.
+    pub on_start: Mutex<Option<Box<Looks>>>,
+}
+
+struct Person {
+    says: Box<Says>,
+    stage: Arc<Stage>,
+}
+
+impl Prompter for Person {
+    fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let at = {
+                let mut asked = self.stage.asked.lock().unwrap();
+                let agent = question.agent.as_deref().unwrap_or("-");
+                asked.push(format!("{agent}: {} {}", question.tool, call.input));
+                asked.len() - 1
+            };
+            match (self.says)(at, question, call) {
+                Some(answer) => answer,
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+impl Backend for Stage {
+    fn tools(&self) -> &[Descriptor] {
+        &self.tools
+    }
+
+    fn invoke(
+        &self,
+        call: Call,
+        grant: Grant,
+        sink: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        Box::pin(async move {
+            self.started.lock().unwrap().push(call.id.0.clone());
+            if let Some(look) = &*self.on_start.lock().unwrap() {
+                look(&call);
+            }
+            let id = call.id.0.clone();
+            self.sinks.lock().unwrap().insert(id, Arc::clone(&sink));
+            act(&call.input, &grant, &*sink).await
+        })
+    }
+}
+
+/// Does what the input's `do` says.
+async fn act(input: &Value, grant: &Grant, sink: &dyn Sink) -> Result<Outcome, CallError> {
+    let seconds = input["sleep"].as_u64().unwrap_or(0);
+    if seconds > 0 {
+        sleep(Duration::from_secs(seconds)).await;
+    }
+    match input["do"].as_str().unwrap_or("well") {
+        "fail" => Ok(Outcome {
+            error: Some(Failure::new("no", "no luck")),
+            ..Outcome::default()
+        }),
+        "panic" => panic!("it fell over"),
+        "trap" => Err(CallError::new(
+            ErrorClass::Trapped,
+            "the guest trapped: unreachable",
+        )),
+        "interrupted" => Err(CallError::new(
+            ErrorClass::Cancelled,
+            "the guest was interrupted",
+        )),
+        "timeout" => Err(CallError::timed_out(grant.timeout())),
+        "hang" => std::future::pending().await,
+        // Stops in good order when it hears that it shall.
+        "polite" => {
+            while !sink.cancelled() {
+                sleep(Duration::from_millis(10)).await;
+            }
+            Err(CallError::new(ErrorClass::Failed, "stopped half way"))
+        }
+        "say" => {
+            sink.event(Event::Output {
+                stream: "stdout".to_owned(),
+                bytes: b"hello".to_vec(),
+            });
+            sink.event(Event::Custom {
+                event: "counted".to_owned(),
+                data: json!({"n": 1}),
+            });
+            Ok(Outcome::text("said"))
+        }
+        "tail" => Ok(Outcome {
+            tail: Some(TailCall {
+                tool: input["tool"].as_str().unwrap().to_owned(),
+                input: input["input"].clone(),
+            }),
+            ..Outcome::text("see the tail")
+        }),
+        _ => Ok(Outcome::text("done")),
+    }
+}
+
+fn tools() -> Vec<Descriptor> {
+    use Concurrency::{Exclusive, Parallel, Serial};
+    let tool = |name: &str, concurrency, read_only, destructive| {
+        let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), "");
+        tool.annotations = Annotations {
+            read_only: Some(read_only),
+            destructive: Some(destructive),
+            ..Annotations::default()
+        };
+        tool.concurrency = concurrency;
+        tool.input_schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": true});
+        tool
+    };
+    vec![
+        tool("look", Parallel, true, false),
+        tool("step", Serial, true, false),
+        tool("alone", Exclusive, true, false),
+        tool("write", Parallel, false, false),
+        tool("erase", Serial, false, true),
+    ]
+}
+
+impl World {
+    fn new(setup: Setup) -> Self {
+        let dir = setup
+            .dir
+            .unwrap_or_else(|| Arc::new(TempDir::new().unwrap()));
+        let stage = Arc::new(Stage {
+            tools: tools(),
+            ..Stage::default()
+        });
+        let person = Person {
+            says: setup.says,
+            stage: Arc::clone(&stage),
+        };
+        let ticks = AtomicI64::new(1_000);
+        let clock = setup
+            .clock
+            .unwrap_or_else(|| Clock::new(move || Millis(ticks.fetch_add(1, Relaxed))));
+        let mut builder = Kernel::builder(setup.settings)
+            .prompter(Arc::new(person))
+            .clock(clock);
+        for hook in setup.hooks {
+            builder = builder.hook(hook);
+        }
+        if setup.stored {
+            let store = Store::open(&dir.path().join("state")).unwrap();
+            builder = builder.store(store, setup.durability);
+        }
+        let kernel = Arc::new(builder.build().unwrap());
+        let plugin = PluginInfo {
+            name: PluginName::parse("p").unwrap(),
+            version: "1.0.0".to_owned(),
+            digest: Some(Digest([setup.digest; 32])),
+            timeout: None,
+        };
+        kernel
+            .register(plugin, Arc::clone(&stage) as Arc<dyn Backend>)
+            .unwrap();
+        let heard = Mutex::new(kernel.subscribe(None, None));
+        Self {
+            kernel,
+            stage,
+            dir,
+            heard,
+        }
+    }
+
+    pub fn store(&self) -> &Store {
+        self.kernel.store().unwrap()
+    }
+
+    pub async fn call(&self, id: &str, tool: &str, input: Value) -> Report {
+        self.request(request(id, tool, input)).await
+    }
+
+    pub async fn request(&self, request: CallRequest) -> Report {
+        self.kernel.call(request, Arc::new(NoSink)).await
+    }
+
+    /// Runs on its own, so that the test can do something meanwhile.
+    pub fn start(&self, id: &str, tool: &str, input: Value) -> tokio::task::JoinHandle<Report> {
+        let kernel = Arc::clone(&self.kernel);
+        let request = request(id, tool, input);
+        tokio::spawn(async move { kernel.call(request, Arc::new(NoSink)).await })
+    }
+
+    pub fn start_batch(&self, batch: BatchRequest) -> tokio::task::JoinHandle<Vec<Report>> {
+        let kernel = Arc::clone(&self.kernel);
+        tokio::spawn(async move { kernel.schedule(batch, Arc::new(NoSink)).await.unwrap() })
+    }
+
+    /// Waits, without a clock, until the call is in the state, as the bus tells it.
+    pub async fn until(&self, id: &str, state: CallState) {
+        let mut heard = self.kernel.subscribe(Some(0), None);
+        loop {
+            let event = heard.next().await.unwrap();
+            let now = match &event.happening {
+                Happening::CallCreated => CallState::Pending,
+                Happening::CallState(state) => *state,
+                // The question is on disk and about to be asked.
+                _ => continue,
+            };
+            if now == state && event.call.as_ref().is_some_and(|call| call.0 == id) {
+                return;
+            }
+        }
+    }
+
+    /// What happened since the last look.
+    pub fn events(&self) -> Vec<Arc<BusEvent>> {
+        let mut heard = self.heard.lock().unwrap();
+        std::iter::from_fn(|| heard.try_next())
+            .map(Result::unwrap)
+            .collect()
+    }
+
+    /// What the bus said and what the store has, call by call in the order in which they began. The two must agree,
+    /// and every call has one end.
+    pub async fn story(&self) -> String {
+        self.story_of(&self.events()).await
+    }
+
+    pub async fn story_of(&self, events: &[Arc<BusEvent>]) -> String {
+        let mut ids: Vec<&CallId> = Vec::new();
+        for event in events {
+            if let Some(id) = &event.call
+                && !ids.contains(&id)
+            {
+                ids.push(id);
+            }
+        }
+        let mut story = String::new();
+        for id in ids {
+            let mine: Vec<&BusEvent> = events
+                .iter()
+                .map(Arc::as_ref)
+                .filter(|event| event.call.as_ref() == Some(id))
+                .collect();
+            let said: Vec<String> = mine.iter().map(|event| said(event)).collect();
+            let _ = writeln!(story, "{id}: {}", said.join(", "));
+            let ends = mine.iter().filter(|event| event.happening.ends_call());
+            assert_eq!(ends.count(), 1, "ends of {id}: {said:?}");
+            assert!(mine.last().unwrap().happening.ends_call(), "{said:?}");
+            if self.kernel.store().is_some() {
+                let _ = writeln!(story, "  on disk: {}", self.on_disk(id, &mine).await);
+            }
+        }
+        story.trim_end().to_owned()
+    }
+
+    /// The transitions of one call, which are those that the bus told.
+    async fn on_disk(&self, id: &CallId, events: &[&BusEvent]) -> String {
+        self.store().flush().await.unwrap();
+        let transitions = self.transitions(&id.0);
+        let told: Vec<String> = events.iter().filter_map(|event| state(event)).collect();
+        let kept: Vec<String> = transitions.iter().map(|(state, _)| state.clone()).collect();
+        assert_eq!(told, kept, "the bus and the store disagree about {id}");
+        let row = self.store().call(&id.0).unwrap().unwrap();
+        assert!(row.finished, "{id}");
+        assert_eq!(Some(&row.state), kept.last(), "{id}");
+        let verified = self.store().verify().unwrap();
+        assert!(
+            matches!(verified, Verification::Verified { .. }),
+            "{verified:?}"
+        );
+        let kinds: Vec<String> = transitions.into_iter().map(|(_, kind)| kind).collect();
+        kinds.join(", ")
+    }
+
+    /// State and kind of every step of a call that the store has now.
+    pub fn transitions(&self, id: &str) -> Vec<(String, String)> {
+        transitions(self.store(), id)
+    }
+}
+
+pub(super) fn transitions(store: &Store, id: &str) -> Vec<(String, String)> {
+    let filter = TransitionFilter {
+        call: Some(id.to_owned()),
+        ..TransitionFilter::default()
+    };
+    let found = store.transitions(&filter).unwrap();
+    found
+        .into_iter()
+        .map(|found| (found.row.state, found.row.kind))
+        .collect()
+}
+
+/// The state that an event tells of.
+fn state(event: &BusEvent) -> Option<String> {
+    let state = match &event.happening {
+        Happening::CallCreated => CallState::Pending,
+        Happening::CallState(state) => *state,
+        Happening::CallCompleted { .. } => CallState::Completed,
+        Happening::CallFailed => CallState::Failed,
+        Happening::CallDenied => CallState::Denied,
+        Happening::CallCancelled => CallState::Cancelled,
+        Happening::CallSealed => CallState::Sealed,
+        _ => return None,
+    };
+    Some(state.as_str().to_owned())
+}
+
+fn said(event: &BusEvent) -> String {
+    match &event.happening {
+        Happening::CallState(state) => state.as_str().to_owned(),
+        Happening::PermissionDecided { decision, .. } => format!("[decided {decision}]"),
+        happening if happening.ends_call() => happening.name().to_uppercase(),
+        happening => format!("[{}]", happening.name().trim_start_matches("call.")),
+    }
+}
+
+pub(super) fn request(id: &str, tool: &str, input: Value) -> CallRequest {
+    CallRequest::new(CallId(id.to_owned()), tool, input, Caller::default())
+}
+
+/// A turn of the model: id, tool and input of each call.
+pub(super) fn batch<const N: usize>(id: &str, calls: [(&str, &str, Value); N]) -> BatchRequest {
+    let call = |(id, tool, input): (&str, &str, Value)| BatchCall {
+        id: CallId(id.to_owned()),
+        tool: tool.to_owned(),
+        input,
+    };
+    BatchRequest {
+        id: id.to_owned(),
+        caller: Caller::default(),
+        calls: calls.into_iter().map(call).collect(),
+        strategy: Strategy::Waves,
+        within: Within::default(),
+    }
+}
+
+/// What the model gets, as one line with its kind in front.
+pub(super) fn shown(report: &Report) -> String {
+    match &report.result {
+        Ok(outcome) if outcome.is_error() => format!("no: {}", outcome.model_text()),
+        Ok(outcome) => format!("ok: {}", outcome.model_text()),
+        Err(error) => format!("{:?} [{}]: {}", error.class, error.code, error.message),
+    }
+}

@@ -1,0 +1,229 @@
+//! One turn of the model on its way: its calls have records from the moment it waits, and each has one end.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use toolhost_contract::bus::Happening;
+use toolhost_contract::{CallError, CallId, Caller, ErrorClass, Sink};
+use toolhost_store::{BatchRow, Write};
+
+use super::batch::{BatchError, BatchPlace, BatchRequest};
+use super::halt::Halt;
+use super::{CallRequest, Kernel, Report, Run, Within};
+use crate::schedule::{Batch, Canceller, End, Fate, Missing, Planned};
+
+pub(super) struct Turn<'a> {
+    kernel: &'a Kernel,
+    sink: Arc<dyn Sink>,
+    id: String,
+    caller: Caller,
+    ids: Arc<[CallId]>,
+    /// Until it begins.
+    request: Mutex<Option<BatchRequest>>,
+    begun: OnceLock<Begun<'a>>,
+}
+
+struct Begun<'a> {
+    row: BatchRow,
+    calls: Arc<Calls<'a>>,
+    canceller: Canceller,
+    /// Until it runs.
+    batch: Mutex<Option<Batch<'a, Report>>>,
+    _place: BatchPlace<'a>,
+}
+
+/// One for each call, until it runs. Err: it has no record, for its id is taken.
+type Calls<'a> = OnceLock<Vec<Mutex<Option<Result<Run<'a>, Box<Report>>>>>>;
+
+fn take<'a>(calls: &Calls<'a>, index: usize) -> Option<Result<Run<'a>, Box<Report>>> {
+    let call = calls.get()?.get(index)?;
+    call.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(
+        kernel: &'a Kernel,
+        request: BatchRequest,
+        sink: Arc<dyn Sink>,
+    ) -> Result<Self, BatchError> {
+        let mut ids = std::collections::HashSet::new();
+        if let Some(call) = request.calls.iter().find(|call| !ids.insert(&call.id)) {
+            let shown = toolhost_contract::text::inline(&call.id.0, 80);
+            return Err(BatchError::SameId(shown));
+        }
+        Ok(Self {
+            kernel,
+            sink,
+            id: request.id.clone(),
+            caller: request.caller.clone(),
+            ids: request.calls.iter().map(|call| call.id.clone()).collect(),
+            request: Mutex::new(Some(request)),
+            begun: OnceLock::new(),
+        })
+    }
+
+    /// Gives every call its record, in call order. Twice is once.
+    pub(super) fn begin(&self) {
+        let request = self
+            .request
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(request) = request else {
+            return;
+        };
+        let BatchRequest {
+            id,
+            caller,
+            calls: mut wishes,
+            strategy,
+            within,
+        } = request;
+        let kernel = self.kernel;
+        let row = BatchRow {
+            id: id.clone(),
+            session: caller.session_id.clone(),
+            created_ms: kernel.journal.clock.now().0,
+            finished_ms: None,
+            submitted_ms: None,
+            calls: u32::try_from(wishes.len()).unwrap_or(u32::MAX),
+            strategy: strategy.to_string(),
+        };
+        kernel.journal.queue(|| Write::Batch(row.clone()));
+        let calls: Arc<Calls<'a>> = Arc::default();
+        let planned = wishes
+            .iter_mut()
+            .enumerate()
+            .map(|(index, wish)| Planned {
+                shape: kernel.shape_of(wish),
+                run: self.runner(index, &calls),
+            })
+            .collect();
+        let batch = Batch::new(strategy, planned);
+        let canceller = batch.canceller();
+        let begin = |(index, wish): (usize, super::BatchCall)| {
+            let request = CallRequest {
+                within: Within {
+                    batch: Some(id.clone()),
+                    ..within.clone()
+                },
+                ..CallRequest::new(wish.id, wish.tool, wish.input, caller.clone())
+            };
+            let halt = Halt::in_turn(&canceller, &self.ids, index);
+            Mutex::new(Some(kernel.begin(request, &self.sink, halt)))
+        };
+        let begun = wishes.into_iter().enumerate().map(begin).collect();
+        let _ = calls.set(begun);
+        let _ = self.begun.set(Begun {
+            row,
+            calls,
+            _place: kernel.announce_batch(&id, canceller.clone()),
+            canceller,
+            batch: Mutex::new(Some(batch)),
+        });
+    }
+
+    fn runner(&self, index: usize, calls: &Arc<Calls<'a>>) -> crate::schedule::Run<'a, Report> {
+        let kernel = self.kernel;
+        let (calls, sink, id) = (
+            Arc::clone(calls),
+            Arc::clone(&self.sink),
+            self.ids[index].clone(),
+        );
+        Box::new(move |_| {
+            Box::pin(async move {
+                let result = match take(&calls, index) {
+                    Some(Ok(run)) => kernel.follow(run, &sink).await,
+                    Some(Err(report)) => *report,
+                    None => Report::refused(id, CallError::internal("the call ran already")),
+                };
+                End {
+                    fate: fate(&result),
+                    result,
+                }
+            })
+        })
+    }
+
+    /// Somebody cancelled one of its calls before it was its turn. Waits for ever otherwise.
+    pub(super) async fn cancelled_while_it_waits(&self) {
+        if let Some(begun) = self.begun.get() {
+            begun.canceller.token().cancelled().await;
+            let batch = begun.batch.lock().unwrap_or_else(PoisonError::into_inner);
+            if batch.is_some() {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// One report per call, in call order.
+    pub(super) async fn run(&self) -> Vec<Report> {
+        self.begin();
+        let Some(begun) = self.begun.get() else {
+            return Vec::new();
+        };
+        let batch = begun
+            .batch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let Some(batch) = batch else {
+            return Vec::new();
+        };
+        let reports = batch
+            .run(|index, why| self.without_run(take(&begun.calls, index), index, why))
+            .await;
+        let mut row = begun.row.clone();
+        let journal = &self.kernel.journal;
+        row.finished_ms = Some(journal.clock.now().0);
+        journal.queue(|| Write::Batch(row));
+        let happening = Happening::BatchCompleted {
+            batch: self.id.clone(),
+            calls: self.ids.to_vec(),
+        };
+        journal.announce(&self.caller, happening);
+        reports
+    }
+
+    /// The one end of a call that never started. One that was dropped while it ran has had its end.
+    fn without_run(
+        &self,
+        call: Option<Result<Run<'a>, Box<Report>>>,
+        index: usize,
+        why: Missing,
+    ) -> Report {
+        match (call, why) {
+            (Some(Err(report)), _) => *report,
+            (Some(Ok(run)), _) => {
+                let error = run.halt.error(false);
+                run.finish_unstarted(error)
+            }
+            (None, Missing::Panicked) => Report::refused(
+                self.ids[index].clone(),
+                CallError::internal("the call panicked"),
+            ),
+            // It did not stop in time and was dropped.
+            (None, Missing::NotRun { .. } | Missing::Interrupted { .. }) => {
+                let error = match self.begun.get() {
+                    Some(begun) => Halt::in_turn(&begun.canceller, &self.ids, index).error(true),
+                    None => CallError::new(ErrorClass::Cancelled, "the call was cancelled"),
+                };
+                Report {
+                    stopped: true,
+                    ..Report::refused(self.ids[index].clone(), error)
+                }
+            }
+        }
+    }
+}
+
+fn fate(report: &Report) -> Fate {
+    match &report.result {
+        // Only a person or the caller stops a turn. A tool that says it was interrupted has failed.
+        _ if report.stopped => Fate::Cancelled,
+        Ok(outcome) if outcome.is_error() => Fate::Failed,
+        Ok(_) => Fate::Completed,
+        Err(error) if error.class == ErrorClass::Denied => Fate::Denied,
+        Err(_) => Fate::Failed,
+    }
+}
