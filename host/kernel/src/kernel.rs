@@ -342,6 +342,7 @@ impl Kernel {
             caller.clone(),
             Arc::clone(sink),
             halt.token().clone(),
+            life.latest(),
         );
         Ok(Run {
             place: Some(place),

@@ -4,6 +4,7 @@ mod cancel;
 mod ends;
 mod fakes;
 mod loops;
+mod programs;
 mod seal;
 mod store_order;
 mod views;

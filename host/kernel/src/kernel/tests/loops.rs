@@ -139,7 +139,12 @@ async fn r_170_r_171_r_172_a_turn_is_cut_as_its_strategy_says() {
 // Memory: what waits costs its record, its input and little else.
 #[tokio::test]
 async fn ten_thousand_calls_wait_and_end() {
-    let world = Setup::default().stored(false).build();
+    let world = Setup {
+        stored: false,
+        heard: false,
+        ..Setup::default()
+    }
+    .build();
     let mut turn = batch("t", []);
     turn.calls = (0..10_000)
         .map(|at| BatchCall {

@@ -69,6 +69,8 @@ async fn r_233_r_236_r_243_a_run_with_output() {
         json!({"do": "say"}),
         expect![[r#"
             progress tool:start c PENDING null
+            monitor tool_custom_event eventType="output"
+            monitor tool_custom_event eventType="counted"
             progress tool:end c COMPLETED false
             monitor tool_executed c COMPLETED false"#]],
         expect![[r#"
