@@ -58,25 +58,23 @@ impl Approvals {
     }
 
     async fn take_one(&self, id: &str, now_ms: i64) -> bool {
-        match &self.journal.store {
-            Some(store) => store.use_approval(id, now_ms).await.unwrap_or(false),
-            None => {
-                let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-                let Some(approval) = Arc::make_mut(&mut known)
-                    .iter_mut()
-                    .find(|approval| approval.id == id)
-                else {
-                    return false;
-                };
-                match &mut approval.uses_left {
-                    Some(0) => false,
-                    Some(left) => {
-                        *left -= 1;
-                        true
-                    }
-                    None => true,
-                }
+        if let Some(store) = &self.journal.store {
+            return store.use_approval(id, now_ms).await.unwrap_or(false);
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(approval) = Arc::make_mut(&mut known)
+            .iter_mut()
+            .find(|approval| approval.id == id)
+        else {
+            return false;
+        };
+        match &mut approval.uses_left {
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
             }
+            None => true,
         }
     }
 

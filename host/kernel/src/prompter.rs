@@ -5,6 +5,10 @@ use toolhost_contract::{Answer, BoxFuture, Call, Question};
 /// A terminal, an MCP client, or [`Nobody`]. Takes as long as the person takes: no clock of a call runs meanwhile.
 pub trait Prompter: Send + Sync {
     /// Who answers, for the record.
+    #[expect(
+        clippy::unnecessary_literal_bound,
+        reason = "another prompter may know a name"
+    )]
     fn name(&self) -> &str {
         "person"
     }
@@ -16,7 +20,7 @@ pub trait Prompter: Send + Sync {
 pub struct Nobody;
 
 impl Prompter for Nobody {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "nobody"
     }
 

@@ -10,8 +10,9 @@ use toolhost_contract::bus::Happening;
 use toolhost_contract::policy::Subject;
 use toolhost_contract::{CallId, Caller, Concurrency, Effect, Sink};
 
+use super::run::Run;
 use super::turn::Turn;
-use super::{Kernel, Report, Run, Within};
+use super::{Kernel, Report, Within};
 use crate::Entry;
 use crate::schedule::{Canceller, Needs, Place, Pool, QueueError, Shape, Strategy};
 
@@ -170,9 +171,10 @@ fn places(entry: &Entry, input: &Value) -> Vec<Place> {
         .into_iter()
         .map(|path| {
             // Relative paths are below the first folder, which guests know by this name.
-            let place = match path.path.starts_with('/') {
-                true => path.path,
-                false => format!("/workspace/{}", path.path),
+            let place = if path.path.starts_with('/') {
+                path.path
+            } else {
+                format!("/workspace/{}", path.path)
             };
             if path.write {
                 Place::write(&place)

@@ -126,7 +126,7 @@ async fn r_201_another_process_answers_through_the_store() {
     lines.dedup();
     expect![[r#"
         no call is named `c`; list the calls that wait
-        the call does not wait for an answer (it is executing)
+        `somebody elsewhere` has answered already; the first answer counts
         ok: done
         the call has ended (completed); there is nothing to answer
         `somebody elsewhere` has answered already; the first answer counts

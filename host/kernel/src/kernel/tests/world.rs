@@ -306,7 +306,7 @@ impl World {
     }
 
     pub async fn request(&self, request: CallRequest) -> Report {
-        self.kernel.call(request, Arc::new(NoSink)).await
+        Box::pin(self.kernel.call(request, Arc::new(NoSink))).await
     }
 
     /// Runs on its own, so that the test can do something meanwhile.
