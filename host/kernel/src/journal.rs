@@ -4,7 +4,7 @@
 //! change something is about to do is on disk before it runs. A call that only reads is written in a group with
 //! others, shortly after.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -59,13 +59,19 @@ impl Journal {
         }
     }
 
-    pub(crate) fn announce_of(&self, caller: &Caller, call: &CallId, happening: Happening) {
+    pub(crate) fn announce_of(
+        &self,
+        caller: &Caller,
+        call: &CallId,
+        happening: Happening,
+        snapshot: Snapshot,
+    ) {
         self.bus.publish(|| News {
             at: self.clock.now(),
             caller,
             call: Some(call),
             happening,
-            snapshot: None,
+            snapshot: Some(Arc::new(snapshot)),
         });
     }
 
@@ -97,7 +103,11 @@ pub(crate) struct Life {
     started: Option<Instant>,
     /// Nobody waits for this call any more; its question stays on disk.
     deferred: bool,
+    latest: Latest,
 }
+
+/// The picture that the bus was last given of a call, for what the call says itself meanwhile.
+pub(crate) type Latest = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
 impl Life {
     pub(crate) fn begin(
@@ -121,6 +131,7 @@ impl Life {
             asked: None,
             started: None,
             deferred: false,
+            latest: Latest::default(),
         };
         life.publish(Happening::CallCreated);
         life
@@ -128,6 +139,10 @@ impl Life {
 
     pub(crate) fn record(&self) -> &Record {
         &self.record
+    }
+
+    pub(crate) fn latest(&self) -> Latest {
+        Arc::clone(&self.latest)
     }
 
     /// How long the tool has been running; zero before it started.
@@ -325,12 +340,17 @@ impl Life {
     }
 
     fn publish(&self, happening: Happening) {
-        self.journal.bus.publish(|| News {
-            at: self.record.updated_at,
-            caller: &self.record.caller,
-            call: Some(&self.record.id),
-            happening,
-            snapshot: Some(Arc::new(Snapshot::of(&self.record))),
+        self.journal.bus.publish(|| {
+            let snapshot = Arc::new(Snapshot::of(&self.record));
+            let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+            *latest = Some(Arc::clone(&snapshot));
+            News {
+                at: self.record.updated_at,
+                caller: &self.record.caller,
+                call: Some(&self.record.id),
+                happening,
+                snapshot: Some(snapshot),
+            }
         });
     }
 

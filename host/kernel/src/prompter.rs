@@ -5,7 +5,11 @@ use toolhost_contract::{Answer, BoxFuture, Call, Question};
 /// A terminal, an MCP client, or [`Nobody`]. Takes as long as the person takes: no clock of a call runs meanwhile.
 pub trait Prompter: Send + Sync {
     /// Who answers, for the record.
-    fn name(&self) -> &'static str {
+    #[expect(
+        clippy::unnecessary_literal_bound,
+        reason = "another prompter may know a name"
+    )]
+    fn name(&self) -> &str {
         "person"
     }
 

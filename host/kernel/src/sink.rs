@@ -1,7 +1,7 @@
 //! What a running call says, on its way to its caller, the bus and the store.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::bus::Happening;
@@ -9,7 +9,7 @@ use toolhost_contract::{CallId, Caller, Event, Sink};
 use toolhost_store::Write;
 
 use crate::bus::News;
-use crate::journal::Journal;
+use crate::journal::{Journal, Latest};
 
 /// Custom events of one call that the store keeps. The bus has them all.
 const KEPT: usize = 1_000;
@@ -21,6 +21,7 @@ pub(crate) struct CallSink {
     /// Whoever called.
     to: Arc<dyn Sink>,
     cancel: CancellationToken,
+    latest: Latest,
     kept: AtomicUsize,
     /// The call has ended, or is about to: nothing may follow its end.
     closed: AtomicBool,
@@ -33,6 +34,7 @@ impl CallSink {
         caller: Caller,
         to: Arc<dyn Sink>,
         cancel: CancellationToken,
+        latest: Latest,
     ) -> Self {
         Self {
             journal,
@@ -40,6 +42,7 @@ impl CallSink {
             caller,
             to,
             cancel,
+            latest,
             kept: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
         }
@@ -76,7 +79,11 @@ impl Sink for CallSink {
             caller: &self.caller,
             call: Some(&self.id),
             happening: Happening::Call(event.clone()),
-            snapshot: None,
+            snapshot: self
+                .latest
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
         });
         self.to.event(event);
     }

@@ -10,8 +10,9 @@ use toolhost_contract::bus::Happening;
 use toolhost_contract::policy::Subject;
 use toolhost_contract::{CallId, Caller, Concurrency, Effect, Sink};
 
+use super::run::Run;
 use super::turn::Turn;
-use super::{Kernel, Report, Run, Within};
+use super::{Kernel, Report, Within};
 use crate::Entry;
 use crate::schedule::{Canceller, Needs, Place, Pool, QueueError, Shape, Strategy};
 

@@ -51,13 +51,11 @@ impl Halt {
 
     /// Was there something left to cancel?
     pub(super) fn cancel(&self) -> bool {
-        match &self.turn {
-            Some(turn) => turn.canceller.cancel(turn.index),
-            None => {
-                self.token.cancel();
-                true
-            }
+        if let Some(turn) = &self.turn {
+            return turn.canceller.cancel(turn.index);
         }
+        self.token.cancel();
+        true
     }
 
     /// What comes of the work, unless the call shall stop.

@@ -16,7 +16,8 @@ use toolhost_contract::{
     Answer, Call, CallError, Caller, Denial, ErrorClass, Grant, Outcome, Question, Verdict, text,
 };
 
-use super::{Kernel, Refusal, Run, denied};
+use super::run::{Run, denied};
+use super::{Kernel, Refusal};
 use crate::Entry;
 use crate::asks::{Answered, Asking};
 use crate::hooks::{HookCall, MAX_ROUNDS, Said, Weights};
@@ -67,7 +68,7 @@ impl Kernel {
 
     async fn judge(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Judged, Refusal> {
         let subject = Subject::of(&entry.tool, &run.input);
-        if let Some(denial) = self.policy().forbids(Self::request(entry, run, &subject)) {
+        if let Some(denial) = self.policy().forbids(request(entry, run, &subject)) {
             return Err(run.refused(denial).into());
         }
         let weights = if self.hooks.is_empty() {
@@ -91,7 +92,7 @@ impl Kernel {
             Verdict::Deny(denial) => return Err(run.refused(denial).into()),
             Verdict::Ask(question) => question,
         };
-        // In a box, like everything that few calls need: the future of a call is moved and waits by the thousand.
+        // Few calls are asked about; the others should not carry the room for it.
         Box::pin(self.ask(entry, run, *question)).await
     }
 
@@ -109,7 +110,7 @@ impl Kernel {
         let mut spent: Vec<String> = Vec::new();
         loop {
             let now = self.journal.clock.now().0;
-            let request = Self::request(entry, run, subject);
+            let request = request(entry, run, subject);
             let mut approvals = self.approvals.all();
             if !spent.is_empty() {
                 Arc::make_mut(&mut approvals).retain(|approval| !spent.contains(&approval.id));
@@ -170,22 +171,6 @@ impl Kernel {
         };
         let now = self.journal.clock.now().0;
         look(&self.policy(), request, &self.approvals.all(), now)
-    }
-
-    fn request<'a>(entry: &'a Entry, run: &'a Run<'_>, subject: &'a Subject) -> Request<'a> {
-        Request {
-            plugin: &entry.plugin.name,
-            name: &entry.name,
-            tool: &entry.tool,
-            digest: entry.plugin.digest.as_ref(),
-            definition: None,
-            input: &run.input,
-            subject,
-            timeout: entry.timeout,
-            caller: &run.caller,
-            mode: run.within.mode,
-            narrow: run.within.restriction.as_deref(),
-        }
     }
 
     async fn hear_hooks(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Heard, Refusal> {
@@ -378,6 +363,22 @@ impl Kernel {
             mode: self.mode_of(run).to_string(),
         };
         run.life.found(found).await
+    }
+}
+
+fn request<'a>(entry: &'a Entry, run: &'a Run<'_>, subject: &'a Subject) -> Request<'a> {
+    Request {
+        plugin: &entry.plugin.name,
+        name: &entry.name,
+        tool: &entry.tool,
+        digest: entry.plugin.digest.as_ref(),
+        definition: None,
+        input: &run.input,
+        subject,
+        timeout: entry.timeout,
+        caller: &run.caller,
+        mode: run.within.mode,
+        narrow: run.within.restriction.as_deref(),
     }
 }
 

@@ -8,7 +8,8 @@ use toolhost_contract::policy::{NewApproval, Scope};
 use toolhost_contract::{Answer, CallError, CallId, Outcome, Question};
 use toolhost_store::{AnswerRow, SessionRow, StoreError, Write};
 
-use super::{Kernel, Refusal, Run, is_failure};
+use super::run::{Run, is_failure};
+use super::{Kernel, Refusal};
 use crate::Entry;
 use crate::asks::Answered;
 use crate::journal::{Journal, unwritable};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolhost_contract::bus::Happening;
-use toolhost_contract::life::{CallState, Step};
+use toolhost_contract::life::{CallState, Snapshot, Step};
 use toolhost_contract::{CallId, Caller};
 use toolhost_store::{CallRow, StoreError, TransitionRow, Write};
 
@@ -34,10 +34,16 @@ impl Kernel {
             let Some((seal, write)) = seal(row, self.journal.clock.now().0) else {
                 continue;
             };
+            let Write::Call { row, .. } = &write else {
+                continue;
+            };
+            let snapshot = Snapshot {
+                record: row.record.clone(),
+            };
             store.commit(write).await?;
             crate::crash::at(Step::Sealed.kind());
             self.journal
-                .announce_of(&caller, &seal.id, Happening::CallSealed);
+                .announce_of(&caller, &seal.id, Happening::CallSealed, snapshot);
             sealed.push(seal);
         }
         Ok(sealed)

@@ -4,6 +4,7 @@ mod cancel;
 mod ends;
 mod fakes;
 mod loops;
+mod programs;
 mod seal;
 mod store_order;
 mod views;
@@ -14,7 +15,7 @@ use std::collections::VecDeque;
 use expect_test::{Expect, expect};
 use futures::future::join_all;
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use toolhost_contract::policy::{Decision, RuleSpec};
 use toolhost_contract::{
     Annotations, Answer, Concurrency, Descriptor, NoSink, PluginName, PolicySpec, Verdict,

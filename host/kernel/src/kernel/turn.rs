@@ -8,7 +8,8 @@ use toolhost_store::{BatchRow, Write};
 
 use super::batch::{BatchError, BatchPlace, BatchRequest};
 use super::halt::Halt;
-use super::{CallRequest, Kernel, Report, Run, Within};
+use super::run::Run;
+use super::{CallRequest, Kernel, Report, Within};
 use crate::schedule::{Batch, Canceller, End, Fate, Missing, Planned};
 
 pub(super) struct Turn<'a> {
@@ -153,7 +154,7 @@ impl<'a> Turn<'a> {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// One report per call, in call order.

@@ -4,9 +4,9 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use toolhost_contract::hook::{Before, Decision};
+use toolhost_contract::hook::{After, Before, Decision};
 use toolhost_contract::life::CallState;
-use toolhost_contract::{Answer, Outcome};
+use toolhost_contract::{Answer, Event, Outcome};
 
 use std::time::Duration;
 
@@ -413,4 +413,51 @@ async fn r_162_siblings_of_a_cancelled_call_say_which_call_it_was() {
           on disk: requested, picked, found, asked, cancelled
         c: [created], CALL.CANCELLED
           on disk: requested, cancelled"#]].assert_eq(&format!("{}\n{story}", lines.join("\n")));
+}
+
+// R-211, R-215, R-216: what a hook makes of a result is the result; one that falls over hides it.
+#[tokio::test(start_paused = true)]
+async fn r_211_a_hook_has_the_last_word_on_a_result() {
+    let after = |after: After| {
+        let hook = CallbackHook::default().after(move |_, _| {
+            let after = after.clone();
+            async move { Ok(after) }
+        });
+        Setup::default().hook("mask", hook)
+    };
+    let masked = After::Replace(Box::new(Outcome::text("password=***")));
+    check(
+        after(masked),
+        "look",
+        json!({}),
+        expect![[r#"
+        ok: password=***
+        c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, post_processing, completed"#]],
+    )
+    .await;
+    let broken = CallbackHook::default().after(|_, _| async { panic!("the mask slipped") });
+    check(
+        Setup::default().hook("mask", broken),
+        "look",
+        json!({}),
+        expect![[r#"
+            no: hook `mask` failed: it panicked
+            c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, post_processing, completed"#]],
+    )
+    .await;
+}
+
+// A backend may keep its sink; nobody hears it after the end of its call.
+#[tokio::test(start_paused = true)]
+async fn nothing_follows_the_end_of_a_call() {
+    let world = Setup::default().build();
+    world.call("c", "look", json!({})).await;
+    let sink = world.stage.sinks.lock().unwrap().remove("c").unwrap();
+    sink.event(Event::Output {
+        stream: "stdout".to_owned(),
+        bytes: b"late".to_vec(),
+    });
+    world.story().await;
 }

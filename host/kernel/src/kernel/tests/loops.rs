@@ -8,7 +8,7 @@ use toolhost_contract::{Answer, CallId, NoSink};
 use std::sync::Arc;
 
 use super::super::{BatchCall, Run};
-use super::world::{Setup, batch, shown};
+use super::world::{Setup, batch, request, shown};
 use crate::schedule::Strategy;
 
 #[tokio::test(start_paused = true)]
@@ -139,7 +139,12 @@ async fn r_170_r_171_r_172_a_turn_is_cut_as_its_strategy_says() {
 // Memory: what waits costs its record, its input and little else.
 #[tokio::test]
 async fn ten_thousand_calls_wait_and_end() {
-    let world = Setup::default().stored(false).build();
+    let world = Setup {
+        stored: false,
+        heard: false,
+        ..Setup::default()
+    }
+    .build();
     let mut turn = batch("t", []);
     turn.calls = (0..10_000)
         .map(|at| BatchCall {
@@ -157,6 +162,15 @@ async fn ten_thousand_calls_wait_and_end() {
     );
     let size = std::mem::size_of::<Run>();
     assert!(size <= 2_048, "a call that waits takes {size} bytes");
+    let going = world
+        .kernel
+        .call(request("c", "look", json!({})), Arc::new(NoSink));
+    let size = std::mem::size_of_val(&going);
+    assert!(
+        size <= 16 << 10,
+        "a call that is under way takes {size} bytes"
+    );
+    drop(going);
     let mut more = batch("t", []);
     more.calls = (0..10_001)
         .map(|at| BatchCall {

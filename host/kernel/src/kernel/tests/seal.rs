@@ -88,11 +88,15 @@ async fn r_143_every_unfinished_call_of_a_dead_host_is_sealed_with_advice() {
     }
     let deferred = world.store().call("deferred").unwrap().unwrap();
     assert!(!deferred.finished);
-    let ends: Vec<_> = world
-        .events()
-        .iter()
-        .map(|event| event.happening.name())
-        .collect();
+    let events = world.events();
+    // the word of Kode-SDK for it, on the channel where its front ends look.
+    let mut kode = toolhost_contract::views::named("kode").unwrap();
+    let told = kode.take(&events[0]);
+    assert_eq!(
+        (&told[1]["type"], &told[1]["call"]["state"]),
+        (&json!("tool:end"), &json!("SEALED"))
+    );
+    let ends: Vec<_> = events.iter().map(|event| event.happening.name()).collect();
     assert_eq!(ends, ["call.sealed"; 6]);
     let verified = world.store().verify().unwrap();
     assert!(matches!(verified, Verification::Verified { .. }));

@@ -202,3 +202,24 @@ async fn r_163_a_turn_is_kept_with_its_calls() {
     assert_eq!(row.batch.as_deref(), Some("t"));
     world.story().await;
 }
+
+// the record of a call that ended has everything but the input itself.
+#[tokio::test]
+async fn r_144_the_record_on_disk_has_no_raw_input() {
+    let world = Setup::answers([Answer::once()]).build();
+    world
+        .call("c", "write", json!({"n": 1, "token": "hush"}))
+        .await;
+    world.kernel.flush().await.unwrap();
+    let record = world.store().call("c").unwrap().unwrap().record;
+    let mut members: Vec<&str> = record
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    members.sort_unstable();
+    expect!["agentId approval attempts completedAt createdAt durationMs effect id inputPreview isError mode name origin plugin policyRuleId sessionId startedAt state taskId toolHash toolVersion updatedAt"].assert_eq(&members.join(" "));
+    let everything = format!("{record}{:?}", world.store().events(None, 0, 100).unwrap());
+    assert!(!everything.contains("hush"));
+}

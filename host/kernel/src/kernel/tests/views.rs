@@ -69,6 +69,8 @@ async fn r_233_r_236_r_243_a_run_with_output() {
         json!({"do": "say"}),
         expect![[r#"
             progress tool:start c PENDING null
+            monitor tool_custom_event eventType="output"
+            monitor tool_custom_event eventType="counted"
             progress tool:end c COMPLETED false
             monitor tool_executed c COMPLETED false"#]],
         expect![[r#"
@@ -304,4 +306,60 @@ async fn r_230_r_239_every_view_tells_of_every_end() {
         }
         expected.assert_eq(&told.join("\n"));
     }
+}
+
+// R-246: what a front end maps onto its own lines.
+#[tokio::test(start_paused = true)]
+async fn r_246_a_start_and_an_end_have_what_a_screen_needs() {
+    let world = Setup::default().build();
+    let _ = world
+        .call("c", "look", json!({"sleep": 2, "password": "hush"}))
+        .await;
+    let mut kode = views::named("kode").unwrap();
+    let told: Vec<Value> = world
+        .events()
+        .iter()
+        .flat_map(|event| kode.take(event))
+        .collect();
+    let (start, end) = (&told[0]["call"], &told[1]["call"]);
+    assert_eq!(
+        (
+            &start["id"],
+            &start["name"],
+            &start["state"],
+            &start["inputPreview"]
+        ),
+        (
+            &json!("c"),
+            &json!("look"),
+            &json!("PENDING"),
+            &json!({"sleep": 2, "password": "***"})
+        )
+    );
+    // R-149: the time of execution.
+    assert_eq!(
+        (
+            &end["state"],
+            &end["isError"],
+            &end["result"],
+            &end["durationMs"]
+        ),
+        (
+            &json!("COMPLETED"),
+            &json!(false),
+            &json!("done"),
+            &json!(2_000)
+        )
+    );
+    assert!(end["completedAt"].is_number() && end["startedAt"].is_number());
+    let states: Vec<&Value> = end["auditTrail"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| &line["state"])
+        .collect();
+    expect![[
+        r#"[String("PENDING"), String("PENDING"), String("EXECUTING"), String("COMPLETED")]"#
+    ]]
+    .assert_eq(&format!("{states:?}"));
 }

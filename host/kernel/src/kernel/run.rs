@@ -1,0 +1,205 @@
+//! A call on its way: what is known of it, the tool's own run, and the one end.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+use toolhost_contract::{
+    Call, CallError, CallId, Caller, Denial, DenialCode, ErrorClass, Event, Grant, Level, Outcome,
+    Sink, ToolName,
+};
+
+use super::halt::Halt;
+use super::{Kernel, Refusal, Report, Within};
+use crate::Entry;
+use crate::journal::Life;
+use crate::sink::CallSink;
+
+/// A backend keeps the time of its calls itself and knows best how to stop one. So much later the kernel stops
+/// waiting for it, lest one that forgot holds its place for ever.
+const GRACE: Duration = Duration::from_secs(5);
+/// So long a cancelled call may take to stop in good order.
+const STOPPING: Duration = Duration::from_millis(100);
+/// A call that runs longer than this is noted in the store while it runs.
+const NOTED: Duration = Duration::from_millis(20);
+/// A call on its way. While this is there it can be cancelled by its id.
+pub(super) struct Run<'a> {
+    pub(super) place: Option<Place<'a>>,
+    pub(super) id: CallId,
+    pub(super) caller: Caller,
+    /// What the tool will get, as far as it is known.
+    pub(super) input: Value,
+    pub(super) within: Within,
+    pub(super) life: Life,
+    pub(super) sink: Arc<CallSink>,
+    pub(super) halt: Halt,
+    pub(super) repairs: Vec<String>,
+    pub(super) tool: Option<ToolName>,
+    /// Who supplied the result when the tool did not run.
+    pub(super) supplied_by: Option<String>,
+    /// The input as the caller wrote it.
+    pub(super) wish: Arc<Value>,
+    /// What the model gets instead of a refusal's usual words.
+    pub(super) instead: Option<Box<Outcome>>,
+    pub(super) duration: Duration,
+    /// A person wants the turn to stop.
+    pub(super) given_up: bool,
+}
+
+impl Report {
+    /// There is no record of it.
+    pub(super) fn refused(id: CallId, error: CallError) -> Self {
+        Self {
+            id,
+            tool: None,
+            result: Err(error),
+            allowed_by: None,
+            duration: Duration::ZERO,
+            repairs: Vec::new(),
+            stopped: false,
+        }
+    }
+}
+
+impl Run<'_> {
+    /// The one end of the call.
+    pub(super) async fn finish(mut self, result: Result<Outcome, CallError>) -> Report {
+        self.sink.close();
+        let supplied_by = self.supplied_by.take();
+        self.life.end(&result, supplied_by, self.duration).await;
+        // The record says that it was denied; the model reads the words that the hook has for it.
+        let result = match self.instead.take() {
+            Some(outcome) => Ok(*outcome),
+            None => result,
+        };
+        self.report(result)
+    }
+
+    /// The end of a call that never started.
+    pub(super) fn finish_unstarted(mut self, error: CallError) -> Report {
+        self.sink.close();
+        self.life.end_unstarted(&error);
+        self.report(Err(error))
+    }
+
+    pub(super) fn report(self, result: Result<Outcome, CallError>) -> Report {
+        Report {
+            id: self.id,
+            tool: self.tool,
+            allowed_by: self.life.record().allowed_by.clone(),
+            result,
+            duration: self.duration,
+            repairs: self.repairs,
+            stopped: self.halt.is_set() || self.given_up,
+        }
+    }
+
+    pub(super) fn call(&self, entry: &Entry) -> Call {
+        Call {
+            id: self.id.clone(),
+            tool: entry.tool.name.clone(),
+            input: self.input.clone(),
+            caller: self.caller.clone(),
+        }
+    }
+
+    /// A refusal with its author in the record.
+    pub(super) fn refused(&mut self, denial: Denial) -> CallError {
+        self.life.denied_by.clone_from(&denial.rule);
+        self.life.denial_note.clone_from(&denial.note);
+        denied(denial)
+    }
+
+    pub(super) fn warn(&self, message: &str) {
+        self.sink.event(Event::Log {
+            level: Level::Warn,
+            message: message.to_owned(),
+        });
+    }
+}
+
+/// The call can be cancelled as long as this is there.
+pub(super) struct Place<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) id: CallId,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let running = &self.kernel.running;
+        let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.remove(&self.id);
+    }
+}
+
+pub(super) async fn invoke(
+    entry: &Entry,
+    grant: Grant,
+    run: &mut Run<'_>,
+) -> Result<Outcome, Refusal> {
+    // The clock starts here and not earlier: what a person or other calls take is not the tool's time.
+    let limit = grant.timeout();
+    let call = run.call(entry);
+    let sink: Arc<dyn Sink> = Arc::<CallSink>::clone(&run.sink);
+    let running = AssertUnwindSafe(async { entry.backend.invoke(call, grant, sink).await });
+    let mut running = std::pin::pin!(timeout(limit + GRACE, running.catch_unwind()));
+    let halt = run.halt.clone();
+    let given_up = async {
+        halt.token().cancelled().await;
+        // The guest hears of it and may stop in good order. One that does not is dropped where it stands.
+        sleep(STOPPING).await;
+    };
+    let mut given_up = std::pin::pin!(given_up);
+    let mut noted = false;
+    let result = loop {
+        tokio::select! {
+            biased;
+            result = &mut running => break result,
+            () = &mut given_up => {
+                run.duration = run.life.elapsed();
+                return Err(halt.error(true).into());
+            }
+            () = sleep(NOTED), if !noted => {
+                noted = true;
+                run.life.note();
+            }
+        }
+    };
+    run.duration = run.life.elapsed();
+    let result = result.map_err(|_| CallError::timed_out(limit))?;
+    let result = result.map_err(|panic| panicked(entry, panic.as_ref()))?;
+    let outcome = match result {
+        // Whatever it says of its own stop, it was stopped.
+        Err(error) if halt.is_set() => return Err(halt.error(true).cause(error.message).into()),
+        result => result?,
+    };
+    entry.schema.check_output(&entry.tool, &outcome)?;
+    Ok(outcome)
+}
+
+pub(super) fn is_failure(result: &Result<Outcome, Refusal>) -> bool {
+    result.as_ref().map_or(true, Outcome::is_error)
+}
+
+fn panicked(entry: &Entry, panic: &(dyn Any + Send)) -> CallError {
+    let words = panic.downcast_ref::<&str>().copied();
+    let words = words
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    CallError::internal(format_args!("the backend of `{}` panicked", entry.name)).cause(words)
+}
+
+pub(super) fn denied(denial: Denial) -> CallError {
+    let class = if denial.code == DenialCode::Cancelled {
+        ErrorClass::Cancelled
+    } else {
+        ErrorClass::Denied
+    };
+    let error = CallError::new(class, format!("Permission denied: {}", denial.reason))
+        .code(denial.code.as_str());
+    denial.remedy.into_iter().fold(error, CallError::recommend)
+}
