@@ -28,6 +28,9 @@ pub enum Durability {
     EveryStep,
 }
 
+/// The member of a deferred call's record that holds the approval to keep when somebody says yes.
+pub const IN_ADVANCE: &str = "approvalInAdvance";
+
 pub(crate) struct Journal {
     pub clock: Clock,
     pub bus: Arc<Bus>,
@@ -191,10 +194,24 @@ impl Life {
         self.queue();
     }
 
-    /// The caller goes away and the question stays.
-    pub(crate) async fn defer(&mut self) -> Result<(), Refusal> {
+    /// The caller goes away and the question stays, with what is kept when somebody says yes later.
+    pub(crate) async fn defer(&mut self, in_advance: Option<Value>) -> Result<(), Refusal> {
+        let Some(store) = &self.journal.store else {
+            return Ok(());
+        };
+        let mut row = row(&self.record, true);
+        if let (Value::Object(members), Some(approval)) = (&mut row.record, in_advance) {
+            members.insert(IN_ADVANCE.to_owned(), approval);
+        }
+        // No step was taken: the question is there already, and only who waits for its answer is different.
+        let write = Write::Call {
+            row: Box::new(row),
+            transitions: transitions(&self.record, self.written),
+        };
+        store.commit(write).await.map_err(unwritable)?;
+        self.written = self.record.trail.len();
         self.deferred = true;
-        self.commit().await
+        Ok(())
     }
 
     /// The one end of a call that ran, was refused, or failed.
@@ -204,6 +221,9 @@ impl Life {
         supplied_by: Option<String>,
         duration: Duration,
     ) {
+        if self.deferred {
+            return;
+        }
         let state = self.record.state;
         let step = match result {
             Ok(outcome) => Step::Completed {
