@@ -1,5 +1,7 @@
 //! What every whole-system test needs: the real program, guests packed with a manifest, a temporary workspace.
 
+pub mod desk;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 

@@ -7,7 +7,14 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use toolhost_contract::Mode;
 use toolhost_contract::units::parse_duration;
 
+use crate::commands::answer::{ApproveArgs, DenyArgs};
+use crate::commands::approvals::ApprovalsCommand;
+use crate::commands::audit::AuditCommand;
+use crate::commands::batch::{self, BatchArgs};
+use crate::commands::calls::CallsArgs;
+use crate::commands::sessions::SessionsArgs;
 use crate::config::{OnDuplicate, PathEntry, Pattern, Variable};
+use crate::events_file::EventsArgs;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -45,10 +52,13 @@ pub struct Cli {
 pub enum Command {
     /// Serve the tools: a prompt when started at a terminal, MCP over standard input and output otherwise
     #[command(after_help = RUN_HELP)]
-    Run(HostArgs),
+    Run(RunArgs),
     /// Call one tool and print what it says
     #[command(after_help = CALL_HELP)]
     Call(CallArgs),
+    /// Run the calls of one model turn together and print their results in call order
+    #[command(after_help = batch::HELP)]
+    Batch(BatchArgs),
     /// List the tools
     Tools(ListArgs),
     /// List the plugins: loaded ones with what they were granted, broken ones with the reason
@@ -65,6 +75,24 @@ pub enum Command {
     NoopMcp,
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
+    /// List the calls that were made, newest first, or show one
+    Calls(CallsArgs),
+    /// List the sessions of clients, newest first
+    Sessions(SessionsArgs),
+    /// Read, check and export the trail of everything that happened to calls
+    Audit {
+        #[command(subcommand)]
+        command: AuditCommand,
+    },
+    /// Look after the approvals that were kept
+    Approvals {
+        #[command(subcommand)]
+        command: ApprovalsCommand,
+    },
+    /// Say yes to a call that waits for an approval
+    Approve(ApproveArgs),
+    /// Say no to a call that waits for an approval
+    Deny(DenyArgs),
     /// Look after the configuration file
     Config {
         #[command(subcommand)]
@@ -147,6 +175,15 @@ pub struct HostArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub events: EventsArgs,
+
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct CallArgs {
     /// Name of the tool
     pub tool: String,
@@ -158,6 +195,9 @@ pub struct CallArgs {
     /// Print one JSON object: {ok, id, tool, outcome or error, duration_ms, …}
     #[arg(long)]
     pub json: bool,
+
+    #[command(flatten)]
+    pub events: EventsArgs,
 
     #[command(flatten)]
     pub host: HostArgs,

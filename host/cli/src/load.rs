@@ -63,6 +63,17 @@ pub async fn load(
     prompter: Arc<dyn Prompter>,
     purpose: Purpose,
 ) -> Result<Host, Failure> {
+    load_with(settings, prompter, purpose, |_| {}).await
+}
+
+/// The same, for those who have to hear what happens from the first event on: `begin` gets the kernel before anything
+/// is sealed or registered.
+pub async fn load_with(
+    settings: Settings,
+    prompter: Arc<dyn Prompter>,
+    purpose: Purpose,
+    begin: impl FnOnce(&Kernel),
+) -> Result<Host, Failure> {
     if settings.plugins.is_empty() {
         let where_else = match settings.places.config_file() {
             Some(file) => format!(", or put `plugins = [\"DIR\"]` into {}", file.display()),
@@ -76,7 +87,7 @@ pub async fn load(
     let mut granter = Granter::new(&settings).or_exit(Exit::Config)?;
     let runtime = runtime(settings.places.cache.clone(), settings.pools.all)?;
     let (files, mut broken) = find(&settings.plugins);
-    let kernel = kernel(&settings, prompter, purpose).await?;
+    let kernel = kernel(&settings, prompter, purpose, begin).await?;
 
     let mut plugins = Vec::new();
     for (path, loaded, took) in read_all(&runtime, files).await {
@@ -127,6 +138,7 @@ async fn kernel(
     settings: &Settings,
     prompter: Arc<dyn Prompter>,
     purpose: Purpose,
+    begin: impl FnOnce(&Kernel),
 ) -> Result<Kernel, Failure> {
     let mut builder = Kernel::builder(settings.kernel()).prompter(prompter);
     if let (Some(dir), Purpose::Run) = (&settings.store, purpose) {
@@ -134,6 +146,7 @@ async fn kernel(
         builder = builder.store(store, settings.durability);
     }
     let kernel = builder.build().or_exit(Exit::Config)?;
+    begin(&kernel);
     for sealed in kernel.seal().await.or_exit(Exit::Store)? {
         let tool = sealed.tool.as_deref().unwrap_or("a tool");
         note(&format!(

@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod config;
 mod describe;
+mod events_file;
 mod exit;
 mod grants;
 mod input;
@@ -14,6 +15,7 @@ mod json;
 mod load;
 mod places;
 mod prompt;
+mod records;
 mod serve;
 mod settings;
 mod terminal;
@@ -69,6 +71,15 @@ fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(args) => commands::run::run(&runtime()?, &args),
         Command::Call(args) => runtime()?.block_on(commands::call::call(args)),
+        Command::Batch(args) => runtime()?.block_on(commands::batch::batch(args)),
+        Command::Calls(args) => commands::calls::calls(args),
+        Command::Sessions(args) => commands::sessions::sessions(&args),
+        Command::Audit { command } => commands::audit::audit(command),
+        Command::Approvals { command } => {
+            runtime()?.block_on(commands::approvals::approvals(command))
+        }
+        Command::Approve(args) => runtime()?.block_on(commands::answer::approve(args)),
+        Command::Deny(args) => runtime()?.block_on(commands::answer::deny(args)),
         Command::Tools(args) => runtime()?.block_on(commands::tools::tools(args)),
         Command::Plugins(args) => runtime()?.block_on(commands::plugins::plugins(args)),
         Command::Inspect(args) => runtime()?.block_on(commands::inspect::inspect(args)),

@@ -27,7 +27,13 @@ pub fn settings(words: &[&str], toml: &str) -> Result<Settings, String> {
         directory: Path::new("/cwd"),
         variable: &variable,
     };
-    Settings::resolve(&args, config, Some(file), Places::find(variable), &world)
+    Settings::resolve(
+        &args.host,
+        config,
+        Some(file),
+        Places::find(variable),
+        &world,
+    )
 }
 
 /// A kernel with one plugin whose tools do nothing.

@@ -28,6 +28,9 @@ pub enum Durability {
     EveryStep,
 }
 
+/// The member of a deferred call's record that holds the approval to keep when somebody says yes.
+pub const IN_ADVANCE: &str = "approvalInAdvance";
+
 pub(crate) struct Journal {
     pub clock: Clock,
     pub bus: Arc<Bus>,
@@ -211,17 +214,24 @@ impl Life {
         self.queue();
     }
 
-    /// The caller goes away and the question stays.
-    pub(crate) async fn defer(&mut self) -> Result<(), Refusal> {
-        self.deferred = true;
-        // No step was taken since the question; it is the row that says that it waits on purpose.
-        let row = Write::Call {
-            row: Box::new(row(&self.record, true)),
-            transitions: Vec::new(),
+    /// The caller goes away and the question stays, with what is kept when somebody says yes later.
+    pub(crate) async fn defer(&mut self, in_advance: Option<Value>) -> Result<(), Refusal> {
+        let Some(store) = &self.journal.store else {
+            return Ok(());
         };
-        self.commit_with(vec![row]).await.inspect_err(|_| {
-            self.deferred = false;
-        })
+        let mut row = row(&self.record, true);
+        if let (Value::Object(members), Some(approval)) = (&mut row.record, in_advance) {
+            members.insert(IN_ADVANCE.to_owned(), approval);
+        }
+        // No step was taken: the question is there already, and only who waits for its answer is different.
+        let write = Write::Call {
+            row: Box::new(row),
+            transitions: transitions(&self.record, self.written),
+        };
+        store.commit(write).await.map_err(unwritable)?;
+        self.written = self.record.trail.len();
+        self.deferred = true;
+        Ok(())
     }
 
     /// The call is known of before anything is done with it.

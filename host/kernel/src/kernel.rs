@@ -1,6 +1,7 @@
 //! The road itself.
 
 mod batch;
+mod deferred;
 mod halt;
 mod judge;
 mod registration;
@@ -37,6 +38,7 @@ use crate::sink::CallSink;
 use crate::{Entry, Prompter, Settings, Snapshot};
 
 pub use self::batch::{BatchCall, BatchError, BatchRequest};
+pub use self::deferred::{DeferredError, approve_deferred, deny_deferred};
 pub use self::seal::Sealed;
 
 /// What somebody wants done, unchecked.

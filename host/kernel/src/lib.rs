@@ -25,9 +25,10 @@ pub use approvals::row as approval_row;
 pub use asks::{AnswerError, Answered, Pending};
 pub use bus::{Missed, Subscription};
 pub use clock::Clock;
-pub use journal::Durability;
+pub use journal::{Durability, IN_ADVANCE};
 pub use kernel::{
-    BatchCall, BatchError, BatchRequest, Builder, CallRequest, Kernel, Report, Sealed, Within,
+    BatchCall, BatchError, BatchRequest, Builder, CallRequest, DeferredError, Kernel, Report,
+    Sealed, Within, approve_deferred, deny_deferred,
 };
 pub use prompter::{Nobody, Prompter};
 pub use register::RegisterError;

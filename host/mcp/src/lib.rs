@@ -17,9 +17,11 @@ pub use noop::serve_noop;
 use std::pin::pin;
 use std::sync::Arc;
 
+use rmcp::model::InitializeRequestParams;
 use rmcp::service::{ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
+use toolhost_contract::text;
 use toolhost_kernel::Kernel;
 
 /// Who we say we are.
@@ -69,6 +71,7 @@ where
 {
     let (at_end, end) = oneshot::channel();
     let transport = transport::Lines::new(reader, writer, at_end);
+    let records = Arc::clone(&kernel);
     // In a box, as its state is larger than a caller would expect of its own.
     let beginning = Box::pin(serve_server(
         server::Server::new(kernel, info, session),
@@ -79,6 +82,8 @@ where
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(ServeError::Begin(error.to_string())),
     };
+    let client = client(running.peer().peer_info().as_deref());
+    records.open_session(session, &client);
     // rmcp waits some seconds for running calls after the end of input. Its token makes them give up first.
     let calls = running.cancellation_token();
     let mut waiting = pin!(running.waiting());
@@ -89,7 +94,16 @@ where
             waiting.await
         }
     };
+    records.close_session(session, &client);
     result
         .map(drop)
         .map_err(|error| ServeError::Broken(error.to_string()))
+}
+
+/// What the records call the client: the name it gives itself, if it says one when it begins.
+fn client(info: Option<&InitializeRequestParams>) -> String {
+    match info {
+        Some(info) => format!("mcp: {}", text::inline(&info.client_info.name, 60)),
+        None => "mcp".to_owned(),
+    }
 }

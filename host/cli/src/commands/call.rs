@@ -8,7 +8,7 @@ use toolhost_kernel::{CallRequest, Report};
 
 use crate::args::CallArgs;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::load::{Purpose, load};
+use crate::load::{Purpose, load_with};
 use crate::settings::Settings;
 use crate::terminal::events::Events;
 use crate::terminal::prompter::TerminalPrompter;
@@ -20,11 +20,12 @@ use crate::{input, json};
 pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
     let settings = Settings::load(&args.host)?;
     let verbose = settings.verbose;
-    let host = load(
-        settings,
-        Arc::new(TerminalPrompter::default()),
-        Purpose::Run,
-    )
+    let events_file = args.events.open("the result")?;
+    let mut following = None;
+    let prompter = Arc::new(TerminalPrompter::default());
+    let host = load_with(settings, prompter, Purpose::Run, |kernel| {
+        following = events_file.map(|file| file.follow(kernel));
+    })
     .await?;
     host.require_plugins()?;
     host.note_missing_folders();
@@ -52,6 +53,7 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
     events.finish();
     host.kernel.close_session(&session, "host call");
     host.kernel.flush().await.or_exit(Exit::Store)?;
+    drop(following);
 
     if args.json {
         let shown = serde_json::to_string_pretty(&json::report(&report)).or_exit(Exit::Internal)?;

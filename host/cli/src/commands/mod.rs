@@ -1,12 +1,18 @@
 //! One file per command; each takes what was typed and returns how the program ends.
 
+pub mod answer;
+pub mod approvals;
+pub mod audit;
+pub mod batch;
 pub mod call;
+pub mod calls;
 pub mod completions;
 pub mod config;
 pub mod inspect;
 pub mod pack;
 pub mod plugins;
 pub mod run;
+pub mod sessions;
 pub mod tools;
 
 use std::sync::Arc;

@@ -6,23 +6,31 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use toolhost_kernel::{Nobody, Prompter};
 
-use crate::args::HostArgs;
+use crate::args::RunArgs;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::load::{Purpose, load};
+use crate::load::{Purpose, load_with};
 use crate::serve::serve_mcp;
 use crate::settings::Settings;
 use crate::terminal::prompter::TerminalPrompter;
 
-pub fn run(runtime: &Runtime, args: &HostArgs) -> Result<Exit, Failure> {
-    let settings = Settings::load(args)?;
+pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
+    let settings = Settings::load(&args.host)?;
     let interactive = std::io::stdin().is_terminal();
+    let events_file = args.events.open(if interactive {
+        "the results"
+    } else {
+        "the messages of MCP"
+    })?;
+    let mut following = None;
     // Over MCP standard input belongs to the client: there is nobody to ask, even if somebody watches.
     let prompter: Arc<dyn Prompter> = if interactive {
         Arc::new(TerminalPrompter::default())
     } else {
         Arc::new(Nobody)
     };
-    let host = runtime.block_on(load(settings, prompter, Purpose::Run))?;
+    let host = runtime.block_on(load_with(settings, prompter, Purpose::Run, |kernel| {
+        following = events_file.map(|file| file.follow(kernel));
+    }))?;
     host.require_plugins()?;
     host.note_missing_folders();
     let exit = if interactive {
@@ -32,5 +40,6 @@ pub fn run(runtime: &Runtime, args: &HostArgs) -> Result<Exit, Failure> {
         Exit::Ok
     };
     runtime.block_on(host.kernel.flush()).or_exit(Exit::Store)?;
+    drop(following);
     Ok(exit)
 }

@@ -5,6 +5,7 @@ mod history;
 mod line;
 mod words;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rustyline::error::ReadlineError;
@@ -25,6 +26,9 @@ use crate::terminal::events::Events;
 use crate::terminal::style::{Paint, Style};
 use crate::terminal::{note, print, render};
 use crate::{describe, input, json};
+
+/// What the records call us.
+const CLIENT: &str = "host run";
 
 const HELP: &str = "\
 TOOL key=value …    call a tool; key:=JSON for a value as JSON, quotes as in a shell
@@ -61,25 +65,10 @@ pub fn run(runtime: &Runtime, host: &Host) -> Result<Exit, Failure> {
         calls: 0,
         style: Style::of(&std::io::stdout()),
     };
-    loop {
-        match editor.readline("host> ") {
-            Ok(line) if line.trim().is_empty() => {}
-            Ok(line) => {
-                let _ = editor.add_history_entry(line.as_str());
-                if let Some(file) = &history {
-                    let _ = editor.append_history(file);
-                }
-                match line::parse(&line) {
-                    Ok(Line::Quit) => return Ok(Exit::Ok),
-                    Ok(line) => session.obey(line)?,
-                    Err(error) => note(&format!("error: {error}")),
-                }
-            }
-            Err(ReadlineError::Interrupted) => {}
-            Err(ReadlineError::Eof) => return Ok(Exit::Ok),
-            Err(error) => return Err(error).or_exit(Exit::Internal),
-        }
-    }
+    host.kernel.open_session(&session.id, CLIENT);
+    let exit = session.obey_all(&mut editor, history.as_deref());
+    host.kernel.close_session(&session.id, CLIENT);
+    exit
 }
 
 /// Two lines: what is there, and how to go on.
@@ -121,6 +110,32 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    fn obey_all(
+        &mut self,
+        editor: &mut Editor<Assistant, FileHistory>,
+        history: Option<&Path>,
+    ) -> Result<Exit, Failure> {
+        loop {
+            match editor.readline("host> ") {
+                Ok(line) if line.trim().is_empty() => {}
+                Ok(line) => {
+                    let _ = editor.add_history_entry(line.as_str());
+                    if let Some(file) = history {
+                        let _ = editor.append_history(file);
+                    }
+                    match line::parse(&line) {
+                        Ok(Line::Quit) => return Ok(Exit::Ok),
+                        Ok(line) => self.obey(line)?,
+                        Err(error) => note(&format!("error: {error}")),
+                    }
+                }
+                Err(ReadlineError::Interrupted) => {}
+                Err(ReadlineError::Eof) => return Ok(Exit::Ok),
+                Err(error) => return Err(error).or_exit(Exit::Internal),
+            }
+        }
+    }
+
     fn obey(&mut self, line: Line) -> Result<(), Failure> {
         let shown = match line {
             Line::Quit => return Ok(()),

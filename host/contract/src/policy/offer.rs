@@ -93,6 +93,15 @@ pub(super) fn offers(
     offers
 }
 
+/// What covers this very call and no other.
+pub(super) fn exactly(asking: &[&Part], facts: &Facts, places: &Places) -> Option<Narrowing> {
+    let (narrowing, _) = narrow(asking, facts, false, places)?;
+    Some(Narrowing {
+        input: Some(facts.request.input.clone()),
+        ..narrowing
+    })
+}
+
 /// What would cover every part that asks, and its words. `None`: a part cannot be narrowed, so nothing is kept.
 fn narrow(
     asking: &[&Part],

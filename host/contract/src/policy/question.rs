@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::approval::{Identity, NewApproval, Scope};
+use super::approval::{Identity, Narrowing, NewApproval, Scope};
 use super::decide::{Layer, used};
 use super::facts::{Facts, Part, What};
-use super::offer::{Offer, how_to_allow, offers};
+use super::offer::{Offer, exactly, how_to_allow, offers};
 use super::walk::{Because, Trace};
 use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, Subject};
 use crate::{Effect, PluginName, ToolName, text};
@@ -57,6 +57,8 @@ pub struct Question {
     identity: Identity,
     mode: Mode,
     session: String,
+    /// What this very call needs a yes for; None when no kept yes could stand for it.
+    exact: Option<Narrowing>,
 }
 
 /// Only a prompter makes one, and only from what a person said.
@@ -180,6 +182,18 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
 }
 
 impl Question {
+    /// The yes to keep for a call whose caller has gone away: for this very input, files and commands, and nothing
+    /// else. None when such a call has to be asked about each time it comes, as a dangerous one has.
+    pub fn in_advance(&self, scope: Scope) -> Option<NewApproval> {
+        Some(NewApproval {
+            identity: self.identity.clone(),
+            narrowing: self.exact.clone()?,
+            scope,
+            session: (scope == Scope::Session).then(|| self.session.clone()),
+            mode_min: self.mode,
+        })
+    }
+
     pub(super) fn of(layers: &[Layer<'_>], strictest: &Layer<'_>, hooks: &HookSaid) -> Self {
         let facts = &strictest.facts;
         let request = &facts.request;
@@ -204,10 +218,14 @@ impl Question {
             Because::Rule(at) => Some(&strictest.policy.inner.rules[at]),
             _ => None,
         });
-        let may_remember = layers.iter().all(|layer| {
-            !layer.policy.inner.disable_always_allow
-                && layer.traces.iter().all(|trace| trace.may_remember)
-        });
+        let may_look_up = layers
+            .iter()
+            .all(|layer| layer.traces.iter().all(|trace| trace.may_remember));
+        let may_remember = may_look_up
+            && layers
+                .iter()
+                .all(|layer| !layer.policy.inner.disable_always_allow);
+        let places = &strictest.policy.inner.places;
         let modes = layers
             .iter()
             .map(|layer| layer.policy.modes(request.mode)[0]);
@@ -242,7 +260,8 @@ impl Question {
                 .parent_agent_id
                 .as_ref()
                 .map(|_| request.caller.agent_id.clone()),
-            offers: offers(&asking, facts, may_remember, &strictest.policy.inner.places),
+            offers: offers(&asking, facts, may_remember, places),
+            exact: exactly(&asking, facts, places).filter(|_| may_look_up),
             remedy,
             grant: Grant::new(request, "a person".to_owned(), used(layers)),
             identity: Identity::of(request),

@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use toolhost_contract::life::{Found, Step};
 use toolhost_contract::policy::{
-    self, Approval, Explanation, HookAsk, HookSaid, OnHeadlessAsk, Policy, Request, Settled,
-    Subject,
+    self, Approval, Explanation, HookAsk, HookSaid, NewApproval, OnHeadlessAsk, Policy, Request,
+    Scope, Settled, Subject,
 };
 use toolhost_contract::{
     Answer, Call, CallError, Caller, Denial, ErrorClass, Grant, Outcome, Question, Verdict, text,
 };
 
 use super::run::{Run, denied};
-use super::{Kernel, Refusal};
+use super::{Kernel, Refusal, deferred};
 use crate::Entry;
 use crate::asks::{Answered, Asking};
 use crate::hooks::{HookCall, MAX_ROUNDS, Said, Weights};
@@ -243,7 +243,7 @@ impl Kernel {
                 .await
         };
         let Some(Answered { answer, by }) = answered else {
-            return Err(self.defer(run).await?);
+            return Err(self.defer(run, &question).await?);
         };
         let nobody = matches!(answer, Answer::NobodyToAsk);
         run.given_up = matches!(answer, Answer::Cancel);
@@ -324,6 +324,7 @@ impl Kernel {
                     if answer == Answer::NobodyToAsk
                         && self.policy().on_headless_ask() == OnHeadlessAsk::Defer
                         && self.journal.store.is_some()
+                        && self.in_advance(question).is_some()
                     {
                         return None;
                     }
@@ -339,8 +340,20 @@ impl Kernel {
         }
     }
 
-    async fn defer(&self, run: &mut Run<'_>) -> Result<Refusal, Refusal> {
-        run.life.defer().await?;
+    /// The same words may mean another thing in another project, so the yes stays in this one if there is one.
+    fn in_advance(&self, question: &Question) -> Option<NewApproval> {
+        let scope = match self.settings.project {
+            Some(_) => Scope::Project,
+            None => Scope::User,
+        };
+        question.in_advance(scope)
+    }
+
+    async fn defer(&self, run: &mut Run<'_>, question: &Question) -> Result<Refusal, Refusal> {
+        let yes = self
+            .in_advance(question)
+            .map(|new| deferred::yes(new, self.settings.project.as_deref()));
+        run.life.defer(yes).await?;
         let id = &run.id;
         let error = CallError::new(
             ErrorClass::Denied,

@@ -1,0 +1,218 @@
+//! `host approve` and `host deny`: an answer to a call that waits in another process, or whose caller has gone.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use toolhost_contract::text;
+use toolhost_kernel::{DeferredError, approve_deferred, deny_deferred};
+use toolhost_store::{AnswerError, AnswerRow, CallRow, Store};
+
+use super::calls::{find, tool_of};
+use crate::exit::{Exit, Failure, OrExit};
+use crate::records::{StoreArgs, now};
+use crate::terminal::print;
+
+/// Who answered, in the record.
+const BY: &str = "cli";
+/// How long we wait to see what an answer leads to, and how often we look.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(50);
+/// A note goes to a model; nobody writes a longer one by hand.
+const MAX_NOTE: usize = 2_000;
+
+#[derive(Debug, Args)]
+pub struct ApproveArgs {
+    #[arg(value_name = "CALL")]
+    pub call: String,
+
+    /// How far the yes reaches; a wider one than the question offers counts once
+    #[arg(long, value_enum, default_value = "once")]
+    pub scope: Scope,
+
+    /// For the record
+    #[arg(long, value_name = "TEXT", value_parser = parse_note)]
+    pub note: Option<String>,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct DenyArgs {
+    #[arg(value_name = "CALL")]
+    pub call: String,
+
+    /// Told to the model: why not, and what to do instead
+    #[arg(long, value_name = "TEXT", value_parser = parse_note)]
+    pub note: Option<String>,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scope {
+    Once,
+    Session,
+    Project,
+    User,
+}
+
+impl Scope {
+    fn as_str(self) -> &'static str {
+        match self {
+            Scope::Once => "once",
+            Scope::Session => "session",
+            Scope::Project => "project",
+            Scope::User => "user",
+        }
+    }
+}
+
+fn parse_note(note: &str) -> Result<String, String> {
+    match note.chars().count() {
+        0 => Err("an empty note; leave it out".to_owned()),
+        long if long > MAX_NOTE => Err(format!("{long} characters; at most {MAX_NOTE} are taken")),
+        _ => Ok(note.to_owned()),
+    }
+}
+
+pub async fn approve(args: ApproveArgs) -> Result<Exit, Failure> {
+    let store = args.store.open()?;
+    let row = find(&store, &args.call)?;
+    if row.deferred && !row.finished {
+        if args.scope != Scope::Once {
+            return Err(Failure::new(
+                Exit::Usage,
+                "the caller of this call has gone, so it can only be approved for one call with the same input; leave --scope out",
+            ));
+        }
+        let id = approve_deferred(&store, &row.id, BY, args.note.as_deref(), now()).await;
+        let id = id.map_err(of_deferred)?;
+        let words = format!(
+            "approved: the next call of {} with exactly this input runs without asking, once ({id})",
+            text::inline(&tool_of(&row), 80)
+        );
+        print(&words).or_exit(Exit::Internal)?;
+        return Ok(Exit::Ok);
+    }
+    let decision = format!("allow_{}", args.scope.as_str());
+    let after = answer(&store, &row, decision, args.note).await?;
+    tell(after.as_ref(), Some(args.scope))
+}
+
+pub async fn deny(args: DenyArgs) -> Result<Exit, Failure> {
+    let store = args.store.open()?;
+    let row = find(&store, &args.call)?;
+    if row.deferred && !row.finished {
+        let denied = deny_deferred(&store, &row.id, BY, args.note.as_deref(), now()).await;
+        denied.map_err(of_deferred)?;
+        let words = format!(
+            "denied: call {} of {} has ended",
+            text::inline(&row.id, 300),
+            text::inline(&tool_of(&row), 80)
+        );
+        print(&words).or_exit(Exit::Internal)?;
+        return Ok(Exit::Ok);
+    }
+    let after = answer(&store, &row, "deny".to_owned(), args.note).await?;
+    tell(after.as_ref(), None)
+}
+
+/// Hands the answer to the process that waits for it. Returns the call as it is afterwards; None when nobody has
+/// taken the answer in time.
+async fn answer(
+    store: &Store,
+    row: &CallRow,
+    decision: String,
+    note: Option<String>,
+) -> Result<Option<CallRow>, Failure> {
+    let orphans = store.orphans().or_exit(Exit::Store)?;
+    if orphans.iter().any(|orphan| orphan.id == row.id) {
+        let words = format!(
+            "the host that asked about `{}` has died, so nobody can take the answer; the next start of a host closes the call",
+            text::inline(&row.id, 80)
+        );
+        return Err(Failure::new(Exit::Usage, words));
+    }
+    let given = AnswerRow {
+        call: row.id.clone(),
+        decision,
+        note,
+        payload: None,
+        by: BY.to_owned(),
+        at_ms: now().0,
+    };
+    store.answer(given).await.map_err(of_answer)?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let after = find(store, &row.id)?;
+        // Another time of its last change: the question that was answered is gone, even if there is a new one.
+        if after.state != "awaiting_approval" || after.updated_ms != row.updated_ms {
+            return Ok(Some(after));
+        }
+        if Instant::now() >= end {
+            return Ok(None);
+        }
+        sleep(LOOK).await;
+    }
+}
+
+/// Says what the answer led to, which need not be what was wanted.
+fn tell(after: Option<&CallRow>, wanted: Option<Scope>) -> Result<Exit, Failure> {
+    let Some(after) = after else {
+        print("answered: the answer is kept, and the process that asked has not taken it yet")
+            .or_exit(Exit::Internal)?;
+        return Ok(Exit::Waiting);
+    };
+    let call = format!(
+        "call {} of {}",
+        text::inline(&after.id, 300),
+        text::inline(&tool_of(after), 80)
+    );
+    let given = after
+        .record
+        .pointer("/approval/scope")
+        .and_then(Value::as_str);
+    let words = match wanted {
+        Some(wanted) => {
+            let mut words = format!("approved: {call} is {}", after.state);
+            if let Some(given) = given.filter(|given| *given != wanted.as_str()) {
+                let _ = write!(
+                    words,
+                    "; the yes counts {}, because {} was not offered",
+                    text::inline(given, 40),
+                    wanted.as_str()
+                );
+            }
+            words
+        }
+        None => format!("denied: {call} is {}", after.state),
+    };
+    print(&words).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+fn of_answer(error: AnswerError) -> Failure {
+    let exit = match error {
+        AnswerError::Store(_) => Exit::Store,
+        AnswerError::UnknownCall { .. }
+        | AnswerError::Finished { .. }
+        | AnswerError::NotWaiting { .. }
+        | AnswerError::AlreadyAnswered { .. } => Exit::Usage,
+    };
+    Failure::new(exit, error)
+}
+
+fn of_deferred(error: DeferredError) -> Failure {
+    match error {
+        DeferredError::Answer(error) => of_answer(error),
+        DeferredError::Store(error) => Failure::new(Exit::Store, error),
+        error @ (DeferredError::NotDeferred { .. } | DeferredError::NoYes { .. }) => {
+            Failure::new(Exit::Usage, error)
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! `host approvals`: the yeses that were kept, to see, to explain, to narrow and to take back.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use toolhost_contract::life::masked;
+use toolhost_contract::policy::{Approval, ApprovalState, Identity, Narrowing, Scope};
+use toolhost_contract::text;
+use toolhost_contract::units::parse_duration;
+use toolhost_kernel::Snapshot;
+use toolhost_store::{ApprovalError, ApprovalRow, Store};
+
+use super::load_to_look;
+use crate::args::HostArgs;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::records::{self, StoreArgs, now, time};
+use crate::settings::Settings;
+use crate::terminal::print;
+use crate::terminal::style::table;
+
+#[derive(Debug, Subcommand)]
+pub enum ApprovalsCommand {
+    /// List the approvals that hold
+    List(ListArgs),
+    /// Take approvals back
+    Revoke(RevokeArgs),
+    /// Say in words what an approval covers and whether it holds; with --plugins, also for the plugins as they are
+    Explain(ExplainArgs),
+    /// Replace an approval by one that ends sooner or counts fewer times
+    Narrow(NarrowArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Also those that are revoked, expired or used up
+    #[arg(long)]
+    pub all: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "which", required = true, multiple = false, args = ["ids", "tool", "all"])]
+pub struct RevokeArgs {
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+
+    /// All approvals of this tool
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+
+    /// All approvals
+    #[arg(long)]
+    pub all: bool,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    #[arg(value_name = "ID")]
+    pub id: String,
+
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "how", required = true, multiple = true, args = ["expires", "uses"])]
+pub struct NarrowArgs {
+    #[arg(value_name = "ID")]
+    pub id: String,
+
+    /// It ends so long from now, unless it ended sooner already
+    #[arg(long, value_name = "DUR", value_parser = parse_duration)]
+    pub expires: Option<Duration>,
+
+    /// It counts so many times, unless it counted fewer already
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub uses: Option<u32>,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+pub async fn approvals(command: ApprovalsCommand) -> Result<Exit, Failure> {
+    match command {
+        ApprovalsCommand::List(args) => list(&args),
+        ApprovalsCommand::Revoke(args) => revoke(args).await,
+        ApprovalsCommand::Explain(args) => explain(&args).await,
+        ApprovalsCommand::Narrow(args) => narrow(&args).await,
+    }
+}
+
+/// An approval with what became of it since.
+struct Kept {
+    row: ApprovalRow,
+    /// An error: the row was changed by another program, and the kernel does not believe it either.
+    approval: Result<Approval, String>,
+}
+
+impl Kept {
+    fn of(row: ApprovalRow) -> Self {
+        let body = row.body.get("approval").unwrap_or(&Value::Null);
+        let approval = Approval::from_value(body)
+            .map(|approval| Approval {
+                uses_left: row.uses_left,
+                ..approval
+            })
+            .map_err(|error| error.to_string());
+        Self { row, approval }
+    }
+
+    /// Whether it still holds, and the words for it.
+    fn state(&self, is: Option<&Identity>) -> (bool, String) {
+        if let Some(at) = self.row.revoked_ms {
+            return (false, format!("revoked {}", time(at)));
+        }
+        match &self.approval {
+            Err(error) => (false, error.clone()),
+            Ok(approval) => {
+                let state = approval.state(is.unwrap_or(&approval.identity), now().0);
+                (state == ApprovalState::Live, state.to_string())
+            }
+        }
+    }
+
+    fn uses(&self) -> String {
+        match self.row.uses_left {
+            Some(left) => format!(
+                "{} of {}",
+                self.row.used,
+                self.row.used.saturating_add(left)
+            ),
+            None => self.row.used.to_string(),
+        }
+    }
+
+    fn covers(&self) -> String {
+        self.approval.as_ref().map_or_else(
+            |_| "nothing".to_owned(),
+            |approval| covers(&approval.narrowing),
+        )
+    }
+
+    fn project(&self) -> Option<&str> {
+        self.row.body.get("project").and_then(Value::as_str)
+    }
+
+    fn as_json(&self) -> Value {
+        let (holds, state) = self.state(None);
+        let row = &self.row;
+        json!({
+            "id": row.id, "tool": row.tool, "plugin": row.plugin, "identity": row.identity, "scope": row.scope,
+            "session": row.session, "project": self.project(), "covers": self.covers(), "holds": holds,
+            "state": state, "createdAt": row.created_ms, "expiresAt": row.expires_ms, "used": row.used,
+            "usesLeft": row.uses_left, "revokedAt": row.revoked_ms,
+            "by": self.approval.as_ref().ok().map(|approval| &approval.by),
+            "mode": self.approval.as_ref().ok().map(|approval| approval.mode_min.as_str()),
+        })
+    }
+}
+
+/// What is covered, in the words of the question. An input may hold what its user does not want to see in a list.
+fn covers(narrowing: &Narrowing) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for command in &narrowing.commands {
+        words.push(format!("`{} …`", text::inline(&command.join(" "), 120)));
+    }
+    for path in &narrowing.paths {
+        let verb = if path.write { "write" } else { "read" };
+        let shown = text::inline(&path.path, 300);
+        words.push(if path.tree {
+            format!("{verb} below `{shown}/`")
+        } else {
+            format!("{verb} `{shown}`")
+        });
+    }
+    for domain in &narrowing.domains {
+        words.push(format!("reach `{}`", text::inline(domain, 120)));
+    }
+    if narrowing.tool {
+        words.push("every call".to_owned());
+    }
+    let mut words = words.join(" and ");
+    if let Some(input) = &narrowing.input {
+        let input = text::inline(&masked(input).to_string(), 200);
+        let with = if words.is_empty() { "" } else { ", " };
+        words = format!("{words}{with}with exactly this input: {input}");
+    }
+    words
+}
+
+fn all(store: &Store) -> Result<Vec<Kept>, Failure> {
+    let rows = store.approvals().or_exit(Exit::Store)?;
+    Ok(rows.into_iter().map(Kept::of).collect())
+}
+
+fn find(store: &Store, id: &str) -> Result<Kept, Failure> {
+    let found = all(store)?.into_iter().find(|kept| kept.row.id == id);
+    found.ok_or_else(|| {
+        let words = format!(
+            "no approval is named `{}`; `host approvals list --all` lists them",
+            text::inline(id, 80)
+        );
+        Failure::new(Exit::Usage, words)
+    })
+}
+
+fn list(args: &ListArgs) -> Result<Exit, Failure> {
+    let store = args.store.open()?;
+    let mut kept = all(&store)?;
+    kept.retain(|kept| args.all || kept.state(None).0);
+    let shown = if args.json {
+        let rows: Vec<Value> = kept.iter().map(Kept::as_json).collect();
+        serde_json::to_string_pretty(&rows).or_exit(Exit::Internal)?
+    } else {
+        table(
+            &["APPROVAL", "TOOL", "SCOPE", "USED", "STATE", "COVERS"],
+            kept.iter().map(|kept| {
+                vec![
+                    text::inline(&kept.row.id, 80),
+                    text::inline(&kept.row.tool, 80),
+                    text::inline(&kept.row.scope, 40),
+                    kept.uses(),
+                    text::inline(&kept.state(None).1, 80),
+                    kept.covers(),
+                ]
+            }),
+        )
+    };
+    print(&shown).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+async fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
+    let store = args.store.open()?;
+    let ids = if args.ids.is_empty() {
+        let kept = all(&store)?.into_iter().map(|kept| kept.row);
+        kept.filter(|row| row.revoked_ms.is_none())
+            .filter(|row| args.tool.as_ref().is_none_or(|tool| *tool == row.tool))
+            .map(|row| row.id)
+            .collect()
+    } else {
+        // All of them are looked up before one is revoked, so that a typing mistake changes nothing.
+        for id in &args.ids {
+            find(&store, id)?;
+        }
+        args.ids
+    };
+    for id in &ids {
+        store.revoke_approval(id, now().0).await.map_err(of_error)?;
+        print(&format!("revoked {}", text::inline(id, 80))).or_exit(Exit::Internal)?;
+    }
+    if ids.is_empty() {
+        print("there is nothing to revoke").or_exit(Exit::Internal)?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
+    let settings = Settings::load(&args.host)?;
+    let kept = find(&records::open(&settings)?, &args.id)?;
+    let registry = if settings.plugins.is_empty() {
+        None
+    } else {
+        Some(load_to_look(&args.host).await?.kernel.registry())
+    };
+    let shown = words(&kept, registry.as_deref());
+    print(&shown).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+fn words(kept: &Kept, registry: Option<&Snapshot>) -> String {
+    let row = &kept.row;
+    let mut lines = Vec::new();
+    let mut say = |label: &str, value: String| lines.push(format!("{label:<9} {value}"));
+    say("approval", text::inline(&row.id, 80));
+    say(
+        "tool",
+        format!(
+            "{} of plugin {}",
+            text::inline(&row.tool, 80),
+            text::inline(&row.plugin, 80)
+        ),
+    );
+    if !row.identity.is_empty() {
+        say("digest", text::inline(&row.identity, 100));
+    }
+    say("covers", kept.covers());
+    let mut is = None;
+    if let Ok(approval) = &kept.approval {
+        say("holds", reach(kept, approval));
+        say(
+            "given",
+            format!(
+                "{} by {}",
+                time(row.created_ms),
+                text::inline(&approval.by, 80)
+            ),
+        );
+        is = registry.and_then(|registry| identity_now(registry, &approval.identity));
+    }
+    if let Some(at) = row.expires_ms {
+        say("expires", time(at));
+    }
+    say("used", kept.uses());
+    say("state", kept.state(is.as_ref()).1);
+    if registry.is_some() && is.is_none() {
+        say(
+            "plugin",
+            "it is not loaded, so nobody knows whether it is the same".to_owned(),
+        );
+    }
+    lines.join("\n")
+}
+
+fn reach(kept: &Kept, approval: &Approval) -> String {
+    let place = match approval.scope {
+        Scope::Once => "for one call".to_owned(),
+        Scope::Session => format!(
+            "in session {}",
+            text::inline(approval.session.as_deref().unwrap_or("?"), 80)
+        ),
+        Scope::Project => format!(
+            "in project {}",
+            text::inline(kept.project().unwrap_or("?"), 300)
+        ),
+        Scope::User => "in every project".to_owned(),
+    };
+    format!(
+        "{place}, in mode {} and those that allow more",
+        approval.mode_min
+    )
+}
+
+/// The same tool of the same plugin, as it is loaded today.
+fn identity_now(registry: &Snapshot, was: &Identity) -> Option<Identity> {
+    let entry = registry
+        .list_all()
+        .find(|entry| entry.plugin.name == was.plugin && entry.tool.name == was.tool)?;
+    Some(Identity {
+        plugin: was.plugin.clone(),
+        tool: was.tool.clone(),
+        digest: entry.plugin.digest,
+        definition: was.definition,
+    })
+}
+
+async fn narrow(args: &NarrowArgs) -> Result<Exit, Failure> {
+    let store = args.store.open()?;
+    let kept = find(&store, &args.id)?;
+    let at = now().0;
+    if let (false, state) = kept.state(None) {
+        return Err(dead(&args.id, &state));
+    }
+    // Taken back first: what is narrowed must not be used in between. Then read again, because it may have been used
+    // just before, or somebody else may have been faster.
+    store
+        .revoke_approval(&args.id, at)
+        .await
+        .map_err(of_error)?;
+    let kept = find(&store, &args.id)?;
+    if kept.row.revoked_ms != Some(at) {
+        return Err(dead(&args.id, &kept.state(None).1));
+    }
+    let old = match &kept.approval {
+        Ok(approval) => approval,
+        Err(error) => return Err(dead(&args.id, error)),
+    };
+    let new = narrowed(
+        old,
+        args,
+        format!("a-{}", toolhost_kernel::id::random()),
+        at,
+    );
+    let row = toolhost_kernel::approval_row(&new, kept.project());
+    store.put_approval(row).await.map_err(of_error)?;
+    let words = format!(
+        "{} takes the place of {}",
+        new.id,
+        text::inline(&args.id, 80)
+    );
+    print(&words).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+/// Never wider: of two ends the sooner one counts, of two numbers the smaller one.
+fn narrowed(old: &Approval, args: &NarrowArgs, id: String, at: i64) -> Approval {
+    let expires = args
+        .expires
+        .map(|expires| at.saturating_add(i64::try_from(expires.as_millis()).unwrap_or(i64::MAX)));
+    let least = |one: Option<i64>, two: Option<i64>| one.into_iter().chain(two).min();
+    Approval {
+        id,
+        created_ms: at,
+        expires_ms: least(old.expires_ms, expires),
+        uses_left: old.uses_left.into_iter().chain(args.uses).min(),
+        ..old.clone()
+    }
+}
+
+fn dead(id: &str, state: &str) -> Failure {
+    let words = format!(
+        "approval `{}` does not hold any more ({state}); there is nothing to narrow",
+        text::inline(id, 80)
+    );
+    Failure::new(Exit::Usage, words)
+}
+
+fn of_error(error: ApprovalError) -> Failure {
+    let exit = match error {
+        ApprovalError::Store(_) => Exit::Store,
+        ApprovalError::Unknown { .. } | ApprovalError::Exists { .. } => Exit::Usage,
+    };
+    Failure::new(exit, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use toolhost_contract::{Mode, PluginName, ToolName};
+
+    use super::*;
+
+    fn approval(expires_ms: Option<i64>, uses_left: Option<u32>) -> Approval {
+        Approval {
+            id: "a-old".to_owned(),
+            identity: Identity {
+                plugin: PluginName::parse("files").unwrap(),
+                tool: ToolName::parse("write_file").unwrap(),
+                digest: None,
+                definition: None,
+            },
+            narrowing: Narrowing::default(),
+            scope: Scope::User,
+            session: None,
+            mode_min: Mode::Default,
+            created_ms: 10,
+            by: "person".to_owned(),
+            expires_ms,
+            uses_left,
+        }
+    }
+
+    #[test]
+    fn narrowing_never_widens() {
+        let hour = Some(Duration::from_secs(3_600));
+        for (old, expires, uses, expected) in [
+            ((None, None), hour, None, (Some(3_600_100), None)),
+            ((Some(500), None), hour, None, (Some(500), None)),
+            (
+                (Some(9_000_000), Some(2)),
+                hour,
+                Some(5),
+                (Some(3_600_100), Some(2)),
+            ),
+            ((None, Some(7)), None, Some(3), (None, Some(3))),
+        ] {
+            let args = NarrowArgs {
+                id: String::new(),
+                expires,
+                uses,
+                store: StoreArgs::default(),
+            };
+            let old = approval(old.0, old.1);
+            let new = narrowed(&old, &args, "a-new".to_owned(), 100);
+            assert_eq!((new.expires_ms, new.uses_left), expected);
+            assert_eq!((new.scope, &new.narrowing), (old.scope, &old.narrowing));
+        }
+    }
+
+    #[test]
+    fn what_is_covered_is_said_in_words_without_secrets() {
+        for (narrowing, words) in [
+            (json!({"tool": true}), "every call"),
+            (
+                json!({"commands": [["git", "status"]], "domains": ["a.example"]}),
+                "`git status …` and reach `a.example`",
+            ),
+            (
+                json!({"paths": [{"path": "/w/a", "tree": true, "write": true}]}),
+                "write below `/w/a/`",
+            ),
+            (
+                json!({"paths": [{"path": "/w/a", "tree": false, "write": false}], "input": {"path": "a", "password": "hunter2"}}),
+                "read `/w/a`, with exactly this input: {\"path\":\"a\",\"password\":\"***\"}",
+            ),
+        ] {
+            let narrowing = serde_json::from_value(narrowing).unwrap();
+            assert_eq!(covers(&narrowing), words);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! `host calls`: what was called, by whom it was allowed, and how it ended.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use toolhost_contract::life::CallState;
+use toolhost_contract::text;
+use toolhost_contract::units::{parse_duration, show_duration};
+use toolhost_kernel::IN_ADVANCE;
+use toolhost_store::{CallFilter, CallRow, Store, StoredTransition, TransitionFilter};
+
+use crate::exit::{Exit, Failure, OrExit};
+use crate::records::{StoreArgs, now, time};
+use crate::terminal::print;
+use crate::terminal::style::table;
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct CallsArgs {
+    #[command(subcommand)]
+    pub command: Option<CallsCommand>,
+
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CallsCommand {
+    /// Show everything that is known of one call
+    Show(ShowArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Only calls of this session
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+
+    /// Only calls of this tool
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+
+    /// Only calls in this state: pending, validating, awaiting_approval, approved, scheduled, executing, completed,
+    /// failed, cancelled, denied or sealed
+    #[arg(long, value_name = "STATE", value_parser = parse_state)]
+    pub state: Option<CallState>,
+
+    /// Only calls that have not ended
+    #[arg(long)]
+    pub unfinished: bool,
+
+    /// Only calls of the last so many minutes or hours, for example `90m` or `24h`
+    #[arg(long, value_name = "DUR", value_parser = parse_duration)]
+    pub since: Option<Duration>,
+
+    /// At most so many, the newest ones
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: u32,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    #[arg(value_name = "CALL")]
+    pub call: String,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+fn parse_state(word: &str) -> Result<CallState, String> {
+    CallState::parse(word).ok_or_else(|| {
+        let states: Vec<&str> = CallState::ALL.iter().map(|state| state.as_str()).collect();
+        format!(
+            "`{}` is not a state; write one of {}",
+            text::inline(word, 40),
+            states.join(", ")
+        )
+    })
+}
+
+pub fn calls(args: CallsArgs) -> Result<Exit, Failure> {
+    match args.command {
+        Some(CallsCommand::Show(args)) => show(&args),
+        None => list(args.list),
+    }
+}
+
+fn list(args: ListArgs) -> Result<Exit, Failure> {
+    let store = args.store.open()?;
+    let since = args
+        .since
+        .map(|since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+    let rows = store
+        .calls(&CallFilter {
+            session: args.session,
+            tool: args.tool,
+            state: args.state.map(|state| state.as_str().to_owned()),
+            unfinished: args.unfinished,
+            after_ms: since.map(|since| now().0.saturating_sub(since)),
+            before_ms: None,
+            limit: args.limit,
+        })
+        .or_exit(Exit::Store)?;
+    let shown = if args.json {
+        let rows: Vec<Value> = rows.iter().map(|row| of_row(row, None)).collect();
+        serde_json::to_string_pretty(&rows).or_exit(Exit::Internal)?
+    } else {
+        table(
+            &["TIME", "CALL", "TOOL", "STATE", "DURATION", "BY"],
+            rows.iter().map(cells),
+        )
+    };
+    print(&shown).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+fn cells(row: &CallRow) -> Vec<String> {
+    let state = if row.deferred {
+        format!("{} (deferred)", row.state)
+    } else {
+        row.state.clone()
+    };
+    vec![
+        time(row.created_ms),
+        text::inline(&row.id, 80),
+        text::inline(&tool_of(row), 80),
+        state,
+        duration(row).unwrap_or_default(),
+        by(row).map(|by| text::inline(by, 60)).unwrap_or_default(),
+    ]
+}
+
+/// The name that was called, where no tool of that name was found.
+pub fn tool_of(row: &CallRow) -> String {
+    let called = row.record.get("name").and_then(Value::as_str);
+    let tool = row.tool.as_deref().or(called);
+    tool.unwrap_or("?").to_owned()
+}
+
+fn duration(row: &CallRow) -> Option<String> {
+    let millis = row.record.get("durationMs")?.as_f64()?;
+    Duration::try_from_secs_f64(millis / 1_000.0)
+        .ok()
+        .map(show_duration)
+}
+
+/// Who or what let it run, or refused it.
+fn by(row: &CallRow) -> Option<&str> {
+    let decided = row.record.pointer("/approval/decidedBy");
+    decided
+        .or_else(|| row.record.get("policyRuleId"))
+        .and_then(Value::as_str)
+}
+
+/// The record as it is kept, without what is kept only for whoever answers the question.
+fn of_row(row: &CallRow, trail: Option<Vec<Value>>) -> Value {
+    let mut shown = row.record.clone();
+    if let Value::Object(members) = &mut shown {
+        members.remove("input");
+        members.remove(IN_ADVANCE);
+        if row.deferred {
+            members.insert("deferred".to_owned(), json!(true));
+        }
+        if let Some(trail) = trail {
+            members.insert("auditTrail".to_owned(), Value::Array(trail));
+        }
+    }
+    shown
+}
+
+/// The call with this id, or an error in words.
+pub fn find(store: &Store, id: &str) -> Result<CallRow, Failure> {
+    store.call(id).or_exit(Exit::Store)?.ok_or_else(|| {
+        let words = format!(
+            "no call is named `{}`; `host calls` lists them",
+            text::inline(id, 80)
+        );
+        Failure::new(Exit::Usage, words)
+    })
+}
+
+/// All that is written of a call.
+pub fn life_of(store: &Store, id: &str) -> Result<Vec<StoredTransition>, Failure> {
+    store
+        .transitions(&TransitionFilter {
+            call: Some(id.to_owned()),
+            limit: 10_000,
+            ..TransitionFilter::default()
+        })
+        .or_exit(Exit::Store)
+}
+
+fn show(args: &ShowArgs) -> Result<Exit, Failure> {
+    let store = args.store.open()?;
+    let row = find(&store, &args.call)?;
+    let life = life_of(&store, &args.call)?;
+    let shown = if args.json {
+        let trail = life.iter().map(|line| {
+            let line_row = &line.row;
+            json!({"state": line_row.state, "timestamp": line_row.at_ms, "kind": line_row.kind, "note": line_row.note})
+        });
+        let shown = of_row(&row, Some(trail.collect()));
+        serde_json::to_string_pretty(&shown).or_exit(Exit::Internal)?
+    } else {
+        for_people(&row, &life)
+    };
+    print(&shown).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+fn for_people(row: &CallRow, life: &[StoredTransition]) -> String {
+    let mut lines = Vec::new();
+    let mut field = |label: &str, value: Option<String>| {
+        if let Some(value) = value {
+            lines.push(format!("{label:<9} {}", text::inline(&value, 2_000)));
+        }
+    };
+    let at = |pointer: &str| match row.record.pointer(pointer) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(word)) => Some(word.clone()),
+        Some(value) => Some(value.to_string()),
+    };
+    field("call", Some(row.id.clone()));
+    field("tool", Some(tool_of(row)));
+    let plugin = row.plugin.as_ref().map(|plugin| {
+        let version = at("/toolVersion").unwrap_or_default();
+        format!("{plugin} {version}").trim_end().to_owned()
+    });
+    field("plugin", plugin);
+    field("digest", at("/toolHash"));
+    field("session", Some(row.session.clone()));
+    field("batch", row.batch.clone());
+    field("parent", row.parent.clone());
+    field(
+        "state",
+        Some(if row.deferred {
+            format!(
+                "{} (its caller has gone; answer with `host approve` or `host deny`)",
+                row.state
+            )
+        } else {
+            row.state.clone()
+        }),
+    );
+    field("input", at("/inputPreview"));
+    field("mode", at("/mode"));
+    field("allowed", at("/policyRuleId"));
+    field("asked", at("/approval/reason"));
+    let answer = at("/approval/decision").map(|decision| {
+        let by = at("/approval/decidedBy").unwrap_or_default();
+        let scope = at("/approval/scope").map(|scope| format!(" ({scope})"));
+        let note = at("/approval/note").map(|note| format!(": {note}"));
+        format!(
+            "{decision} by {by}{}{}",
+            scope.unwrap_or_default(),
+            note.unwrap_or_default()
+        )
+    });
+    field("answer", answer);
+    field("supplied", at("/suppliedBy"));
+    let error = at("/error/code")
+        .map(|code| format!("{code}: {}", at("/error/message").unwrap_or_default()));
+    field("error", error);
+    field("created", Some(time(row.created_ms)));
+    field("ran for", duration(row));
+    lines.push(String::new());
+    lines.push(trail(life));
+    lines.join("\n")
+}
+
+/// One line for each step, with the time since the first.
+pub fn trail(life: &[StoredTransition]) -> String {
+    let start = life.first().map_or(0, |line| line.row.at_ms);
+    table(
+        &["SEQ", "AFTER", "STATE", "STEP", "NOTE"],
+        life.iter().map(|line| {
+            let row = &line.row;
+            vec![
+                line.seq.to_string(),
+                format!("{} ms", row.at_ms.saturating_sub(start)),
+                text::inline(&row.state, 40),
+                text::inline(&row.kind, 40),
+                text::inline(row.note.as_deref().unwrap_or_default(), 300),
+            ]
+        }),
+    )
+}

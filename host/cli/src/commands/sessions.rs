@@ -1,0 +1,57 @@
+//! `host sessions`: which clients came, when, and in which mode.
+
+use clap::Args;
+use serde_json::{Value, json};
+use toolhost_contract::text;
+
+use crate::exit::{Exit, Failure, OrExit};
+use crate::records::{StoreArgs, time};
+use crate::terminal::print;
+use crate::terminal::style::table;
+
+#[derive(Debug, Args)]
+pub struct SessionsArgs {
+    /// At most so many, the newest ones
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: u32,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+pub fn sessions(args: &SessionsArgs) -> Result<Exit, Failure> {
+    let store = args.store.open()?;
+    let rows = store.sessions(args.limit).or_exit(Exit::Store)?;
+    let shown = if args.json {
+        let rows: Vec<Value> = rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "id": row.id, "client": row.client, "mode": row.mode,
+                    "startedAt": row.started_ms, "endedAt": row.ended_ms,
+                })
+            })
+            .collect();
+        serde_json::to_string_pretty(&rows).or_exit(Exit::Internal)?
+    } else {
+        table(
+            &["STARTED", "SESSION", "CLIENT", "MODE", "ENDED"],
+            rows.iter().map(|row| {
+                vec![
+                    time(row.started_ms),
+                    text::inline(&row.id, 80),
+                    text::inline(&row.client, 60),
+                    text::inline(&row.mode, 40),
+                    // A host that was killed has not said that it goes, and a host that runs neither.
+                    row.ended_ms.map_or_else(|| "-".to_owned(), time),
+                ]
+            }),
+        )
+    };
+    print(&shown).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}

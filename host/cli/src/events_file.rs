@@ -1,0 +1,220 @@
+//! `--events FILE`: everything that happens in this process, one JSON object a line, for programs that watch it.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueHint};
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use toolhost_contract::bus::BusEvent;
+use toolhost_contract::text;
+use toolhost_contract::views::{self, View};
+use toolhost_kernel::{Kernel, Missed, Subscription};
+
+use crate::exit::{Exit, Failure};
+use crate::terminal::note;
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct EventsArgs {
+    /// Append what happens to this file, one JSON object a line
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub events: Option<PathBuf>,
+
+    /// Write the events in the words of another system
+    #[arg(long, value_name = "SYSTEM", requires = "events", value_parser = PossibleValuesParser::new(views::NAMES))]
+    pub events_as: Option<String>,
+}
+
+impl EventsArgs {
+    /// Opens the file before anything runs. `carried` is what standard output is for.
+    pub fn open(&self, carried: &str) -> Result<Option<EventsFile>, Failure> {
+        let Some(path) = &self.events else {
+            return Ok(None);
+        };
+        if path.as_os_str() == "-" {
+            let words = format!(
+                "--events -: standard output carries {carried}; name a file, or /dev/stderr"
+            );
+            return Err(Failure::new(Exit::Usage, words));
+        }
+        // Appended, because a client that starts us again must not lose what the last run told. For the owner alone:
+        // what is masked may still say which files somebody works on.
+        let opened = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(path);
+        let shown = text::inline(&path.to_string_lossy(), 400);
+        let file = opened.map_err(|error| {
+            Failure::new(
+                Exit::Usage,
+                format!("--events {shown}: cannot be written: {error}"),
+            )
+        })?;
+        Ok(Some(EventsFile {
+            file,
+            shown,
+            view: self.events_as.as_deref().and_then(views::named),
+            failed: false,
+        }))
+    }
+}
+
+/// A file that waits for the first event.
+pub struct EventsFile {
+    file: File,
+    shown: String,
+    /// None: our own words.
+    view: Option<Box<dyn View>>,
+    failed: bool,
+}
+
+/// Events are written as long as this is there; when it goes, those that have happened are written first.
+pub struct Following {
+    stop: Option<oneshot::Sender<()>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl EventsFile {
+    /// A thread of its own writes, so that a slow disk holds up no call. Has to be called inside the runtime.
+    pub fn follow(self, kernel: &Kernel) -> Following {
+        let subscription = kernel.subscribe(None, None);
+        let (stop, stopped) = oneshot::channel();
+        let runtime = Handle::current();
+        let writer = std::thread::spawn(move || self.run(subscription, stopped, &runtime));
+        Following {
+            stop: Some(stop),
+            writer: Some(writer),
+        }
+    }
+
+    fn run(
+        mut self,
+        mut subscription: Subscription,
+        mut stopped: oneshot::Receiver<()>,
+        runtime: &Handle,
+    ) {
+        loop {
+            while let Some(news) = subscription.try_next() {
+                self.write(news);
+            }
+            let news = runtime.block_on(async {
+                tokio::select! {
+                    biased;
+                    news = subscription.next() => Some(news),
+                    _ = &mut stopped => None,
+                }
+            });
+            match news {
+                Some(news) => self.write(news),
+                None => return,
+            }
+        }
+    }
+
+    fn write(&mut self, news: Result<Arc<BusEvent>, Missed>) {
+        let mut lines = String::new();
+        for value in told(news, self.view.as_deref_mut()) {
+            lines.push_str(&value.to_string());
+            lines.push('\n');
+        }
+        if self.failed || lines.is_empty() {
+            return;
+        }
+        if let Err(error) = self.file.write_all(lines.as_bytes()) {
+            self.failed = true;
+            note(&format!(
+                "error: --events {}: {error}; no more events are written",
+                self.shown
+            ));
+        }
+    }
+}
+
+fn told(
+    news: Result<Arc<BusEvent>, Missed>,
+    view: Option<&mut (dyn View + 'static)>,
+) -> Vec<Value> {
+    match (news, view) {
+        (Ok(event), Some(view)) => view.take(&event),
+        (Ok(event), None) => vec![event.to_json()],
+        // In every system's words the same: whoever counts on having heard everything has to know.
+        (Err(missed), _) => {
+            vec![json!({"type": "events.missed", "from": missed.from, "to": missed.to})]
+        }
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(writer) = self.writer.take() {
+            // A panic there has been printed, and the call's own result is worth more.
+            let _ = writer.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use toolhost_contract::bus::Happening;
+    use toolhost_contract::life::Millis;
+
+    use super::*;
+
+    fn open(path: &str) -> Result<Option<EventsFile>, String> {
+        let args = EventsArgs {
+            events: Some(path.into()),
+            events_as: None,
+        };
+        args.open("the result")
+            .map_err(|failure| format!("{} {:#}", failure.exit.code(), failure.error))
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_an_error_before_anything_runs() {
+        for (path, shown) in [
+            (
+                "-",
+                "2 --events -: standard output carries the result; name a file, or /dev/stderr",
+            ),
+            (
+                "/nonexistent/e.jsonl",
+                "2 --events /nonexistent/e.jsonl: cannot be written: No such file or directory (os error 2)",
+            ),
+        ] {
+            assert_eq!(open(path).map(|_| ()).unwrap_err(), shown);
+        }
+    }
+
+    #[test]
+    fn missed_events_are_told_in_every_systems_words() {
+        let missed = || Err(Missed { from: 3, to: 9 });
+        let lines = [json!({"type": "events.missed", "from": 3, "to": 9})];
+        let mut kode = views::named("kode").unwrap();
+        assert_eq!(told(missed(), None), lines);
+        assert_eq!(told(missed(), Some(kode.as_mut())), lines);
+    }
+
+    #[test]
+    fn a_line_is_the_event_as_json() {
+        let event = BusEvent {
+            seq: 1,
+            at: Millis(5),
+            session: "s".to_owned(),
+            agent: "main".to_owned(),
+            call: None,
+            happening: Happening::RegistryChanged,
+            snapshot: None,
+        };
+        let lines = told(Ok(Arc::new(event)), None);
+        let shown = r#"{"seq":1,"ts":5,"type":"registry.changed","channel":"monitor","session":"s","agent":"main"}"#;
+        assert_eq!(lines[0].to_string(), shown);
+    }
+}

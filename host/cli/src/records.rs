@@ -1,0 +1,91 @@
+//! The store for commands that look at records and load no plugin, and how times are shown.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use toolhost_contract::life::Millis;
+use toolhost_store::Store;
+
+use crate::args::HostArgs;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::settings::Settings;
+
+/// Which records.
+#[derive(Debug, Clone, Default, Args)]
+pub struct StoreArgs {
+    /// Configuration file that says where the records are, instead of your own toolhost.toml
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    pub fn open(&self) -> Result<Store, Failure> {
+        let settings = Settings::load(&HostArgs {
+            config: self.config.clone(),
+            ..HostArgs::default()
+        })?;
+        open(&settings)
+    }
+}
+
+pub fn open(settings: &Settings) -> Result<Store, Failure> {
+    let Some(dir) = &settings.store else {
+        return Err(Failure::new(
+            Exit::Config,
+            "no records are kept: the configuration switches the store off, or there is no home directory for it",
+        ));
+    };
+    Store::open(dir).or_exit(Exit::Store)
+}
+
+pub fn now() -> Millis {
+    toolhost_kernel::Clock::system().now()
+}
+
+/// `2026-11-22 02:43:05Z`. In UTC, so that records of two machines can be compared.
+pub fn time(at_ms: i64) -> String {
+    let seconds = at_ms.div_euclid(1_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = date(days);
+    let (hour, minute) = (second / 3_600, second / 60 % 60);
+    format!(
+        "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}Z",
+        second % 60
+    )
+}
+
+/// The Gregorian date so many days after 1970-01-01. Years are counted from March, which puts the leap day last.
+fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_dates_in_utc() {
+        for (at_ms, shown) in [
+            (0, "1970-01-01 00:00:00Z"),
+            (-1, "1969-12-31 23:59:59Z"),
+            (951_782_400_000, "2000-02-29 00:00:00Z"),
+            (1_709_251_199_999, "2024-02-29 23:59:59Z"),
+            (4_107_542_400_000, "2100-03-01 00:00:00Z"),
+        ] {
+            assert_eq!(time(at_ms), shown);
+        }
+    }
+}

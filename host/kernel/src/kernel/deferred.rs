@@ -1,0 +1,239 @@
+//! Questions whose caller has gone away. A yes is kept for the next call with the same input; a no ends the call.
+//!
+//! Any process may answer, and the process that asked is gone, so these are functions over the store and no part of
+//! a kernel.
+
+use serde_json::{Value, json};
+use toolhost_contract::bus::Happening;
+use toolhost_contract::life::{CallState, Millis, Step};
+use toolhost_contract::policy::{Approval, NewApproval};
+use toolhost_contract::text;
+use toolhost_store::{
+    AnswerError, AnswerRow, ApprovalError, CallRow, EventRow, Store, StoreError, TransitionRow,
+    Write,
+};
+
+use crate::approvals;
+use crate::journal::IN_ADVANCE;
+
+/// Why a deferred call was not answered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeferredError {
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    #[error(
+        "call `{call}` is not waiting for its caller to come back; answer it as a call that runs"
+    )]
+    NotDeferred { call: String },
+    #[error(
+        "call `{call}` cannot be approved before its caller comes back ({reason}); deny it and let it ask again"
+    )]
+    NoYes { call: String, reason: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Keeps a yes for one call with exactly this input, and closes the question. Returns the approval's id.
+pub async fn approve_deferred(
+    store: &Store,
+    call: &str,
+    by: &str,
+    note: Option<&str>,
+    at: Millis,
+) -> Result<String, DeferredError> {
+    let row = deferred(store, call)?;
+    let no_yes = |reason: String| DeferredError::NoYes {
+        call: shown(call),
+        reason,
+    };
+    let kept = row.record.get(IN_ADVANCE);
+    let kept = kept.ok_or_else(|| no_yes("its record holds no approval".to_owned()))?;
+    let approval = kept.get("approval").unwrap_or(&Value::Null);
+    let approval = Approval::from_value(approval).map_err(|error| no_yes(error.to_string()))?;
+    let approval = Approval {
+        id: format!("a-{}", crate::id::random()),
+        by: by.to_owned(),
+        created_ms: at.0,
+        uses_left: Some(1),
+        ..approval
+    };
+    // Whoever answers first closes the question; nobody else gets beyond this line.
+    claim(store, call, "allow_once", by, note, at).await?;
+    let project = kept.get("project").and_then(Value::as_str);
+    store
+        .put_approval(approvals::row(&approval, project))
+        .await
+        .map_err(|error| match error {
+            ApprovalError::Store(error) => DeferredError::Store(error),
+            error => no_yes(error.to_string()),
+        })?;
+    let steps = [
+        Step::Approved {
+            by: by.to_owned(),
+            scope: "once".to_owned(),
+            note: note.map(ToOwned::to_owned),
+        },
+        Step::Sealed,
+    ];
+    close(store, row, &steps, ("allow", by, note), at).await?;
+    Ok(approval.id)
+}
+
+/// Ends the call with a no.
+pub async fn deny_deferred(
+    store: &Store,
+    call: &str,
+    by: &str,
+    note: Option<&str>,
+    at: Millis,
+) -> Result<(), DeferredError> {
+    let row = deferred(store, call)?;
+    claim(store, call, "deny", by, note, at).await?;
+    let tool = row.tool.as_deref().unwrap_or("the tool");
+    let reason = match note {
+        Some(note) => format!("the user said no to `{tool}`: {note}"),
+        None => format!("the user said no to `{tool}`"),
+    };
+    let step = Step::Denied {
+        code: "user_denied".to_owned(),
+        reason,
+        by: Some(by.to_owned()),
+        note: note.map(ToOwned::to_owned),
+    };
+    close(store, row, &[step], ("deny", by, note), at).await
+}
+
+/// What a deferred call's record holds of the yes.
+pub(super) fn yes(new: NewApproval, project: Option<&str>) -> Value {
+    let approval = new.stored("", "", 0).to_value();
+    json!({"approval": approval, "project": project})
+}
+
+fn deferred(store: &Store, call: &str) -> Result<CallRow, DeferredError> {
+    let row = store.call(call)?.ok_or_else(|| AnswerError::UnknownCall {
+        call: call.to_owned(),
+    })?;
+    if row.finished {
+        return Err(AnswerError::Finished { state: row.state }.into());
+    }
+    if !row.deferred {
+        return Err(DeferredError::NotDeferred { call: shown(call) });
+    }
+    Ok(row)
+}
+
+async fn claim(
+    store: &Store,
+    call: &str,
+    decision: &str,
+    by: &str,
+    note: Option<&str>,
+    at: Millis,
+) -> Result<(), DeferredError> {
+    let answer = AnswerRow {
+        call: call.to_owned(),
+        decision: decision.to_owned(),
+        note: note.map(ToOwned::to_owned),
+        payload: None,
+        by: by.to_owned(),
+        at_ms: at.0,
+    };
+    Ok(store.answer(answer).await?)
+}
+
+/// Writes the steps, the decision and the new row together, so that nobody sees half of it.
+async fn close(
+    store: &Store,
+    mut row: CallRow,
+    steps: &[Step],
+    (decision, by, note): (&'static str, &str, Option<&str>),
+    at: Millis,
+) -> Result<(), DeferredError> {
+    let mut state = CallState::AwaitingApproval;
+    let mut transitions = Vec::new();
+    for step in steps {
+        let to = step
+            .leads(state)
+            .expect("both roads are in the table of steps");
+        let (words, ended) = told(step, state);
+        if let Some((code, message)) = ended {
+            set(
+                &mut row.record,
+                "error",
+                json!({"code": code, "message": message}),
+            );
+        }
+        transitions.push(TransitionRow {
+            call: row.id.clone(),
+            session: row.session.clone(),
+            at_ms: at.0,
+            state: to.as_str().to_owned(),
+            kind: step.kind().to_owned(),
+            note: Some(toolhost_contract::life::masked_text(&words)),
+            detail: Value::Null,
+        });
+        state = to;
+    }
+    state.as_str().clone_into(&mut row.state);
+    row.finished = state.is_terminal();
+    row.deferred = false;
+    row.updated_ms = at.0;
+    let record = &mut row.record;
+    set(record, "state", json!(state.as_str()));
+    set(record, "isError", json!(true));
+    set(record, "updatedAt", json!(at.0));
+    set(record, "completedAt", json!(at.0));
+    if let Some(approval) = record.get_mut("approval") {
+        set(approval, "decision", json!(decision));
+        set(approval, "decidedBy", json!(by));
+        set(approval, "decidedAt", json!(at.0));
+        set(approval, "note", json!(note));
+    }
+    if let Value::Object(record) = record {
+        record.remove("input");
+        record.remove(IN_ADVANCE);
+    }
+    let happening = Happening::PermissionDecided {
+        decision,
+        by: by.to_owned(),
+        note: note.map(ToOwned::to_owned),
+    };
+    let event = EventRow {
+        channel: happening.channel().as_str().to_owned(),
+        session: row.session.clone(),
+        call: Some(row.id.clone()),
+        at_ms: at.0,
+        kind: happening.name().to_owned(),
+        body: happening.data(),
+    };
+    let call = Write::Call {
+        row: Box::new(row),
+        transitions,
+    };
+    Ok(store
+        .commit(Write::Many(vec![call, Write::Event(event)]))
+        .await?)
+}
+
+/// A line for the trail, and the error of a step that ends the call.
+fn told(step: &Step, from: CallState) -> (String, Option<(String, String)>) {
+    let ended = match step {
+        Step::Denied { code, reason, .. } => (code.clone(), reason.clone()),
+        Step::Approved { by, scope, .. } => return (format!("{by}: {scope}"), None),
+        _ => ("sealed".to_owned(), from.advice_when_sealed().to_owned()),
+    };
+    (format!("{}: {}", ended.0, ended.1), Some(ended))
+}
+
+fn set(object: &mut Value, name: &str, value: Value) {
+    if let Value::Object(members) = object {
+        members.insert(name.to_owned(), value);
+    }
+}
+
+fn shown(call: &str) -> String {
+    text::inline(call, 80)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,221 @@
+use std::sync::Arc;
+
+use serde_json::json;
+use tempfile::TempDir;
+use toolhost_contract::policy::OnHeadlessAsk;
+use toolhost_contract::{
+    Annotations, Backend, BoxFuture, Call, CallError, Caller, Descriptor, Grant, NoSink, Outcome,
+    PluginName, Policy, PolicySpec, Sink, ToolName,
+};
+use toolhost_store::{ApprovalRow, TransitionFilter, Verification};
+
+use super::*;
+use crate::kernel::{CallRequest, Kernel, Report};
+use crate::{Durability, PluginInfo, Settings};
+
+/// `write` changes a file; `run` runs a command.
+struct Tools(Vec<Descriptor>);
+
+impl Backend for Tools {
+    fn tools(&self) -> &[Descriptor] {
+        &self.0
+    }
+
+    fn invoke(
+        &self,
+        _: Call,
+        _: Grant,
+        _: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        Box::pin(std::future::ready(Ok(Outcome::text("done"))))
+    }
+}
+
+struct Desk {
+    dir: TempDir,
+    store: Store,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        Self { dir, store }
+    }
+
+    /// A program that comes, calls once without anybody to ask, and goes.
+    async fn call(&self, id: &str, tool: &str, input: Value, project: &str) -> Report {
+        let policy = Policy::new(PolicySpec {
+            headless: OnHeadlessAsk::Defer,
+            ..PolicySpec::default()
+        });
+        let settings = Settings {
+            policy: Arc::new(policy.unwrap()),
+            project: Some(project.to_owned()),
+            ..Settings::default()
+        };
+        let store = Store::open(self.dir.path()).unwrap();
+        let kernel = Kernel::builder(settings).store(store, Durability::Effects);
+        let kernel = kernel.build().unwrap();
+        let describe = |name: &str, kind: &str| {
+            let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), "");
+            tool.kind = kind.to_owned();
+            tool.input_schema = json!({"type": "object"});
+            tool.annotations = Annotations {
+                read_only: Some(false),
+                ..Annotations::default()
+            };
+            tool
+        };
+        let plugin = PluginInfo {
+            name: PluginName::parse("p").unwrap(),
+            version: "1.0.0".to_owned(),
+            digest: None,
+            timeout: None,
+        };
+        let tools = vec![describe("write", "edit"), describe("run", "execute")];
+        kernel.register(plugin, Arc::new(Tools(tools))).unwrap();
+        let request = CallRequest::new(
+            toolhost_contract::CallId(id.to_owned()),
+            tool,
+            input,
+            Caller::default(),
+        );
+        let report = kernel.call(request, Arc::new(NoSink)).await;
+        kernel.flush().await.unwrap();
+        report
+    }
+
+    async fn write(&self, id: &str, path: &str, project: &str) -> String {
+        code(&self.call(id, "write", json!({"path": path}), project).await)
+    }
+
+    fn row(&self, id: &str) -> CallRow {
+        self.store.call(id).unwrap().unwrap()
+    }
+
+    fn steps(&self, id: &str) -> Vec<String> {
+        let filter = TransitionFilter {
+            call: Some(id.to_owned()),
+            ..TransitionFilter::default()
+        };
+        let lines = self.store.transitions(&filter).unwrap();
+        lines.into_iter().map(|line| line.row.state).collect()
+    }
+
+    fn approvals(&self) -> Vec<ApprovalRow> {
+        self.store.approvals().unwrap()
+    }
+}
+
+fn code(report: &Report) -> String {
+    match &report.result {
+        Ok(_) => "ok".to_owned(),
+        Err(error) => error.code.clone(),
+    }
+}
+
+const AT: Millis = Millis(0);
+
+//
+#[tokio::test]
+async fn a_yes_to_a_deferred_call_is_good_for_one_call_with_this_input_in_this_project() {
+    let desk = Desk::new();
+    assert_eq!(desk.write("c1", "/a", "/w").await, "approval_pending");
+    let row = desk.row("c1");
+    assert_eq!(
+        (row.state.as_str(), row.deferred),
+        ("awaiting_approval", true)
+    );
+    assert!(desk.store.orphans().unwrap().is_empty());
+
+    let id = approve_deferred(&desk.store, "c1", "cli", Some("fine"), AT)
+        .await
+        .unwrap();
+    let row = desk.row("c1");
+    assert_eq!(
+        (row.state.as_str(), row.finished, row.deferred),
+        ("sealed", true, false)
+    );
+    let shown = row.record.to_string();
+    assert!(
+        shown.contains("it was approved and had not started"),
+        "{shown}"
+    );
+    assert!(row.record.get("input").is_none() && row.record.get(IN_ADVANCE).is_none());
+    assert_eq!(
+        desk.steps("c1")[3..],
+        ["awaiting_approval", "approved", "sealed"]
+    );
+
+    // Another file, another project: the yes is not for them.
+    assert_eq!(desk.write("c2", "/b", "/w").await, "approval_pending");
+    assert_eq!(desk.write("c3", "/a", "/other").await, "approval_pending");
+    assert_eq!(desk.write("c4", "/a", "/w").await, "ok");
+    assert_eq!(desk.write("c5", "/a", "/w").await, "approval_pending");
+    let approvals = desk.approvals();
+    assert_eq!(
+        (
+            approvals[0].id.as_str(),
+            approvals[0].uses_left,
+            approvals[0].used
+        ),
+        (id.as_str(), Some(0), 1)
+    );
+    assert!(matches!(
+        desk.store.verify().unwrap(),
+        Verification::Verified { .. }
+    ));
+}
+
+#[tokio::test]
+async fn a_no_to_a_deferred_call_ends_it() {
+    let desk = Desk::new();
+    desk.write("c1", "/a", "/w").await;
+    deny_deferred(&desk.store, "c1", "cli", Some("use /b"), AT)
+        .await
+        .unwrap();
+    let row = desk.row("c1");
+    assert_eq!((row.state.as_str(), row.finished), ("denied", true));
+    let message = row.record["error"]["message"].as_str().unwrap();
+    assert_eq!(message, "the user said no to `write`: use /b");
+    assert_eq!(row.record["approval"]["decision"], "deny");
+    assert!(desk.approvals().is_empty());
+}
+
+#[tokio::test]
+async fn a_deferred_call_is_answered_once() {
+    let desk = Desk::new();
+    desk.write("c1", "/a", "/w").await;
+    let told = |error: DeferredError| error.to_string();
+    let unknown = deny_deferred(&desk.store, "nobody", "cli", None, AT).await;
+    assert_eq!(
+        told(unknown.unwrap_err()),
+        "no call is named `nobody`; list the calls that wait"
+    );
+    let (one, two) = tokio::join!(
+        approve_deferred(&desk.store, "c1", "one", None, AT),
+        approve_deferred(&desk.store, "c1", "two", None, AT)
+    );
+    assert!(one.is_ok());
+    assert_eq!(
+        told(two.unwrap_err()),
+        "`one` has answered already; the first answer counts"
+    );
+    assert_eq!(desk.approvals().len(), 1);
+    let late = deny_deferred(&desk.store, "c1", "cli", None, AT).await;
+    assert_eq!(
+        told(late.unwrap_err()),
+        "the call has ended (sealed); there is nothing to answer"
+    );
+}
+
+#[tokio::test]
+async fn what_has_to_be_asked_each_time_is_not_left_to_wait() {
+    let desk = Desk::new();
+    let report = desk
+        .call("c1", "run", json!({"command": "$(x)"}), "/w")
+        .await;
+    assert_eq!(code(&report), "policy_violation");
+    assert!(desk.row("c1").finished);
+}

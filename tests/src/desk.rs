@@ -1,0 +1,112 @@
+//! A place of its own for a test that looks at records: a state directory, a workspace and the shipped plugins.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{Ended, host, root};
+
+/// Longer than any of these programs takes, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Desk {
+    dir: TempDir,
+}
+
+impl Desk {
+    /// `policy` are lines under `[policy]` of the configuration.
+    pub fn new(policy: &str) -> Self {
+        let desk = Self {
+            dir: tempfile::tempdir().expect("temporary directory"),
+        };
+        std::fs::create_dir(desk.workspace()).expect("workspace");
+        std::fs::write(desk.workspace().join("old.txt"), "old\n").expect("a file");
+        std::fs::write(desk.path("host.toml"), format!("[policy]\n{policy}\n")).expect("config");
+        desk
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn workspace(&self) -> PathBuf {
+        self.path("workspace")
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.path("state/store/store.db")
+    }
+
+    /// A command that looks at the records.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = host(args);
+        command
+            .env("TOOLHOST_STATE_DIR", self.path("state"))
+            .current_dir(self.dir.path());
+        command
+    }
+
+    /// A command that loads the plugins `files` and `system` and may write to the workspace.
+    pub fn working(&self, args: &[&str]) -> Command {
+        let mut command = self.command(args);
+        for plugin in ["files", "system"] {
+            let file = root().join(format!("plugins/{plugin}.wasm"));
+            command.arg("--plugins").arg(file);
+        }
+        let folder = format!("{}:rw", self.workspace().display());
+        command
+            .args(["--allow-path", &folder, "--config"])
+            .arg(self.path("host.toml"));
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Ended {
+        Ended::of(&self.command(args).output().expect("host starts"))
+    }
+
+    pub fn work(&self, args: &[&str]) -> Ended {
+        Ended::of(&self.working(args).output().expect("host starts"))
+    }
+
+    pub fn json(&self, args: &[&str]) -> Value {
+        json(&self.run(args))
+    }
+
+    /// A program that runs beside the test, with its output kept.
+    pub fn start(&self, args: &[&str]) -> Child {
+        let mut command = self.working(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("host starts")
+    }
+
+    /// The id of the first call that is in this state.
+    pub fn wait_for(&self, state: &str) -> String {
+        until(|| {
+            let calls = self.json(&["calls", "--state", state, "--json"]);
+            calls[0]["id"].as_str().map(ToOwned::to_owned)
+        })
+    }
+}
+
+pub fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
+}
+
+pub fn end(child: Child) -> Ended {
+    Ended::of(&child.wait_with_output().expect("host ends"))
+}
+
+/// Asks until there is an answer.
+pub fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < end, "it did not happen");
+        std::thread::yield_now();
+    }
+}

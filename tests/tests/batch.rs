@@ -1,0 +1,186 @@
+//! `host batch`: the calls of one turn, from a file to a list of results.
+
+use std::process::Stdio;
+
+use e2e::Ended;
+use e2e::desk::{Desk, end, json};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+fn file(desk: &Desk, calls: &Value) -> String {
+    let file = desk.path("calls.json");
+    std::fs::write(&file, calls.to_string()).unwrap();
+    file.to_string_lossy().into_owned()
+}
+
+fn run(desk: &Desk, calls: &Value, flags: &[&str]) -> (Vec<Value>, Ended) {
+    let file = file(desk, calls);
+    let ended = desk.work(&[&["batch", &file][..], flags].concat());
+    let Value::Array(results) = json(&ended) else {
+        panic!("not a list: {ended:?}")
+    };
+    (results, ended)
+}
+
+fn call(id: &str, name: &str, input: Value) -> Value {
+    json!({"id": id, "name": name, "input": input})
+}
+
+fn told(results: &[Value]) -> Vec<String> {
+    results
+        .iter()
+        .map(|result| {
+            let code = result["error"]["code"].as_str().unwrap_or("ok");
+            format!("{} {code}", result["id"].as_str().unwrap())
+        })
+        .collect()
+}
+
+// results are in call order, whichever call ends first; a call that fails touches no other.
+#[test]
+fn r_163_results_come_back_in_call_order() {
+    let desk = Desk::new("");
+    let calls = json!([
+        call("slow", "sleep", json!({"duration": 0.3})),
+        call("quick", "read_file", json!({"path": "old.txt"})),
+        call("nobody", "raed_file", json!({})),
+        call("wrong", "read_file", json!({"pth": 1})),
+        call("last", "current_time", json!({})),
+    ]);
+    for strategy in ["waves", "sema", "kode", "serial"] {
+        let (results, ended) = run(&desk, &calls, &["--strategy", strategy]);
+        assert_eq!(
+            told(&results),
+            [
+                "slow ok",
+                "quick ok",
+                "nobody tool_not_registered",
+                "wrong invalid_tool_params",
+                "last ok",
+            ],
+            "{strategy}"
+        );
+        assert_eq!(ended.code, Some(1));
+        assert_eq!(results[1]["ok"], true);
+        assert_eq!(results[1]["tool"], "read_file");
+    }
+    let (results, ended) = run(&desk, &json!([calls[1], calls[4]]), &["--json"]);
+    assert_eq!((results.len(), ended.code), (2, Some(0)));
+    assert_eq!(run(&desk, &json!([]), &[]).0, Vec::<Value>::new());
+}
+
+// one call that writes makes the whole turn serial, so what comes after it sees what it wrote.
+#[test]
+fn r_171_a_call_sees_what_the_one_before_it_wrote() {
+    let desk = Desk::new("allow = [\"write_file\"]");
+    for strategy in ["sema", "waves", "kode"] {
+        let path = format!("{strategy}.txt");
+        let write = |id: &str, content: &str, mode: &str| {
+            call(
+                id,
+                "write_file",
+                json!({"path": path, "content": content, "mode": mode}),
+            )
+        };
+        let calls = json!([
+            write("1", "one\n", "create"),
+            write("2", "two\n", "append"),
+            call("3", "read_file", json!({"path": path})),
+        ]);
+        let (results, ended) = run(&desk, &calls, &["--strategy", strategy]);
+        assert_eq!(ended.code, Some(0), "{strategy}: {results:?}");
+        let read = results[2]["outcome"].to_string();
+        assert!(read.contains("one") && read.contains("two"), "{read}");
+    }
+}
+
+#[test]
+fn a_refused_call_stops_nobody_else() {
+    let desk = Desk::new("deny = [\"write_file\"]");
+    let calls = json!([
+        call("a", "write_file", json!({"path": "x", "content": "x"})),
+        call("b", "read_file", json!({"path": "old.txt"})),
+    ]);
+    let (results, ended) = run(&desk, &calls, &[]);
+    assert_eq!(told(&results), ["a policy_violation", "b ok"]);
+    assert_eq!(ended.code, Some(1));
+}
+
+#[test]
+fn ctrl_c_cancels_what_has_not_ended_and_every_call_has_its_result() {
+    let desk = Desk::new("");
+    let calls = json!([
+        call("quick", "read_file", json!({"path": "old.txt"})),
+        call("slow", "sleep", json!({"duration": 200})),
+        call("later", "read_file", json!({"path": "old.txt"})),
+    ]);
+    let file = file(&desk, &calls);
+    let running = desk.start(&["batch", &file, "--strategy", "serial"]);
+    desk.wait_for("executing");
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    let ended = end(running);
+    let results = json(&ended);
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(
+        told(results.as_array().unwrap()),
+        ["quick ok", "slow cancelled", "later sibling_cancelled"]
+    );
+    let message = results[2]["error"]["message"].as_str().unwrap();
+    assert!(message.contains("/slow of the same turn"), "{message}");
+    let calls = desk.json(&["calls", "--unfinished", "--json"]);
+    assert_eq!(calls, json!([]));
+}
+
+#[test]
+fn calls_may_come_one_after_the_other_on_standard_input() {
+    let desk = Desk::new("");
+    let lines = desk.path("calls.jsonl");
+    let text = "{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"old.txt\"}}\n{\"id\": \"2\", \"name\": \"current_time\"}\n";
+    std::fs::write(&lines, text).unwrap();
+    let ended = Ended::of(
+        &desk
+            .working(&["batch", "-"])
+            .stdin(Stdio::from(std::fs::File::open(&lines).unwrap()))
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(told(json(&ended).as_array().unwrap()), ["1 ok", "2 ok"]);
+}
+
+//
+#[test]
+fn the_file_of_events_tells_of_the_batch() {
+    let desk = Desk::new("");
+    let events = desk.path("events.jsonl");
+    let calls = json!([
+        call("1", "read_file", json!({"path": "old.txt"})),
+        call("2", "read_file", json!({"path": "gone.txt"})),
+    ]);
+    let flags = ["--events", &*events.to_string_lossy()];
+    run(&desk, &calls, &flags);
+    let text = std::fs::read_to_string(&events).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let types: Vec<&str> = lines
+        .iter()
+        .map(|line| line["type"].as_str().unwrap())
+        .collect();
+    assert!(
+        types.ends_with(&["batch.completed", "batch.submitted"]),
+        "{types:?}"
+    );
+    let ends = types
+        .iter()
+        .filter(|kind| ["call.completed", "call.failed"].contains(kind));
+    assert_eq!(ends.count(), 2);
+    let seqs: Vec<u64> = lines
+        .iter()
+        .map(|line| line["seq"].as_u64().unwrap())
+        .collect();
+    assert!(
+        seqs.iter().zip(1..).all(|(seq, expected)| *seq == expected),
+        "{seqs:?}"
+    );
+}

@@ -1,0 +1,519 @@
+//! What is kept of calls, and what other processes do with it.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use e2e::Ended;
+use e2e::desk::{Desk, end, json, until};
+use rusqlite::Connection;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+const WRITE: [&str; 5] = [
+    "call",
+    "write_file",
+    "path=new.txt",
+    "content=hello",
+    "--json",
+];
+
+const CALLBACK: &str = "on_headless_ask = \"callback\"";
+const DEFER: &str = "on_headless_ask = \"defer\"";
+
+fn check(ended: &Ended, code: i32, words: &str) {
+    assert!(
+        ended.code == Some(code) && (ended.stdout.contains(words) || ended.stderr.contains(words)),
+        "{words}: {ended:?}"
+    );
+}
+
+/// Ids and times differ from run to run.
+fn plain(text: &str, id: &str) -> String {
+    let text = text.replace(id, "[CALL]");
+    let time = |word: &str| {
+        word.len() == 9 && word.ends_with('Z') && word.bytes().filter(|b| *b == b':').count() == 2
+    };
+    let date = |word: &str| word.len() == 10 && word.bytes().filter(|b| *b == b'-').count() == 2;
+    let lines = text.lines().map(|line| {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        for at in 0..words.len() {
+            if time(words[at]) {
+                words[at] = "[TIME]";
+            } else if date(words[at]) {
+                words[at] = "[DATE]";
+            } else if at > 0 && words[at] == "ms" {
+                words[at - 1] = "[N]";
+            } else if words[at].ends_with("ms")
+                && words[at].starts_with(|c: char| c.is_ascii_digit())
+            {
+                words[at] = "[N]";
+            }
+        }
+        words.join(" ")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+// R-201
+#[test]
+fn a_second_process_approves_while_the_first_one_waits() {
+    let desk = Desk::new(CALLBACK);
+    let waiting = desk.start(&WRITE);
+    let id = desk.wait_for("awaiting_approval");
+    let approved = desk.run(&["approve", &id, "--note", "go on"]);
+    check(
+        &approved,
+        0,
+        &format!("approved: call {id} of write_file is "),
+    );
+    let ended = end(waiting);
+    assert_eq!(
+        (ended.code, json(&ended)["ok"].clone()),
+        (Some(0), json!(true))
+    );
+    assert_eq!(
+        std::fs::read_to_string(desk.workspace().join("new.txt")).unwrap(),
+        "hello"
+    );
+    let shown = desk.json(&["calls", "show", &id, "--json"]);
+    let approval = &shown["approval"];
+    assert_eq!(
+        [
+            &approval["decision"],
+            &approval["decidedBy"],
+            &approval["scope"],
+            &approval["note"]
+        ],
+        [
+            &json!("allow"),
+            &json!("cli"),
+            &json!("once"),
+            &json!("go on")
+        ]
+    );
+    // The input is in the record as long as somebody may have to judge it.
+    assert!(shown.get("input").is_none());
+    let states: Vec<&str> = shown["auditTrail"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line["state"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        states.join(" "),
+        "pending validating validating awaiting_approval approved scheduled executing completed"
+    );
+
+    for answer in [&["approve", &id][..], &["deny", &id]] {
+        check(&desk.run(answer), 2, "the call has ended (completed)");
+    }
+    check(
+        &desk.run(&["approve", "c-nobody"]),
+        2,
+        "no call is named `c-nobody`",
+    );
+}
+
+#[test]
+fn the_note_of_a_no_reaches_the_model() {
+    let desk = Desk::new(CALLBACK);
+    let waiting = desk.start(&WRITE);
+    let id = desk.wait_for("awaiting_approval");
+    check(
+        &desk.run(&["deny", &id, "--note", "write to notes.txt instead"]),
+        0,
+        "denied: ",
+    );
+    let ended = end(waiting);
+    let report = json(&ended);
+    assert_eq!(ended.code, Some(5));
+    assert_eq!(report["error"]["code"], "user_denied");
+    let message = report["error"]["message"].as_str().unwrap();
+    assert!(message.contains("write to notes.txt instead"), "{message}");
+}
+
+#[test]
+fn a_question_is_answered_once_and_only_to_the_living() {
+    let desk = Desk::new(CALLBACK);
+    let waiting = desk.start(&WRITE);
+    let id = desk.wait_for("awaiting_approval");
+    let pid = Pid::from_child(&waiting);
+    // It lives and does not look: the answer has to wait for it.
+    kill_process(pid, Signal::STOP).unwrap();
+    check(&desk.run(&["approve", &id]), 8, "the answer is kept");
+    check(
+        &desk.run(&["deny", &id]),
+        2,
+        "`cli` has answered already; the first answer counts",
+    );
+    kill_process(pid, Signal::CONT).unwrap();
+    assert_eq!(end(waiting).code, Some(0));
+
+    let waiting = desk.start(&WRITE);
+    let id = desk.wait_for("awaiting_approval");
+    kill_process(Pid::from_child(&waiting), Signal::KILL).unwrap();
+    end(waiting);
+    check(&desk.run(&["approve", &id]), 2, "the host that asked about");
+    // The next host closes it, and says so.
+    let next = desk.work(&["call", "read_file", "path=old.txt"]);
+    check(&next, 0, "it was waiting for approval and did not run");
+    check(&desk.run(&["deny", &id]), 2, "the call has ended (sealed)");
+}
+
+#[test]
+fn a_deferred_call_is_approved_for_the_next_time_and_once() {
+    let desk = Desk::new(DEFER);
+    let ended = desk.work(&WRITE);
+    let report = json(&ended);
+    assert_eq!(ended.code, Some(8), "{ended:?}");
+    assert_eq!(report["error"]["code"], "approval_pending");
+    let id = report["id"].as_str().unwrap();
+    let advice = report["error"]["recommendations"][0].as_str().unwrap();
+    assert!(advice.contains(&format!("host approve {id}")), "{advice}");
+    assert!(!desk.workspace().join("new.txt").exists());
+
+    check(
+        &desk.run(&["approve", id, "--scope", "user"]),
+        2,
+        "leave --scope out",
+    );
+    check(&desk.run(&["approve", id]), 0, "with exactly this input");
+    let approvals = desk.json(&["approvals", "list", "--json"]);
+    assert_eq!(approvals[0]["usesLeft"], 1);
+    check(
+        &desk.run(&["approve", id]),
+        2,
+        "the call has ended (sealed)",
+    );
+    expect_test::expect![[r#"
+        SEQ AFTER STATE STEP NOTE
+        1 [N] ms pending requested
+        2 [N] ms validating picked
+        3 [N] ms validating found
+        4 [N] ms awaiting_approval asked it changes files
+        5 [N] ms approved approved cli: once
+        6 [N] ms sealed sealed sealed: it was approved and had not started; it is safe to call again"#]]
+    .assert_eq(
+        plain(&desk.run(&["calls", "show", id]).stdout, id)
+            .split_once("\n\n")
+            .unwrap()
+            .1,
+    );
+
+    let other = desk.work(&["call", "write_file", "path=other.txt", "content=hello"]);
+    assert_eq!(other.code, Some(8), "{other:?}");
+    assert_eq!(desk.work(&WRITE).code, Some(0));
+    assert_eq!(desk.work(&WRITE).code, Some(8));
+
+    let id = desk.wait_for("awaiting_approval");
+    check(
+        &desk.run(&["deny", &id, "--note", "no more"]),
+        0,
+        "has ended",
+    );
+    check(
+        &desk.run(&["calls", "show", &id]),
+        0,
+        "deny by cli: no more",
+    );
+}
+
+#[test]
+fn an_approval_is_explained_narrowed_and_taken_back() {
+    let desk = Desk::new(CALLBACK);
+    let waiting = desk.start(&WRITE);
+    let id = desk.wait_for("awaiting_approval");
+    check(
+        &desk.run(&["approve", &id, "--scope", "project"]),
+        0,
+        "approved",
+    );
+    assert_eq!(end(waiting).code, Some(0));
+    // The next one is not asked about.
+    assert_eq!(desk.work(&WRITE).code, Some(0));
+
+    let list = desk.json(&["approvals", "list", "--json"]);
+    let approval = list[0]["id"].as_str().unwrap();
+    assert_eq!(
+        (&list[0]["used"], &list[0]["holds"]),
+        (&json!(1), &json!(true))
+    );
+    let explain = desk.work(&["approvals", "explain", approval]);
+    check(&explain, 0, "state     live");
+    let file = desk.workspace().join("new.txt");
+    check(&explain, 0, &format!("write `{}`", file.display()));
+
+    // Another component under the same name.
+    let manifest = desk.path("plugin.toml");
+    let text = std::fs::read_to_string(e2e::root().join("plugins/files/plugin.toml")).unwrap();
+    std::fs::write(&manifest, text.replace("0.1.0", "0.1.1")).unwrap();
+    let changed = desk.path("files.wasm");
+    let packed = desk
+        .command(&["pack"])
+        .arg(e2e::target().join("wasm32-wasip2/plugin/files.wasm"))
+        .arg("--manifest")
+        .arg(&manifest)
+        .arg("--output")
+        .arg(&changed)
+        .output()
+        .unwrap();
+    assert!(packed.status.success());
+    let changed = changed.to_string_lossy();
+    let void = desk.run(&["approvals", "explain", approval, "--plugins", &changed]);
+    check(&void, 0, "state     void: the tool was sha256:");
+
+    check(
+        &desk.run(&[
+            "approvals",
+            "narrow",
+            approval,
+            "--uses",
+            "1",
+            "--expires",
+            "1h",
+        ]),
+        0,
+        "takes the place of",
+    );
+    check(
+        &desk.run(&["approvals", "narrow", approval, "--uses", "9"]),
+        2,
+        "does not hold any more (revoked",
+    );
+    let list = desk.json(&["approvals", "list", "--json"]);
+    assert_eq!(
+        (list.as_array().unwrap().len(), &list[0]["usesLeft"]),
+        (1, &json!(1))
+    );
+    assert!(list[0]["expiresAt"].is_i64());
+
+    check(
+        &desk.run(&["approvals", "revoke", "a-nobody"]),
+        2,
+        "no approval is named",
+    );
+    check(
+        &desk.run(&["approvals", "revoke", "--tool", "write_file"]),
+        0,
+        "revoked a-",
+    );
+    assert_eq!(desk.json(&["approvals", "list", "--json"]), json!([]));
+    let all = desk.json(&["approvals", "list", "--all", "--json"]);
+    assert_eq!(all.as_array().unwrap().len(), 2);
+    check(
+        &desk.run(&["approvals", "revoke", "--all"]),
+        0,
+        "nothing to revoke",
+    );
+}
+
+#[test]
+fn a_changed_trail_is_found() {
+    let desk = Desk::new("");
+    for _ in 0..3 {
+        assert_eq!(
+            desk.work(&["call", "read_file", "path=old.txt"]).code,
+            Some(0)
+        );
+    }
+    let verified = desk.run(&["audit", "verify"]);
+    check(&verified, 0, "ok: 18 steps, head ");
+    let export = desk.run(&["audit", "export", "--format", "jsonl"]);
+    assert_eq!(export.stdout, desk.run(&["audit", "export"]).stdout);
+    let lines: Vec<Value> = export
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 18);
+    let head = lines[17]["hash"].as_str().unwrap();
+    assert!(
+        verified.stdout.contains(head),
+        "{head}: {}",
+        verified.stdout
+    );
+    let after = desk.run(&["audit", "export", "--after", "17"]).stdout;
+    assert_eq!(after.lines().count(), 1);
+    let list = desk.run(&["audit", "list", "--limit", "5"]);
+    assert_eq!(list.stdout.lines().count(), 6);
+    check(&list, 0, "go on with --after 5");
+
+    let tamper = |sql: &str| {
+        let database = Connection::open(desk.database()).unwrap();
+        database
+            .execute_batch(&format!(
+                "DROP TRIGGER IF EXISTS transitions_stay_unchanged; DROP TRIGGER IF EXISTS transitions_stay; {sql}"
+            ))
+            .unwrap();
+    };
+    tamper("UPDATE transitions SET note = 'nothing to see' WHERE seq = 9");
+    check(
+        &desk.run(&["audit", "verify"]),
+        1,
+        "the chain is broken at 9: the row does not match its hash",
+    );
+    tamper("DELETE FROM transitions WHERE seq = 4");
+    check(
+        &desk.run(&["audit", "verify"]),
+        1,
+        "the chain is broken at 4: the row is missing",
+    );
+}
+
+#[test]
+fn two_processes_share_a_store() {
+    let desk = Desk::new("allow = [\"write_file\"]");
+    let running: Vec<_> = (0..4)
+        .map(|number| {
+            let path = format!("path={number}.txt");
+            desk.start(&["call", "write_file", &path, "content=x"])
+        })
+        .collect();
+    for child in running {
+        assert_eq!(end(child).code, Some(0));
+    }
+    let calls = desk.json(&[
+        "calls",
+        "--tool",
+        "write_file",
+        "--state",
+        "completed",
+        "--json",
+    ]);
+    assert_eq!(calls.as_array().unwrap().len(), 4);
+    check(&desk.run(&["audit", "verify"]), 0, "ok: ");
+    let table = desk.run(&["calls", "--since", "1h", "--limit", "2"]);
+    let id = calls[0]["id"].as_str().unwrap();
+    let first = plain(table.stdout.lines().nth(1).unwrap(), id);
+    let expected = "[DATE] [TIME] [CALL] write_file completed [N] rule ";
+    assert!(first.starts_with(expected), "{first}");
+    assert_eq!(table.stdout.lines().count(), 3);
+}
+
+#[test]
+fn sessions_come_and_go() {
+    let desk = Desk::new("");
+    desk.work(&["call", "read_file", "path=old.txt"]);
+    let mut server = desk.working(&["run"]);
+    let mut server = server
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "probe", "version": "0"},
+    }});
+    let mut stdin = server.stdin.take().unwrap();
+    writeln!(stdin, "{hello}").unwrap();
+    writeln!(
+        stdin,
+        r#"{{"jsonrpc":"2.0","method":"notifications/initialized"}}"#
+    )
+    .unwrap();
+    until(|| {
+        let sessions = desk.json(&["sessions", "--json"]);
+        (sessions[0]["client"] == "mcp: probe").then_some(())
+    });
+    drop(stdin);
+    server.wait().unwrap();
+    let sessions = desk.json(&["sessions", "--json"]);
+    let clients: Vec<&Value> = sessions
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|session| {
+            assert!(session["endedAt"].is_i64(), "{session}");
+            &session["client"]
+        })
+        .collect();
+    assert_eq!(clients, ["mcp: probe", "host call"]);
+}
+
+// R-230, R-233, R-234, R-236: each event once, in order, until the end.
+#[test]
+fn every_event_is_in_the_file_before_the_program_ends() {
+    let desk = Desk::new("");
+    let file = desk.path("events.jsonl");
+    let events = file.to_string_lossy().into_owned();
+    let lines = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let call = ["call", "read_file", "path=old.txt", "--events", &events];
+    assert_eq!(desk.work(&call).code, Some(0));
+    let told: Vec<String> = lines()
+        .iter()
+        .enumerate()
+        .map(|(index, event)| {
+            assert_eq!(event["seq"], index + 1);
+            let state = event["data"]["state"].as_str().unwrap_or_default();
+            format!("{} {state}", event["type"].as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "registry.changed ",
+            "registry.changed ",
+            "call.created ",
+            "call.state validating",
+            "call.state validating",
+            "call.state scheduled",
+            "call.state executing",
+            "call.completed ",
+        ]
+    );
+    let as_kode = [&call[..], &["--events-as", "kode"]].concat();
+    assert_eq!(desk.work(&as_kode).code, Some(0));
+    let told: Vec<Value> = lines().iter().map(|event| event["type"].clone()).collect();
+    assert_eq!(told, ["tool:start", "tool:end", "tool_executed"]);
+}
+
+#[test]
+fn nothing_runs_when_its_records_cannot_be_kept() {
+    let desk = Desk::new("allow = [\"write_file\"]");
+    std::fs::create_dir_all(desk.database().parent().unwrap()).unwrap();
+    std::fs::write(
+        desk.database(),
+        "this is no database, however one looks at it",
+    )
+    .unwrap();
+    for args in [&WRITE[..], &["calls"], &["audit", "verify"]] {
+        let ended = match args[0] {
+            "call" => desk.work(args),
+            _ => desk.run(args),
+        };
+        check(&ended, 9, "is not a database of this program; move it away");
+    }
+    let folder = desk.database().parent().unwrap().to_owned();
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::write(&folder, "").unwrap();
+    check(
+        &desk.work(&WRITE),
+        9,
+        "is not a directory; choose another state directory",
+    );
+    assert!(!desk.workspace().join("new.txt").exists());
+    // The operator may do without records, in so many words.
+    let ended = Ended::of(&desk.working(&WRITE).arg("--no-store").output().unwrap());
+    check(&ended, 0, "\"ok\": true");
+}
+
+#[test]
+fn a_read_only_state_directory_is_an_error() {
+    use std::os::unix::fs::PermissionsExt as _;
+    // Permissions do not bind the superuser.
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let desk = Desk::new("allow = [\"write_file\"]");
+    let dir = desk.database().parent().unwrap().to_owned();
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o500)).unwrap();
+    check(&desk.work(&WRITE), 9, "cannot be written");
+    assert!(!desk.workspace().join("new.txt").exists());
+}
