@@ -84,6 +84,7 @@ impl Scene {
                 .and_then(|mut calls| calls.pop())
             {
                 let row = AnswerRow {
+                    asked_ms: None,
                     call: call.id,
                     decision: decision.to_owned(),
                     note: None,

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value;
 use tokio::sync::Notify;
 use toolhost_contract::bus::{BusEvent, Channel, Happening};
 use toolhost_contract::life::{Millis, Snapshot};
@@ -14,8 +15,8 @@ use toolhost_contract::{CallId, Caller, Event};
 
 /// Events that are kept for whoever comes back.
 const EVENTS: usize = 4_096;
-/// Bytes of live output that are kept with them.
-const BYTES: usize = 16 << 20;
+/// Memory that they may take.
+const BYTES: usize = 64 << 20;
 
 #[derive(Default)]
 pub(crate) struct Bus {
@@ -81,11 +82,48 @@ impl Bus {
     }
 }
 
+/// About what an event takes in memory. A guest chooses how large most of it is.
 fn weight(event: &BusEvent) -> usize {
-    match &event.happening {
+    let own = match &event.happening {
         Happening::Call(Event::Output { bytes, .. }) => bytes.len(),
         Happening::Call(Event::Log { message, .. }) => message.len(),
-        _ => 0,
+        Happening::Call(Event::Progress { message, .. }) => message.as_ref().map_or(0, String::len),
+        Happening::Call(Event::Custom { event, data }) => event.len() + heft(data),
+        Happening::CallCompleted { result, .. } => result.as_ref().map_or(0, heft),
+        Happening::PermissionRequest { content, .. } => heft(content),
+        Happening::BatchCompleted { calls, .. } | Happening::BatchSubmitted { calls } => {
+            calls.iter().map(|id| id.0.len() + 32).sum()
+        }
+        Happening::Call(Event::Dropped { .. })
+        | Happening::CallCreated
+        | Happening::CallState(_)
+        | Happening::PermissionDecided { .. }
+        | Happening::CallFailed
+        | Happening::CallDenied
+        | Happening::CallCancelled
+        | Happening::CallSealed
+        | Happening::RegistryChanged
+        | Happening::PolicyUpdated => 0,
+    };
+    let snapshot = event
+        .snapshot
+        .as_ref()
+        .map_or(0, |snapshot| heft(&snapshot.record));
+    256 + own + snapshot
+}
+
+/// A value in memory takes far more than its text: an empty list of two characters is 32 bytes.
+fn heft(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 32,
+        Value::String(text) => 32 + text.len(),
+        Value::Array(items) => 32 + items.iter().map(heft).sum::<usize>(),
+        Value::Object(members) => {
+            let each = members
+                .iter()
+                .map(|(name, value)| 64 + name.len() + heft(value));
+            32 + each.sum::<usize>()
+        }
     }
 }
 
@@ -239,10 +277,17 @@ mod tests {
             "{}",
             told[0]
         );
-        for _ in 0..40 {
+        for _ in 0..80 {
             publish(&bus, output(1 << 20));
         }
         assert!(bus.ring().bytes <= BYTES);
+        let lists = serde_json::json!(vec![serde_json::json!([]); 100_000]);
+        for _ in 0..40 {
+            let data = lists.clone();
+            let event = "x".to_owned();
+            publish(&bus, Happening::Call(Event::Custom { event, data }));
+        }
+        assert!(bus.ring().events.len() < 30);
         publish(&bus, output(BYTES * 2));
         assert_eq!(bus.ring().events.len(), 1);
     }

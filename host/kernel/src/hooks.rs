@@ -178,10 +178,13 @@ impl Hooks {
                     return Said::Denied {
                         by,
                         reason,
-                        outcome,
+                        outcome: outcome.map(without_tail),
                     };
                 }
-                Decision::Result(outcome) => return Said::Answered { by, outcome },
+                Decision::Result(outcome) => {
+                    let outcome = without_tail(outcome);
+                    return Said::Answered { by, outcome };
+                }
                 Decision::Continue => {}
                 Decision::Allow { .. } => weights.allow = weights.allow.or(Some(by.clone())),
                 // The first who wants a person is the one whose words the person reads.
@@ -216,6 +219,7 @@ impl Hooks {
             .filter(|entry| entry.matcher.matches(call))
         {
             match entry.run(entry.hook.after(call, &outcome)).await {
+                Ok(After::Replace(other)) => outcome = *without_tail(other),
                 Ok(after) => outcome = after.apply(outcome),
                 Err(error) => match entry.failed(&error) {
                     Ok(words) => failures.push(words),
@@ -243,6 +247,12 @@ impl Hooks {
         }
         failures
     }
+}
+
+/// A hook answers for a call; it does not make another one.
+fn without_tail(mut outcome: Box<Outcome>) -> Box<Outcome> {
+    outcome.tail = None;
+    outcome
 }
 
 impl HookEntry {

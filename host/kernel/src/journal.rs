@@ -461,10 +461,11 @@ fn denied_as(error: &CallError, by: Option<String>, note: Option<String>) -> Ste
 
 /// What an event says of a result; events mask and cut it further.
 fn shown(outcome: &Outcome) -> Value {
-    outcome
-        .structured
-        .clone()
-        .unwrap_or_else(|| json!(toolhost_contract::text::head(&outcome.model_text(), 2_000)))
+    match &outcome.structured {
+        // Here and not where it is shown: a guest chooses how large it is, and events are kept.
+        Some(value) => toolhost_contract::life::masked(value),
+        None => json!(toolhost_contract::text::head(&outcome.model_text(), 2_000)),
+    }
 }
 
 fn row(record: &Record, deferred: bool) -> CallRow {

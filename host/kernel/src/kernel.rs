@@ -19,7 +19,7 @@ use serde_json::Value;
 use toolhost_contract::life::{Millis, Origin, Step};
 use toolhost_contract::policy::{Mode, Policy, Restriction};
 use toolhost_contract::{
-    CallError, CallId, Caller, Denial, DenialCode, ErrorClass, Outcome, Sink, ToolName,
+    CallError, CallId, Caller, Denial, DenialCode, ErrorClass, Failure, Outcome, Sink, ToolName,
 };
 use toolhost_store::Store;
 
@@ -396,16 +396,32 @@ impl Kernel {
         result: Result<Outcome, Refusal>,
         run: &mut Run<'_>,
     ) -> Result<Outcome, Refusal> {
-        let outcome = result?;
+        if run.halt.is_set() {
+            return result;
+        }
+        // What a tool says about its failure is its words as well: a hook that hides secrets sees them too.
+        let (outcome, error) = match result {
+            Ok(outcome) => (outcome, None),
+            Err(error) => (said(&error), Some(error)),
+        };
         run.life.step(Step::PostProcessing).await?;
         let call = self.hook_call(entry, run);
+        let before = outcome.clone();
         let heard = self.hooks.after(&call, outcome).map(Ok);
         let (outcome, failures) = run.halt.after_run(heard).await?;
         for failure in &failures {
             run.warn(failure);
         }
-        entry.schema.check_output(&entry.tool, &outcome)?;
-        Ok(outcome)
+        match error {
+            None => {
+                entry.schema.check_output(&entry.tool, &outcome)?;
+                Ok(outcome)
+            }
+            Some(error) if outcome == before => Err(error),
+            Some(error) => Err(CallError::new(error.class, outcome.model_text())
+                .code(error.code.as_str())
+                .into()),
+        }
     }
 
     /// Cancels a call wherever it is. False when no such call is on its way.
@@ -456,6 +472,18 @@ impl Kernel {
 
     pub fn store(&self) -> Option<&Store> {
         self.journal.store.as_ref()
+    }
+}
+
+/// A failure as hooks see it.
+fn said(error: &CallError) -> Outcome {
+    Outcome {
+        error: Some(Failure {
+            recommendations: error.recommendations.clone(),
+            retryable: error.retryable,
+            ..Failure::new(&error.code, &error.message)
+        }),
+        ..Outcome::text(error.for_model())
     }
 }
 

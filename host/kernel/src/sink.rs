@@ -63,7 +63,7 @@ impl CallSink {
                 .journal
                 .event_row(&self.caller, Some(&self.id), &happening);
             // An event that finds no room is an event less; the call does not wait for it.
-            let _ = store.queue(Write::Event(row));
+            let _ = store.offer(Write::Event(row));
         }
     }
 }

@@ -76,7 +76,9 @@ impl<'a> Group<'a> {
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
                  ON CONFLICT (id) DO UPDATE SET
                     session = ?2, batch = ?3, parent = ?4, tool = ?5, plugin = ?6, state = ?7, finished = ?8,
-                    deferred = ?9, effectful = ?10, created_ms = ?11, updated_ms = ?12, owner = ?13, record = ?14",
+                    deferred = ?9, effectful = ?10, updated_ms = ?12, owner = ?13, record = ?14
+                 -- A later call with the same id must not write over the record of the first.
+                 WHERE finished = 0 AND created_ms = ?11 AND session = ?2",
             )?
             .execute(params![
                 row.id,

@@ -89,6 +89,11 @@ pub fn answer(
         }
         Some((.., asked_ms)) => asked_ms,
     };
+    if row.asked_ms.is_some_and(|seen| seen != asked_ms) {
+        return Ok(Err(AnswerError::OtherQuestion {
+            call: row.call.clone(),
+        }));
+    }
     if let Some(first) = read::answer(connection, &row.call, asked_ms)? {
         return Ok(Err(AnswerError::AlreadyAnswered { by: first.by }));
     }

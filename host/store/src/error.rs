@@ -96,6 +96,11 @@ pub enum StoreError {
 /// Why an answer was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
+    #[error(
+        "call `{}` asks something else now than what was answered; look again and answer that",
+        name(call)
+    )]
+    OtherQuestion { call: String },
     #[error("no call is named `{}`; list the calls that wait", name(call))]
     UnknownCall { call: String },
     #[error("the call has ended ({}); there is nothing to answer", name(state))]

@@ -116,6 +116,24 @@ impl Queue {
         Ok(())
     }
 
+    /// Takes a job nobody waits for, or refuses it at once.
+    pub fn push_if_room(&self, job: Job) -> Result<(), StoreError> {
+        let waiting = self.lock();
+        if waiting.closed || waiting.dead {
+            return Err(StoreError::Closed);
+        }
+        if let Some(failure) = &waiting.failure {
+            return Err(failure.clone());
+        }
+        if waiting.full() {
+            return Err(StoreError::Behind {
+                waiting: waiting.jobs.len(),
+            });
+        }
+        self.add(waiting, job);
+        Ok(())
+    }
+
     /// Takes a job somebody waits for. It never waits for room: whoever waits for the disk brings no second job, so
     /// there are at most as many as there are callers.
     pub fn push_awaited(&self, job: Job) -> Result<(), StoreError> {

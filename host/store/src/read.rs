@@ -190,6 +190,7 @@ pub fn answer(
         )?
         .query_row(params![call, asked_ms], |row| {
             Ok(AnswerRow {
+                asked_ms: None,
                 call: row.get(0)?,
                 decision: row.get(1)?,
                 note: row.get(2)?,

@@ -108,6 +108,8 @@ pub struct EventRow {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerRow {
     pub call: String,
+    /// The question that was seen: `updated_ms` of the call's row. None: whichever it asks now.
+    pub asked_ms: Option<i64>,
     /// `allow_once`, `allow_session`, `allow_project`, `allow_user`, `deny`, `cancel` or `modify`.
     pub decision: String,
     pub note: Option<String>,

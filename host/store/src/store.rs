@@ -106,6 +106,15 @@ impl Store {
         })
     }
 
+    /// Takes a write if there is room for it just now. For what may be lost.
+    pub fn offer(&self, write: Write) -> Result<(), StoreError> {
+        self.0.queue.push_if_room(Job {
+            weight: weigh(&write)?,
+            work: Work::Write(write),
+            reply: None,
+        })
+    }
+
     /// Returns when the write is on disk, with everything that was queued before it. A write that failed is not tried
     /// again.
     pub async fn commit(&self, write: Write) -> Result<(), StoreError> {

@@ -119,6 +119,7 @@ fn approval(id: &str) -> ApprovalRow {
 
 fn answer(call: &str, by: &str) -> AnswerRow {
     AnswerRow {
+        asked_ms: None,
         call: call.to_owned(),
         decision: "allow_once".to_owned(),
         note: Some("go on".to_owned()),

@@ -139,6 +139,8 @@ async fn answer(
         return Err(Failure::new(Exit::Usage, words));
     }
     let given = AnswerRow {
+        // What was looked at, and nothing that came in its place since.
+        asked_ms: Some(row.updated_ms),
         call: row.id.clone(),
         decision,
         note,

@@ -36,6 +36,8 @@ pub struct BatchCall {
 pub enum BatchError {
     #[error(transparent)]
     Queue(#[from] QueueError),
+    #[error("a batch with the id `{0}` is running already")]
+    SameBatch(String),
     #[error("two calls of the batch have the id `{0}`; ids must differ")]
     SameId(String),
 }
@@ -106,6 +108,11 @@ impl Kernel {
             wait_for_previous: wait == Some(Value::Bool(true)),
             ..shape(entry.map(Arc::as_ref), &call.input)
         }
+    }
+
+    pub(super) fn is_batch(&self, id: &str) -> bool {
+        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        batches.contains_key(id)
     }
 
     pub(super) fn announce_batch(&self, id: &str, canceller: Canceller) -> BatchPlace<'_> {
@@ -190,8 +197,6 @@ pub(super) fn pool(entry: &Entry) -> Pool {
     let tool = &entry.tool;
     if tool.annotations.interactive == Some(true) {
         Pool::Interactive
-    } else if matches!(tool.kind.as_str(), "agent") {
-        Pool::Agents
     } else if tool.kind == "execute" {
         Pool::Processes
     } else if tool.annotations.open_world == Some(true) {

@@ -131,6 +131,7 @@ async fn claim(
     at: Millis,
 ) -> Result<(), DeferredError> {
     let answer = AnswerRow {
+        asked_ms: None,
         call: call.to_owned(),
         decision: decision.to_owned(),
         note: note.map(ToOwned::to_owned),

@@ -250,6 +250,12 @@ impl Kernel {
         let note = note_of(&answer).map(ToOwned::to_owned);
         match policy::settle(question, answer) {
             Ok(Settled::Granted { grant, approval }) => {
+                // What the rest of the call rests on may have been revoked while the person thought.
+                let now = self.journal.clock.now().0;
+                if !self.approvals.take_use(grant.approvals(), now).await {
+                    run.life.step(Step::Picked).await?;
+                    return Ok(Judged::Again(run.input.clone()));
+                }
                 let scope = approval.as_ref().map_or("once", |new| new.scope.as_str());
                 let scope = scope.to_owned();
                 if let Some(new) = approval {

@@ -175,6 +175,11 @@ pub(super) async fn invoke(
     let outcome = match result {
         // Whatever it says of its own stop, it was stopped.
         Err(error) if halt.is_set() => return Err(halt.error(true).cause(error.message).into()),
+        // A tool that says it was interrupted was not: nobody cancelled it.
+        Err(mut error) if error.class == ErrorClass::Cancelled => {
+            error.class = ErrorClass::Failed;
+            return Err(error.into());
+        }
         result => result?,
     };
     entry.schema.check_output(&entry.tool, &outcome)?;

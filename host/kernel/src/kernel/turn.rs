@@ -46,6 +46,10 @@ impl<'a> Turn<'a> {
         request: BatchRequest,
         sink: Arc<dyn Sink>,
     ) -> Result<Self, BatchError> {
+        if kernel.is_batch(&request.id) {
+            let shown = toolhost_contract::text::inline(&request.id, 80);
+            return Err(BatchError::SameBatch(shown));
+        }
         let mut ids = std::collections::HashSet::new();
         if let Some(call) = request.calls.iter().find(|call| !ids.insert(&call.id)) {
             let shown = toolhost_contract::text::inline(&call.id.0, 80);

@@ -403,9 +403,33 @@ fn part(raw: types::Part) -> Result<Part, String> {
     })
 }
 
+/// Words of the host. A tool that uses one could pass for a refusal or an end that was none.
+const RESERVED: [&str; 12] = [
+    "approval_pending",
+    "cancelled",
+    "capability_missing",
+    "duplicate_call_id",
+    "hook_denied",
+    "policy_violation",
+    "repeated_failure",
+    "sealed",
+    "sibling_cancelled",
+    "stop_execution",
+    "store_unavailable",
+    "user_denied",
+];
+
+fn code(raw: &str) -> String {
+    if RESERVED.contains(&raw) {
+        format!("tool:{raw}")
+    } else {
+        text::inline(raw, 64)
+    }
+}
+
 fn failure(raw: types::Failure) -> Failure {
     Failure {
-        code: raw.code,
+        code: raw.code.as_deref().map(code),
         message: raw.message,
         recommendations: raw.recommendations,
         retryable: raw.retryable,
@@ -427,7 +451,7 @@ pub fn error(raw: types::ToolError) -> CallError {
     };
     let mut error = CallError::new(class, text::head(&raw.message, 16 << 10));
     if let Some(code) = raw.code {
-        error.code = text::inline(&code, 64);
+        error.code = self::code(&code);
     }
     error.recommendations = raw
         .recommendations

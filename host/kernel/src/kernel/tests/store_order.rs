@@ -180,6 +180,7 @@ async fn an_answer_to_the_first_question_is_none_to_the_second() {
 
 pub(super) fn answer(call: &str, decision: &str) -> toolhost_store::AnswerRow {
     toolhost_store::AnswerRow {
+        asked_ms: None,
         call: call.to_owned(),
         decision: decision.to_owned(),
         note: None,
