@@ -426,10 +426,16 @@ async fn r_211_a_hook_has_the_last_word_on_a_result() {
         Setup::default().hook("mask", hook)
     };
     let masked = After::Replace(Box::new(Outcome::text("password=***")));
-    check(after(masked), "look", json!({}), expect![[r#"
+    check(
+        after(masked),
+        "look",
+        json!({}),
+        expect![[r#"
         ok: password=***
         c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, post_processing, completed"#]]).await;
+          on disk: requested, picked, found, scheduled, started, post_processing, completed"#]],
+    )
+    .await;
     let broken = CallbackHook::default().after(|_, _| async { panic!("the mask slipped") });
     check(
         Setup::default().hook("mask", broken),

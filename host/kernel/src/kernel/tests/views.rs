@@ -358,5 +358,8 @@ async fn r_246_a_start_and_an_end_have_what_a_screen_needs() {
         .iter()
         .map(|line| &line["state"])
         .collect();
-    expect![[r#"[String("PENDING"), String("PENDING"), String("EXECUTING"), String("COMPLETED")]"#]].assert_eq(&format!("{states:?}"));
+    expect![[
+        r#"[String("PENDING"), String("PENDING"), String("EXECUTING"), String("COMPLETED")]"#
+    ]]
+    .assert_eq(&format!("{states:?}"));
 }
