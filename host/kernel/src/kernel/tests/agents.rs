@@ -1,4 +1,4 @@
-//! R-180s, b.4: a sub-agent may do what its parent may and no more, and asks in its own name.
+//! A sub-agent may do what its parent may and no more, and asks in its own name.
 
 use std::sync::Arc;
 

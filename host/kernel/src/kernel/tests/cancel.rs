@@ -3,7 +3,7 @@
 use expect_test::expect;
 use serde_json::json;
 use toolhost_contract::CallId;
-use toolhost_contract::hook::After;
+use toolhost_contract::hook::{After, Before};
 use toolhost_contract::life::CallState;
 
 use super::world::{Setup, World, batch, shown};
@@ -19,6 +19,22 @@ async fn cancel(world: &World, id: &str, state: CallState) {
 
 fn silent() -> Setup {
     Setup::says(|_, _, _| None)
+}
+
+#[tokio::test]
+async fn r_177_a_call_that_a_hook_thinks_about_is_cancelled() {
+    let hook = CallbackHook::before(|_| async {
+        std::future::pending::<()>().await;
+        Ok(Before::default())
+    });
+    let world = silent().hook("slow", hook).build();
+    let call = world.start("c", "look", json!({}));
+    cancel(&world, "c", CallState::Validating).await;
+    assert!(call.await.unwrap().stopped);
+    expect![[r#"
+        c: [created], validating, validating, CALL.CANCELLED
+          on disk: requested, picked, found, cancelled"#]]
+    .assert_eq(&world.story().await);
 }
 
 #[tokio::test]

@@ -131,7 +131,7 @@ async fn a_kept_yes_does_not_hold_when_the_store_fails() {
 }
 
 // An answer names its question by its time; two questions of one millisecond are still two.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_to_the_first_question_is_none_to_the_second() {
     let clock = Some(Clock::new(|| Millis(5)));
     let dir = Arc::new(TempDir::new().unwrap());
