@@ -178,6 +178,9 @@ pub(super) async fn invoke(
         // A tool that says it was interrupted was not: nobody cancelled it.
         Err(mut error) if error.class == ErrorClass::Cancelled => {
             error.class = ErrorClass::Failed;
+            if error.code == ErrorClass::Cancelled.as_str() {
+                "interrupted".clone_into(&mut error.code);
+            }
             return Err(error.into());
         }
         result => result?,

@@ -79,8 +79,8 @@ fn start(home: &Home, rows: u64) -> (Child, BufReader<ChildStdout>, u64) {
 /// what a crash leaves unfinished is found, so that it can be sealed.
 #[tokio::test]
 async fn a_kill_loses_no_acknowledged_row_and_leaves_orphans() {
-    let home = Home::new();
     for round in 0_u64..5 {
+        let home = Home::new();
         let (mut child, _out, last) = start(&home, 5 + 7 * round);
         // While it lives, its calls are its own.
         let store = home.open();
@@ -168,4 +168,21 @@ fn lock_files_of_the_dead_are_removed_and_others_kept() {
     assert_eq!(names, expected);
     drop((lives, next));
     assert_eq!(std::fs::read_dir(&owners).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_later_call_with_the_same_id_does_not_write_over_the_first() {
+    let home = Home::new();
+    let store = home.open();
+    let write = |row: &crate::CallRow| crate::Write::Call {
+        row: Box::new(row.clone()),
+        transitions: Vec::new(),
+    };
+    let mut first = super::call("c1", "completed");
+    first.finished = true;
+    store.commit(write(&first)).await.unwrap();
+    let mut second = super::call("c1", "pending");
+    "another".clone_into(&mut second.session);
+    store.commit(write(&second)).await.unwrap();
+    assert_eq!(store.call("c1").unwrap(), Some(first));
 }

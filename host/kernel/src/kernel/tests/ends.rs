@@ -120,9 +120,9 @@ async fn r_409_every_kind_of_failure_is_a_result() {
         "look",
         json!({"do": "interrupted"}),
         expect![[r#"
-        Cancelled [cancelled]: the guest was interrupted
-        c: [created], validating, validating, scheduled, executing, CALL.CANCELLED
-          on disk: requested, picked, found, scheduled, started, cancelled"#]],
+            Failed [interrupted]: the guest was interrupted
+            c: [created], validating, validating, scheduled, executing, CALL.FAILED
+              on disk: requested, picked, found, scheduled, started, failed"#]],
     )
     .await;
 }
@@ -382,7 +382,7 @@ async fn r_163_results_of_a_turn_come_in_call_order() {
         c Denied [policy_violation]: Permission denied: rule user:1 deny `erase` forbids `erase`
         d NotRegistered [tool_not_registered]: Tool "nothing" not found
         e Internal [internal]: internal error of the host: the backend of `look` panicked
-        f Cancelled [cancelled]: the guest was interrupted
+        f Failed [interrupted]: the guest was interrupted
         g ok: done"#]]
     .assert_eq(&lines.join("\n"));
     world.story().await;
