@@ -28,7 +28,7 @@ pub use journal::Durability;
 pub use kernel::{
     BatchCall, BatchError, BatchRequest, Builder, CallRequest, Kernel, Report, Sealed, Within,
 };
-pub use prompter::{Nobody, Prompter};
+pub use prompter::{Callback, Nobody, Prompter, Scripted};
 pub use register::RegisterError;
 pub use registry::{Entry, PluginInfo, Snapshot, ToolInfo, UnknownTool};
 pub use settings::{OnDuplicate, Settings};

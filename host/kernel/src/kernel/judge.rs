@@ -305,7 +305,10 @@ impl Kernel {
             };
             tokio::select! {
                 biased;
-                Ok(answered) = &mut asking.answer => return Some(answered),
+                Ok(answered) = &mut asking.answer => {
+                    self.prompter.answered_elsewhere(&run.id, &answered.by);
+                    return Some(answered);
+                }
                 answer = prompt => {
                     let by = self.prompter.name().to_owned();
                     match (answer, self.policy().on_headless_ask()) {
@@ -317,6 +320,7 @@ impl Kernel {
                 }
                 _ = look.tick() => {
                     if let Some(answered) = self.journal.answer_from_elsewhere(&run.id, asked, question) {
+                        self.prompter.answered_elsewhere(&run.id, &answered.by);
                         return Some(answered);
                     }
                 }
