@@ -30,7 +30,7 @@ pub use kernel::{
     BatchCall, BatchError, BatchRequest, Builder, CallRequest, DeferredError, Kernel, Report,
     Sealed, Within, approve_deferred, deny_deferred,
 };
-pub use prompter::{Nobody, Prompter};
+pub use prompter::{Callback, Nobody, Prompter, Scripted};
 pub use register::RegisterError;
 pub use registry::{Entry, PluginInfo, Snapshot, ToolInfo, UnknownTool};
 pub use settings::{OnDuplicate, Settings};

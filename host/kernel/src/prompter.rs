@@ -1,19 +1,32 @@
 //! Where the answer to a question comes from.
 
-use toolhost_contract::{Answer, BoxFuture, Call, Question};
+mod callback;
+mod scripted;
+#[cfg(test)]
+mod tests;
 
-/// A terminal, an MCP client, or [`Nobody`]. Takes as long as the person takes: no clock of a call runs meanwhile.
+use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question};
+
+pub use callback::Callback;
+pub use scripted::Scripted;
+
+/// A terminal, an MCP client, a program ([`Callback`]), a list ([`Scripted`]), or [`Nobody`]. Takes as long as the
+/// person takes: no clock of a call runs meanwhile.
 pub trait Prompter: Send + Sync {
     /// Who answers, for the record.
     #[expect(
         clippy::unnecessary_literal_bound,
-        reason = "another prompter may know a name"
+        reason = "an implementation may hold its name"
     )]
     fn name(&self) -> &str {
         "person"
     }
 
+    /// Dropped when the call is cancelled or the answer came another way. The calls of one turn ask side by side.
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer>;
+
+    /// Somebody else has answered the question about this call; the future of [`Prompter::ask`] is dropped next.
+    fn answered_elsewhere(&self, _call: &CallId, _by: &str) {}
 }
 
 /// For hosts without a person. The policy reads its answer as a no and says what rule would be a yes.

@@ -3,7 +3,7 @@
 mod complete;
 mod history;
 mod line;
-mod words;
+pub mod words;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -313,7 +313,10 @@ impl Kernel {
             };
             tokio::select! {
                 biased;
-                Ok(answered) = &mut asking.answer => return Some(answered),
+                Ok(answered) = &mut asking.answer => {
+                    self.prompter.answered_elsewhere(&run.id, &answered.by);
+                    return Some(answered);
+                }
                 answer = prompt => {
                     if answer == Answer::NobodyToAsk
                         && self.policy().on_headless_ask() == OnHeadlessAsk::Callback
@@ -339,6 +342,7 @@ impl Kernel {
                 }
                 _ = look.tick() => {
                     if let Some(answered) = self.journal.answer_from_elsewhere(&run.id, asked, question) {
+                        self.prompter.answered_elsewhere(&run.id, &answered.by);
                         return Some(answered);
                     }
                 }

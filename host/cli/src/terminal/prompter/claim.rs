@@ -1,0 +1,125 @@
+//! What an input says that it would change, as a difference. It is the tool's word: no file is looked at, since the
+//! file could be another one by the time the tool runs.
+
+use serde_json::{Map, Value};
+use similar::TextDiff;
+
+/// Members that hold what is replaced and what replaces it, by the names that tools use for them.
+const PAIRS: [(&str, &str); 8] = [
+    ("old_string", "new_string"),
+    ("old_str", "new_str"),
+    ("old_text", "new_text"),
+    ("oldText", "newText"),
+    ("old", "new"),
+    ("search", "replace"),
+    ("original", "modified"),
+    ("from_text", "to_text"),
+];
+/// Members that hold all of the new content.
+const CONTENTS: [&str; 4] = ["content", "file_text", "new_content", "contents"];
+/// Members that hold a difference already.
+const DIFFS: [&str; 2] = ["patch", "diff"];
+
+/// A difference in the unified form, without a header. None when the input says nothing of that kind.
+pub fn claim(input: &Value) -> Option<String> {
+    let input = input.as_object()?;
+    let mut out = String::new();
+    members(input, &mut out);
+    // Such as `edits: [{"old": …, "new": …}]`.
+    for item in input.values().filter_map(Value::as_array).flatten() {
+        if let Some(item) = item.as_object() {
+            members(item, &mut out);
+        }
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+/// Lines that the difference adds and removes.
+pub fn count(claim: &str) -> (usize, usize) {
+    let starting = |sign: char| claim.lines().filter(|line| line.starts_with(sign)).count();
+    (starting('+'), starting('-'))
+}
+
+fn members(input: &Map<String, Value>, out: &mut String) {
+    let text = |name: &str| input.get(name).and_then(Value::as_str);
+    for (old, new) in PAIRS {
+        if let (Some(old), Some(new)) = (text(old), text(new)) {
+            difference(old, new, out);
+        }
+    }
+    for content in CONTENTS.into_iter().filter_map(text) {
+        difference("", content, out);
+    }
+    for diff in DIFFS.into_iter().filter_map(text) {
+        out.push_str(diff);
+        if !diff.ends_with('\n') {
+            out.push('\n');
+        }
+    }
+}
+
+fn difference(old: &str, new: &str, out: &mut String) {
+    let diff = TextDiff::from_lines(old, new);
+    let mut unified = diff.unified_diff();
+    out.push_str(&unified.missing_newline_hint(false).to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(input: Value, expected: Expect) {
+        expected.assert_eq(&claim(&input).unwrap_or_else(|| "nothing".to_owned()));
+    }
+
+    // R-195, R-247
+    #[test]
+    fn what_an_edit_says_is_shown_as_a_difference() {
+        check(
+            json!({"path": "a", "old_string": "a\nb\nc\n", "new_string": "a\nB\nc\n"}),
+            expect![[r#"
+                @@ -1,3 +1,3 @@
+                 a
+                -b
+                +B
+                 c
+            "#]],
+        );
+        check(
+            json!({"path": "a", "content": "one\ntwo"}),
+            expect![[r#"
+                @@ -0,0 +1,2 @@
+                +one
+                +two
+            "#]],
+        );
+        check(
+            json!({"path": "a", "edits": [{"old": "x", "new": "y"}, {"old": "1", "new": ""}]}),
+            expect![[r#"
+                @@ -1 +1 @@
+                -x
+                +y
+                @@ -1 +0,0 @@
+                -1
+            "#]],
+        );
+        check(
+            json!({"patch": "--- a\n+++ b"}),
+            expect![[r#"
+                --- a
+                +++ b
+            "#]],
+        );
+        for nothing in [
+            json!({"path": "a"}),
+            json!({"content": 1}),
+            json!({"content": ""}),
+            json!([]),
+        ] {
+            check(nothing, expect!["nothing"]);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Another input in place of the tool's: from an editor, or from the words behind an `e`.
+
+use serde_json::{Map, Value};
+use toolhost_contract::text;
+
+use super::margin;
+use crate::prompt::words;
+
+/// What the editor is given.
+pub fn to_text(input: &Value) -> String {
+    margin::json(input) + "\n"
+}
+
+/// What the editor left.
+pub fn from_text(edited: &str) -> Result<Value, String> {
+    let input: Value =
+        serde_json::from_str(edited).map_err(|error| format!("not JSON: {error}"))?;
+    match input {
+        Value::Object(_) => Ok(input),
+        _ => Err("the input must be a JSON object, {…}".to_owned()),
+    }
+}
+
+/// `{…}` is the whole new input; `key=text` and `key:=JSON` change one member each and leave the others.
+pub fn inline(input: &Value, line: &str) -> Result<Value, String> {
+    if line.starts_with('{') {
+        return from_text(line);
+    }
+    let mut members: Map<String, Value> = input.as_object().cloned().unwrap_or_default();
+    for word in words::split(line)? {
+        let shown = text::inline(&word, 80);
+        let (key, value) = word
+            .split_once('=')
+            .filter(|(key, _)| !key.is_empty() && *key != ":")
+            .ok_or_else(|| {
+                format!("`{shown}` is not key=value; for text with spaces write key='a b'")
+            })?;
+        let (key, as_json) = match key.strip_suffix(':') {
+            Some(key) => (key, true),
+            None => (key, false),
+        };
+        // A number stays a number without the longer form.
+        let is_text = members.get(key).is_none_or(Value::is_string);
+        let value = if is_text && !as_json {
+            Value::from(value)
+        } else {
+            serde_json::from_str(value)
+                .map_err(|error| format!("`{shown}` is not JSON: {error}"))?
+        };
+        members.insert(key.to_owned(), value);
+    }
+    Ok(Value::Object(members))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn words_change_members_and_braces_change_everything() {
+        let input = json!({"path": "a", "size": 1});
+        for (line, expected) in [
+            ("path=b", Ok(json!({"path": "b", "size": 1}))),
+            ("path='b c' size=2", Ok(json!({"path": "b c", "size": 2}))),
+            (
+                "path:=null x=1",
+                Ok(json!({"path": null, "size": 1, "x": "1"})),
+            ),
+            (r#"{"path": "it's"}"#, Ok(json!({"path": "it's"}))),
+            (
+                "path",
+                Err("`path` is not key=value; for text with spaces write key='a b'"),
+            ),
+            (
+                "size=big",
+                Err("`size=big` is not JSON: expected value at line 1 column 1"),
+            ),
+            ("path='b", Err("a `'` is never closed")),
+            (
+                "{",
+                Err("not JSON: EOF while parsing an object at line 1 column 1"),
+            ),
+        ] {
+            let expected = expected.map_err(ToOwned::to_owned);
+            assert_eq!(inline(&input, line), expected, "{line}");
+        }
+        assert_eq!(from_text(&to_text(&input)), Ok(input));
+        assert!(from_text("[1]").is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! The terminal as the conversation needs it: something to write on, and lines that a person typed after reading.
+
+use std::io::{IsTerminal, Read as _, Write as _};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{
+    OptionalActions, QueueSelector, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
+};
+
+use super::desk::Ask;
+use super::margin::Look;
+use crate::prompt::words;
+use crate::terminal::style::Style;
+
+/// Keys must have been still for so long before the question appears.
+const QUIET: Duration = Duration::from_millis(100);
+/// Whoever types on for so long is a program.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How often an editor is looked after.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
+/// What an editor may leave.
+const MAX_EDITED: u64 = 1 << 20;
+
+pub trait Keys: Send + 'static {
+    /// Whether a person can be there at all.
+    fn is_there() -> bool;
+
+    fn look(&self) -> Look;
+
+    /// Waits until nobody types, and forgets what was typed: it is no answer to what comes next. None: somebody types
+    /// on and on, or the terminal is gone.
+    fn still(&mut self) -> Option<()>;
+
+    fn say(&mut self, text: &str) -> Option<()>;
+
+    /// Blocks for one line. None: end of input, the terminal is gone, or the question does not wait any more.
+    fn line(&mut self, ask: &Ask) -> Option<String>;
+
+    /// Blocks until the person has left the editor. The error is for the person.
+    fn edit(&mut self, text: &str, ask: &Ask) -> Result<String, String>;
+}
+
+/// Standard input and standard error.
+#[derive(Default)]
+pub struct Tty(());
+
+impl Keys for Tty {
+    fn is_there() -> bool {
+        std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+
+    fn look(&self) -> Look {
+        let stderr = std::io::stderr();
+        let columns = tcgetwinsize(stderr.as_fd()).map_or(0, |size| size.ws_col);
+        Look {
+            width: if columns == 0 { 80 } else { columns.into() },
+            style: Style::of(&stderr),
+        }
+    }
+
+    fn still(&mut self) -> Option<()> {
+        let stdin = std::io::stdin();
+        let start = Instant::now();
+        loop {
+            tcflush(stdin.as_fd(), QueueSelector::IFlush).ok()?;
+            if !readable(QUIET)? {
+                return Some(());
+            }
+            if start.elapsed() > PATIENCE {
+                return None;
+            }
+        }
+    }
+
+    fn say(&mut self, text: &str) -> Option<()> {
+        std::io::stderr().lock().write_all(text.as_bytes()).ok()
+    }
+
+    fn line(&mut self, ask: &Ask) -> Option<String> {
+        loop {
+            let ready = readable(QUIET)?;
+            if !ask.waits() {
+                return None;
+            }
+            if ready {
+                break;
+            }
+        }
+        // Straight from the terminal: a buffered reader could keep a second line and take it for the next answer.
+        let mut line = [0; 4096];
+        let length = rustix::io::read(std::io::stdin().as_fd(), &mut line).ok()?;
+        // A line without an end was ended by Ctrl-D, or was too long: it is not what somebody meant to send.
+        let line = line[..length].strip_suffix(b"\n")?;
+        Some(String::from_utf8_lossy(line).into_owned())
+    }
+
+    fn edit(&mut self, text: &str, ask: &Ask) -> Result<String, String> {
+        let editor = ["VISUAL", "EDITOR"]
+            .into_iter()
+            .filter_map(|name| std::env::var(name).ok())
+            .find(|editor| !editor.trim().is_empty())
+            .ok_or("no editor is known; set VISUAL or EDITOR, or write `e key=value` or `e {…}`")?;
+        let words = words::split(&editor).map_err(|error| format!("the editor's name: {error}"))?;
+        let (program, args) = words.split_first().ok_or("the editor's name is empty")?;
+        let cannot = |error: std::io::Error| format!("the input cannot be edited: {error}");
+
+        // Readable by nobody else from its first moment, and gone when this function ends.
+        let mut file = tempfile::Builder::new()
+            .prefix("toolhost-input-")
+            .suffix(".json")
+            .tempfile_in(private_folder())
+            .map_err(cannot)?;
+        file.write_all(text.as_bytes()).map_err(cannot)?;
+        let path = file.into_temp_path();
+
+        // An editor that dies leaves the terminal as it was using it.
+        let stdin = std::io::stdin();
+        let before = tcgetattr(stdin.as_fd()).ok();
+        // Standard output may be a pipe that waits for the result.
+        let screen = std::io::stderr()
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(cannot)?;
+        let edited = Command::new(program)
+            .args(args)
+            .arg(&path)
+            .stdout(Stdio::from(screen))
+            .spawn()
+            .map_err(|error| format!("the editor `{program}` cannot be started: {error}"))
+            .and_then(|editor| look_after(editor, ask));
+        if let Some(before) = before {
+            // There is nothing to be done about a terminal that does not take its own settings back.
+            let _ = tcsetattr(stdin.as_fd(), OptionalActions::Drain, &before);
+        }
+        edited?;
+
+        let mut text = String::new();
+        std::fs::File::open(&path)
+            .and_then(|file| file.take(MAX_EDITED + 1).read_to_string(&mut text))
+            .map_err(cannot)?;
+        if text.len() as u64 > MAX_EDITED {
+            return Err("the edited input is longer than 1 MiB".to_owned());
+        }
+        Ok(text)
+    }
+}
+
+/// The user's runtime folder, which is in memory and closed to others.
+fn private_folder() -> PathBuf {
+    std::env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_absolute() && folder.is_dir())
+        .unwrap_or_else(std::env::temp_dir)
+}
+
+fn look_after(mut editor: Child, ask: &Ask) -> Result<(), String> {
+    loop {
+        match editor.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("the editor ended with {status}")),
+            Ok(None) if ask.waits() => std::thread::sleep(LOOK_AFTER),
+            Ok(None) => {
+                let _ = editor.kill();
+                let _ = editor.wait();
+                return Err("the question does not wait any more".to_owned());
+            }
+            Err(error) => return Err(format!("the editor is lost: {error}")),
+        }
+    }
+}
+
+fn readable(within: Duration) -> Option<bool> {
+    let stdin = std::io::stdin();
+    let within = Timespec::try_from(within).ok()?;
+    match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&within)) {
+        Ok(ready) => Some(ready > 0),
+        Err(rustix::io::Errno::INTR) => Some(false),
+        Err(_) => None,
+    }
+}

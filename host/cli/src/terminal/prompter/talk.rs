@@ -1,0 +1,192 @@
+//! The conversation about one question: show it, hear a line, do what it says. Blocks; whatever is odd is a no.
+
+use std::sync::Arc;
+
+use toolhost_contract::{Answer, text};
+
+use super::choice::{Pick, choices, letters, pick};
+use super::desk::{Ask, Desk};
+use super::keys::Keys;
+use super::margin::Look;
+use super::{edit, show};
+
+/// Whoever edits an input, or asks for help, so often is a program.
+const MAX_ROUNDS: usize = 50;
+
+pub fn talk(keys: &mut impl Keys, desk: &Desk, ask: &Arc<Ask>) -> Answer {
+    let mut talk = Talk {
+        keys,
+        desk,
+        ask,
+        shown: false,
+        open: false,
+    };
+    let answer = talk.rounds();
+    if talk.shown
+        && let Some(by) = ask.answered_by()
+    {
+        let by = text::inline(&by, 80);
+        talk.keys.say(&format!("answered elsewhere, by {by}\n"));
+    } else if talk.open {
+        talk.keys.say("\n");
+    }
+    answer.unwrap_or(Answer::Deny { note: None })
+}
+
+struct Talk<'a, K> {
+    keys: &'a mut K,
+    desk: &'a Desk,
+    ask: &'a Arc<Ask>,
+    /// The person has seen the question.
+    shown: bool,
+    /// The cursor stands where an answer would be typed.
+    open: bool,
+}
+
+/// What is written before the next line is heard.
+enum Next {
+    Question,
+    Help,
+    /// A remark; the choices are still in sight.
+    Remark(String),
+}
+
+/// Where a choice that asks further has led to.
+enum Step {
+    Answered(Answer),
+    Back,
+}
+
+impl<K: Keys> Talk<'_, K> {
+    fn rounds(&mut self) -> Option<Answer> {
+        let ask = self.ask;
+        let mut next = Next::Question;
+        let mut understood = true;
+        for _ in 0..MAX_ROUNDS {
+            let desk = self.desk;
+            let mut alike = 0;
+            let line = self.hear(|look| {
+                // Counted when it is shown, and not earlier: the calls of one turn ask within a moment.
+                alike = desk.alike(ask).len();
+                match &next {
+                    Next::Question => show::question(ask, desk.count(), alike, look),
+                    Next::Help => show::help(&ask.question, alike, look),
+                    Next::Remark(remark) => format!("  {remark}\n{}", show::PROMPT),
+                }
+            })?;
+            let choices = choices(&ask.question, alike);
+            next = match pick(&line, &choices) {
+                Some(Pick::Offer(offer)) => return self.allowed(offer),
+                Some(Pick::No) => return Some(Answer::Deny { note: None }),
+                Some(Pick::Cancel) => return Some(Answer::Cancel),
+                Some(Pick::Tell("")) => {
+                    let note = self.hear(|_| "  tell it: ".to_owned())?;
+                    return Some(told(&note));
+                }
+                Some(Pick::Tell(note)) => return Some(told(note)),
+                Some(Pick::Help) => Next::Help,
+                Some(Pick::All) => {
+                    if let Step::Answered(answer) = self.all()? {
+                        return Some(answer);
+                    }
+                    Next::Question
+                }
+                Some(Pick::Edit("")) => {
+                    if let Step::Answered(answer) = self.edited()? {
+                        return Some(answer);
+                    }
+                    Next::Question
+                }
+                Some(Pick::Edit(words)) => match edit::inline(&ask.call.input, words) {
+                    Ok(input) if input == ask.call.input => {
+                        Next::Remark("that is what it was already".to_owned())
+                    }
+                    Ok(input) => return Some(Answer::Modify { input }),
+                    Err(error) => Next::Remark(text::inline(&error, 500)),
+                },
+                None if understood => {
+                    understood = false;
+                    Next::Remark(format!("please answer with {}", letters(&choices)))
+                }
+                None => return None,
+            };
+        }
+        None
+    }
+
+    /// What is shown is made after the keys are still, and written in one piece.
+    fn hear(&mut self, shown: impl FnOnce(Look) -> String) -> Option<String> {
+        self.keys.still()?;
+        if !self.ask.waits() {
+            return None;
+        }
+        let shown = shown(self.keys.look());
+        self.keys.say(&shown)?;
+        self.shown = true;
+        self.open = true;
+        let line = self.keys.line(self.ask)?;
+        self.open = false;
+        Some(line)
+    }
+
+    fn allowed(&mut self, offer: usize) -> Option<Answer> {
+        // What lasts is said once more: a capital letter is typed easily.
+        if offer > 0 {
+            let words = &self.ask.question.offers.get(offer)?.words;
+            let words = text::inline(words, 500);
+            self.keys.say(&format!("  remembered: {words}\n"))?;
+        }
+        Some(Answer::Allow { offer, note: None })
+    }
+
+    /// One yes for all that were listed.
+    fn all(&mut self) -> Option<Step> {
+        let alike = self.desk.alike(self.ask);
+        let line = self.hear(|look| show::group(&alike, look))?;
+        if !matches!(line.trim(), "y" | "Y" | "yes") {
+            return Some(Step::Back);
+        }
+        // Those of the list, and not those that look alike by now.
+        for other in alike.iter().filter(|other| !Arc::ptr_eq(other, self.ask)) {
+            other.cover();
+        }
+        Some(Step::Answered(Answer::once()))
+    }
+
+    /// The input as the editor left it.
+    fn edited(&mut self) -> Option<Step> {
+        let mut text = edit::to_text(&self.ask.call.input);
+        for _ in 0..MAX_ROUNDS {
+            text = match self.keys.edit(&text, self.ask) {
+                Ok(text) => text,
+                Err(error) => {
+                    let error = text::inline(&error, 500);
+                    self.keys.say(&format!("  {error}\n"))?;
+                    return Some(Step::Back);
+                }
+            };
+            let error = match edit::from_text(&text) {
+                Ok(input) if input == self.ask.call.input => {
+                    self.keys.say("  nothing was changed\n")?;
+                    return Some(Step::Back);
+                }
+                Ok(input) => return Some(Step::Answered(Answer::Modify { input })),
+                Err(error) => text::inline(&error, 500),
+            };
+            let line = self.hear(|_| {
+                format!("  {error}\n  [e] edit it again, anything else: back to the question: ")
+            })?;
+            if !matches!(line.trim(), "e" | "E") {
+                return Some(Step::Back);
+            }
+        }
+        None
+    }
+}
+
+fn told(note: &str) -> Answer {
+    let note = note.trim();
+    Answer::Deny {
+        note: (!note.is_empty()).then(|| note.to_owned()),
+    }
+}

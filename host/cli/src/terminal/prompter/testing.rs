@@ -1,0 +1,117 @@
+//! Questions as a policy asks them, for the tests of this folder.
+
+use serde_json::{Value, json};
+use toolhost_contract::policy::{HookAsk, HookSaid, Mount, Places, Request};
+use toolhost_contract::{
+    Annotations, Call, CallId, Caller, Descriptor, PluginName, Policy, PolicySpec, Question,
+    Subject, ToolName, Verdict,
+};
+
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub plugin: &'static str,
+    pub tool: &'static str,
+    pub kind: &'static str,
+    pub hints: Annotations,
+    pub input: Value,
+    pub meta: Option<Value>,
+    pub agent: Option<&'static str>,
+}
+
+pub fn tool(plugin: &'static str, tool: &'static str, input: Value) -> Asked {
+    Asked {
+        plugin,
+        tool,
+        kind: "other",
+        hints: Annotations::default(),
+        input,
+        meta: None,
+        agent: None,
+    }
+}
+
+pub fn write(path: &str, content: &str) -> Asked {
+    let input = json!({"path": path, "content": content});
+    Asked {
+        kind: "edit",
+        hints: Annotations {
+            destructive: Some(false),
+            ..Annotations::default()
+        },
+        ..tool("files", "write_file", input)
+    }
+}
+
+pub fn delete(path: &str) -> Asked {
+    Asked {
+        kind: "delete",
+        ..tool("files", "delete_file", json!({ "path": path }))
+    }
+}
+
+pub fn command(command: &str) -> Asked {
+    Asked {
+        kind: "execute",
+        ..tool("system", "bash", json!({ "command": command }))
+    }
+}
+
+/// In /w, which guests know as /workspace, without rules.
+pub fn question(asked: &Asked) -> (Question, Call) {
+    let name = ToolName::parse(asked.tool).unwrap();
+    let mut tool = Descriptor::new(name.clone(), "");
+    asked.kind.clone_into(&mut tool.kind);
+    tool.annotations = asked.hints;
+    let plugin = PluginName::parse(asked.plugin).unwrap();
+    let subject = Subject::of(&tool, &asked.input);
+    let mut caller = Caller::default();
+    if let Some(agent) = asked.agent {
+        caller.parent_agent_id = Some(caller.agent_id);
+        caller.agent_id = agent.to_owned();
+    }
+    let request = Request {
+        plugin: &plugin,
+        name: &name,
+        tool: &tool,
+        digest: None,
+        definition: None,
+        input: &asked.input,
+        subject: &subject,
+        timeout: None,
+        caller: &caller,
+        mode: None,
+        narrow: None,
+    };
+    let places = Places {
+        cwd: "/w".to_owned(),
+        home: Some("/home/me".to_owned()),
+        root: None,
+        mounts: vec![Mount {
+            guest: "/workspace".to_owned(),
+            host: "/w".to_owned(),
+        }],
+    };
+    let policy = Policy::new(PolicySpec {
+        places,
+        ..PolicySpec::default()
+    })
+    .unwrap();
+    let said = HookSaid {
+        ask: asked.meta.clone().map(|meta| HookAsk {
+            reason: None,
+            meta: Some(meta),
+        }),
+        ..HookSaid::default()
+    };
+    let Verdict::Ask(question) = policy.decide(request, &said, &[], 0) else {
+        panic!("not asked about {asked:?}")
+    };
+    let target = asked.input.get("path").or(asked.input.get("command"));
+    let call = Call {
+        id: CallId(format!("call-{}", target.unwrap_or(&Value::Null))),
+        tool: name,
+        input: asked.input.clone(),
+        caller,
+    };
+    (*question, call)
+}

@@ -1,0 +1,459 @@
+//! Whole conversations with a person who types what the test says.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+use toolhost_contract::{Annotations, Answer};
+use toolhost_kernel::Prompter;
+
+use super::TerminalPrompter;
+use super::desk::{Ask, Desk};
+use super::keys::Keys;
+use super::margin::Look;
+use super::testing::{Asked, command, question, tool, write};
+use crate::terminal::style::Style;
+
+/// Types the next line whenever one is waited for. `^D` is the end of input, `!…` happens instead of a key.
+#[derive(Default)]
+struct Fake {
+    lines: VecDeque<&'static str>,
+    /// What the editor leaves, one after the other.
+    edits: VecDeque<Result<&'static str, &'static str>>,
+    screen: Arc<Mutex<String>>,
+    desk: Arc<Desk>,
+    /// How many ask at once.
+    asking: usize,
+}
+
+impl Keys for Fake {
+    fn is_there() -> bool {
+        true
+    }
+
+    fn look(&self) -> Look {
+        Look {
+            width: 100,
+            style: Style::PLAIN,
+        }
+    }
+
+    fn still(&mut self) -> Option<()> {
+        // At a terminal the others come while the keys are watched.
+        while self.desk.count().1 < self.asking {
+            std::thread::yield_now();
+        }
+        Some(())
+    }
+
+    fn say(&mut self, text: &str) -> Option<()> {
+        self.screen.lock().unwrap().push_str(text);
+        Some(())
+    }
+
+    fn line(&mut self, ask: &Ask) -> Option<String> {
+        let line = match self.lines.pop_front()? {
+            "^D" => None,
+            "!elsewhere" => {
+                self.desk.answered_elsewhere(&ask.call.id, "web\u{1b}");
+                None
+            }
+            "!arrives" => {
+                let (question, call) = question(&write("late", "x"));
+                // Waits for ever.
+                std::mem::forget(self.desk.enter(question, call));
+                self.lines.pop_front().map(ToOwned::to_owned)
+            }
+            line => Some(line.to_owned()),
+        };
+        let line = line.filter(|_| ask.waits());
+        let shown = line.as_deref().unwrap_or_default();
+        let _ = writeln!(self.screen.lock().unwrap(), "«{shown}»");
+        line
+    }
+
+    fn edit(&mut self, text: &str, _: &Ask) -> Result<String, String> {
+        self.say(&format!("<<editor\n{text}>>\n"));
+        match self.edits.pop_front().unwrap() {
+            Ok(text) => Ok(text.to_owned()),
+            Err(error) => Err(error.to_owned()),
+        }
+    }
+}
+
+struct Talked {
+    answers: Vec<Answer>,
+    screen: String,
+}
+
+/// All of them ask at once.
+fn talk_with(asked: &[Asked], mut fake: Fake) -> Talked {
+    fake.asking = asked.len();
+    let screen = Arc::clone(&fake.screen);
+    let prompter = Arc::new(TerminalPrompter {
+        desk: Arc::clone(&fake.desk),
+        keys: Arc::new(tokio::sync::Mutex::new(fake)),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let asking = asked.iter().map(question).map(|(question, call)| {
+        let prompter = Arc::clone(&prompter);
+        runtime.spawn(async move { prompter.ask(&question, &call).await })
+    });
+    let asking: Vec<_> = asking.collect();
+    let answers = asking
+        .into_iter()
+        .map(|asking| runtime.block_on(asking).unwrap())
+        .collect();
+    let screen = screen.lock().unwrap().clone();
+    Talked { answers, screen }
+}
+
+fn talk(asked: &[Asked], lines: &[&'static str]) -> Talked {
+    let fake = Fake {
+        lines: lines.iter().copied().collect(),
+        ..Fake::default()
+    };
+    talk_with(asked, fake)
+}
+
+/// Blanks at the end of a line are shown as one `·`.
+fn check(asked: Asked, lines: &[&'static str], screen: Expect) {
+    let talked = talk(&[asked], lines);
+    screen.assert_eq(&talked.screen.replace(" «", "·«"));
+}
+
+// R-193, R-195, R-247
+#[test]
+fn an_edit_is_shown_with_its_path_and_what_it_says_it_changes() {
+    check(
+        write("src/a.rs", "fn main() {}\n\u{1b}[2J"),
+        &["n"],
+        expect![[r#"
+
+              Allow this call?
+                plugin   files
+                tool     write_file
+                effect   writes
+                because  it changes files
+                changes  src/a.rs
+                change, by the tool's own word; the file has not been looked at
+                │ @@ -0,0 +1,2 @@
+                │ +fn main() {}
+                │ +\u{1b}[2J
+                input
+                │ {
+                │   "path": "src/a.rs",
+                │   "content": "fn main() {}\n\u001b[2J"
+                │ }
+              [y] once: Allow `write_file` this once
+              [s] session: Allow `write_file` on `/w/src/a.rs` for the rest of this session
+              [p] project: Allow `write_file` on `/w/src/a.rs` in this project until revoked
+              [u] user: Allow `write_file` on `/w/src/a.rs` in every project until revoked
+              [S] session, wider: Allow `write_file` below `/w/src/` for the rest of this session
+              [P] project, wider: Allow `write_file` below `/w/src/` in this project until revoked
+              [U] user, wider: Allow `write_file` below `/w/src/` in every project until revoked
+              [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+              answer:·«n»
+        "#]],
+    );
+    let input = json!({"path": "a", "edits": [{"old": "x\u{202e}", "new": "y"}]});
+    let edit = Asked {
+        tool: "edit_file",
+        input,
+        meta: Some(json!({"risk": "high", "reason": "touches\nproduction"})),
+        agent: Some("explore"),
+        ..write("", "")
+    };
+    check(
+        edit,
+        &["n"],
+        expect![[r#"
+
+              Allow this call?
+                plugin   files
+                tool     edit_file
+                effect   writes
+                because  it changes files
+                agent    explore, a sub-agent
+                risk     high: touches\nproduction
+                changes  a
+                change, by the tool's own word; the file has not been looked at
+                │ @@ -1 +1 @@
+                │ -x\u{202e}
+                │ +y
+                input
+                │ {
+                │   "path": "a",
+                │   "edits": [
+                │     {
+                │       "old": "x\u202e",
+                │       "new": "y"
+                │     }
+                │   ]
+                │ }
+              [y] once: Allow `edit_file` this once
+              [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+              answer:·«n»
+        "#]],
+    );
+}
+
+// R-193, R-247
+#[test]
+fn a_command_is_shown_with_what_it_would_run() {
+    check(
+        command("cd src && curl -s x | bash -c 'rm -r \"$HOME\"' > log"),
+        &["n"],
+        expect![[r#"
+
+              Allow this call?
+                plugin   system
+                tool     bash
+                effect   destroys
+                because  it runs a command; deletes directories and everything in them
+                command
+                │ cd src && curl -s x | bash -c 'rm -r "$HOME"' > log
+                runs     cd src
+                         curl -s x
+                         bash -c rm -r "$HOME"
+                         rm -r "$HOME"   (in bash -c)
+                writes   log
+                input
+                │ {
+                │   "command": "cd src && curl -s x | bash -c 'rm -r \"$HOME\"' > log"
+                │ }
+              [y] once: Allow `bash` this once
+              [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+              answer:·«n»
+        "#]],
+    );
+}
+
+// R-193, R-247
+#[test]
+fn a_foreign_tool_is_shown_with_its_server_and_everything_else_with_its_input() {
+    let input = json!({"query": "x"});
+    check(
+        tool("srv", "mcp__srv__look_up", input),
+        &["n"],
+        expect![[r#"
+
+              Allow this call?
+                plugin   srv
+                tool     mcp__srv__look_up
+                effect   destroys
+                because  it may destroy data
+                server   srv
+                its tool look_up
+                input
+                │ {
+                │   "query": "x"
+                │ }
+              [y] once: Allow `mcp__srv__look_up` this once
+              [s] session: Allow `mcp__srv__look_up` with exactly this input for the rest of this session
+              [p] project: Allow `mcp__srv__look_up` with exactly this input in this project until revoked
+              [u] user: Allow `mcp__srv__look_up` with exactly this input in every project until revoked
+              [S] session, wider: Allow every call of `mcp__srv__look_up` for the rest of this session
+              [P] project, wider: Allow every call of `mcp__srv__look_up` in this project until revoked
+              [U] user, wider: Allow every call of `mcp__srv__look_up` in every project until revoked
+              [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+              answer:·«n»
+        "#]],
+    );
+    let fetch = Asked {
+        hints: Annotations {
+            read_only: Some(true),
+            open_world: Some(true),
+            ..Annotations::default()
+        },
+        meta: Some(json!({"ticket": 7})),
+        ..tool("web", "http_get", json!({"url": "https://a.example/x"}))
+    };
+    check(
+        fetch,
+        &["n"],
+        expect![[r#"
+
+              Allow this call?
+                plugin   web
+                tool     http_get
+                effect   reads, and reaches the network
+                because  it reaches beyond this machine
+                note     {"ticket":7}
+                address  https://a.example/x
+                input
+                │ {
+                │   "url": "https://a.example/x"
+                │ }
+              [y] once: Allow `http_get` this once
+              [s] session: Allow `http_get` to reach `a.example` for the rest of this session
+              [p] project: Allow `http_get` to reach `a.example` in this project until revoked
+              [u] user: Allow `http_get` to reach `a.example` in every project until revoked
+              [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+              answer:·«n»
+        "#]],
+    );
+}
+
+#[test]
+fn what_nobody_would_read_is_not_asked() {
+    let talked = talk(&[write("a", &"x".repeat(20_000))], &[]);
+    let [Answer::Deny { note: Some(note) }] = &talked.answers[..] else {
+        panic!("{:?}", talked.answers)
+    };
+    assert!(
+        note.contains("19.6 KiB") && note.contains("--allow-tool write_file"),
+        "{note}"
+    );
+    assert_eq!(talked.screen, "");
+}
+
+// R-194, R-202
+#[test]
+fn a_line_becomes_an_answer_and_whatever_is_odd_a_no() {
+    let offer = |offer| Answer::Allow { offer, note: None };
+    let no = |note: Option<&str>| Answer::Deny {
+        note: note.map(ToOwned::to_owned),
+    };
+    let modify = |path: &str| Answer::Modify {
+        input: json!({"path": path, "content": "x"}),
+    };
+    for (lines, answer) in [
+        (&["y"][..], offer(0)),
+        (&["s"], offer(1)),
+        (&["p"], offer(2)),
+        (&["u"], offer(3)),
+        (&["S"], offer(4)),
+        (&["n"], no(None)),
+        (&["t", " not there "], no(Some("not there"))),
+        (&["t not there"], no(Some("not there"))),
+        (&["t", ""], no(None)),
+        (&["t", "^D"], no(None)),
+        (&["c"], Answer::Cancel),
+        (&["?", "y"], offer(0)),
+        (&["what", "y"], offer(0)),
+        (&["", "", "y"], no(None)),
+        (&["what", "?", "what", "y"], no(None)),
+        (&["a", "y"], offer(0)),
+        (&["^D", "y"], no(None)),
+        (&[], no(None)),
+        (&["e path=b"], modify("b")),
+        (&["e path", "e path=b"], modify("b")),
+        (&["e path=a", "y"], offer(0)),
+        (&["!elsewhere", "y"], no(None)),
+    ] {
+        let talked = talk(&[write("a", "x")], lines);
+        assert_eq!(talked.answers, [answer], "{lines:?}\n{}", talked.screen);
+    }
+    let questions = talk(&[write("a", "x")], &["?"; 1_000]);
+    assert_eq!(questions.answers, [no(None)]);
+}
+
+#[test]
+fn an_answer_from_elsewhere_ends_the_question_on_its_own_line() {
+    let talked = talk(&[write("a", "x")], &["!elsewhere"]);
+    let end = talked.screen.lines().last().unwrap();
+    assert_eq!(end, "answered elsewhere, by web\\u{1b}");
+}
+
+// R-194, R-195: what the person made of the input is what is judged next
+#[test]
+fn an_edited_input_is_read_back_and_its_errors_are_shown() {
+    let edit = |lines: &[&'static str], edits: &[Result<&'static str, &'static str>]| {
+        let fake = Fake {
+            lines: lines.iter().copied().collect(),
+            edits: edits.iter().copied().collect(),
+            ..Fake::default()
+        };
+        let talked = talk_with(&[write("a", "x")], fake);
+        let remarks: Vec<&str> = talked
+            .screen
+            .split_once(">>\n")
+            .unwrap()
+            .1
+            .lines()
+            .take(2)
+            .collect();
+        format!("{:?}\n{}", talked.answers, remarks.join("\n"))
+    };
+    let changed = Ok(r#"{"path": "b"}"#);
+    expect![[r#"
+        [Modify { input: Object {"path": String("b")} }]
+    "#]]
+    .assert_eq(&edit(&["e"], &[changed]));
+    expect![[r#"
+        [Modify { input: Object {"path": String("b")} }]
+          not JSON: EOF while parsing an object at line 1 column 1
+          [e] edit it again, anything else: back to the question: «e»"#]]
+    .assert_eq(&edit(&["e", "e"], &[Ok("{"), changed]));
+    expect![[r#"
+        [Allow { offer: 0, note: None }]
+          the input must be a JSON object, {…}
+          [e] edit it again, anything else: back to the question: «n»"#]]
+    .assert_eq(&edit(&["e", "n", "y"], &[Ok("[]")]));
+    expect![[r#"
+        [Deny { note: None }]
+          the editor ended with 1
+    "#]]
+    .assert_eq(&edit(&["e", "n"], &[Err("the editor ended with 1")]));
+    expect![[r#"
+        [Deny { note: None }]
+          nothing was changed
+    "#]]
+    .assert_eq(&edit(&["e", "n"], &[Ok(r#"{"content":"x","path":"a"}"#)]));
+}
+
+// R-190, R-194: each call of a wave is asked about, and one yes may cover several
+#[test]
+fn one_yes_covers_what_was_listed_and_nothing_else() {
+    let asked = [
+        write("a", "1\n"),
+        command("ls"),
+        write("b b", "1\n2\n"),
+        write("c\u{202e}", ""),
+    ];
+    let talked = talk(&asked, &["a", "y", "n"]);
+    let once = Answer::once;
+    assert_eq!(
+        talked.answers,
+        [once(), Answer::Deny { note: None }, once(), once()]
+    );
+    let rest = talked.screen.split_once("«a»").unwrap().1;
+    let (list, rest) = rest.split_once("«y»").unwrap();
+    expect![[r#"
+
+            1.       a  (+1 −0 lines)
+            2.       b b  (+2 −0 lines)
+            3.       c\u{202e}
+          These 3 and no other, once each? [y] yes, anything else: back to the question: "#]]
+    .assert_eq(list);
+    // Those that were covered are gone, or are about to go.
+    assert!(rest.contains("of 4 waiting)"), "{rest}");
+
+    let talked = talk(&asked, &["a", "n", "n", "y", "a", "y"]);
+    let no = Answer::Deny { note: None };
+    assert_eq!(talked.answers, [no, once(), once(), once()]);
+}
+
+#[test]
+fn one_yes_does_not_cover_what_came_after_the_list() {
+    let fake = Fake {
+        lines: ["a", "!arrives", "y"].into(),
+        ..Fake::default()
+    };
+    let desk = Arc::clone(&fake.desk);
+    let talked = talk_with(&[write("a", "x"), write("b", "x")], fake);
+    assert_eq!(talked.answers, [Answer::once(), Answer::once()]);
+    let (question, call) = question(&write("c", "x"));
+    let place = desk.enter(question, call);
+    let waiting: Vec<String> = desk
+        .alike(&place.ask)
+        .iter()
+        .map(|ask| ask.call.id.0.clone())
+        .collect();
+    assert_eq!(waiting, ["call-\"c\"", "call-\"late\""]);
+}

@@ -1,0 +1,50 @@
+//! Asks a function, for programs that have a window, a chat or a model of their own to ask.
+
+use toolhost_contract::{Answer, BoxFuture, Call, Question};
+
+use super::Prompter;
+
+/// ```
+/// use toolhost_contract::Answer;
+/// use toolhost_kernel::Callback;
+///
+/// let prompter = Callback::new("my window", |question, _call| async move {
+///     match question.tool.as_str() {
+///         "write_file" => Answer::once(),
+///         _ => Answer::Deny { note: Some("only files may be written here".to_owned()) },
+///     }
+/// });
+/// # let _: &dyn toolhost_kernel::Prompter = &prompter;
+/// ```
+pub struct Callback<F> {
+    name: String,
+    ask: F,
+}
+
+impl<F, Answering> Callback<F>
+where
+    F: Fn(Question, Call) -> Answering + Send + Sync,
+    Answering: Future<Output = Answer> + Send + 'static,
+{
+    /// `name` is who answers, for the record.
+    pub fn new(name: impl Into<String>, ask: F) -> Self {
+        Self {
+            name: name.into(),
+            ask,
+        }
+    }
+}
+
+impl<F, Answering> Prompter for Callback<F>
+where
+    F: Fn(Question, Call) -> Answering + Send + Sync,
+    Answering: Future<Output = Answer> + Send + 'static,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {
+        Box::pin((self.ask)(question.clone(), call.clone()))
+    }
+}

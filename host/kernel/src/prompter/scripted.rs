@@ -1,0 +1,69 @@
+//! Answers that were thought of before, for tests and rehearsals.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question};
+
+use super::Prompter;
+use crate::Pending;
+
+/// Gives its answers in the order of the questions, and keeps the questions. After the last answer nobody is there.
+#[derive(Default)]
+pub struct Scripted(Mutex<Script>);
+
+#[derive(Default)]
+struct Script {
+    answers: VecDeque<Answer>,
+    asked: Vec<Pending>,
+    elsewhere: Vec<(CallId, String)>,
+}
+
+impl Scripted {
+    pub fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let script = Script {
+            answers: answers.into_iter().collect(),
+            ..Script::default()
+        };
+        Self(Mutex::new(script))
+    }
+
+    /// The questions so far.
+    pub fn asked(&self) -> Vec<Pending> {
+        self.script().asked.clone()
+    }
+
+    /// The calls that somebody else has answered for, and who.
+    pub fn elsewhere(&self) -> Vec<(CallId, String)> {
+        self.script().elsewhere.clone()
+    }
+
+    /// How many answers nobody has asked for yet.
+    pub fn left(&self) -> usize {
+        self.script().answers.len()
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Prompter for Scripted {
+    fn name(&self) -> &'static str {
+        "script"
+    }
+
+    fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {
+        let mut script = self.script();
+        script.asked.push(Pending {
+            call: call.id.clone(),
+            question: question.clone(),
+        });
+        let answer = script.answers.pop_front().unwrap_or(Answer::NobodyToAsk);
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn answered_elsewhere(&self, call: &CallId, by: &str) {
+        self.script().elsewhere.push((call.clone(), by.to_owned()));
+    }
+}

@@ -1,0 +1,153 @@
+//! Prompters without a person, on the road they are made for.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use toolhost_contract::{
+    Answer, Backend, BoxFuture, Call, CallError, CallId, Caller, Descriptor, Grant, NoSink,
+    Outcome, PluginName, Sink, ToolName,
+};
+
+use super::{Callback, Prompter, Scripted};
+use crate::{Answered, CallRequest, Kernel, PluginInfo, Settings};
+
+/// One tool that may destroy data, so that it is asked about.
+struct Eraser([Descriptor; 1]);
+
+impl Backend for Eraser {
+    fn tools(&self) -> &[Descriptor] {
+        &self.0
+    }
+
+    fn invoke(
+        &self,
+        call: Call,
+        _: Grant,
+        _: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        Box::pin(async move { Ok(Outcome::text(call.input.to_string())) })
+    }
+}
+
+fn kernel(prompter: Arc<dyn Prompter>) -> Kernel {
+    let kernel = Kernel::new(Settings::default(), prompter).unwrap();
+    let mut tool = Descriptor::new(ToolName::parse("erase").unwrap(), "");
+    tool.input_schema = json!({"type": "object"});
+    let plugin = PluginInfo {
+        name: PluginName::parse("p").unwrap(),
+        version: "1.0.0".to_owned(),
+        digest: None,
+        timeout: None,
+    };
+    kernel.register(plugin, Arc::new(Eraser([tool]))).unwrap();
+    kernel
+}
+
+/// What the model reads, and who allowed it.
+async fn call(kernel: &Kernel, id: &str) -> (String, Option<String>) {
+    let request = CallRequest::new(
+        CallId(id.to_owned()),
+        "erase",
+        json!({"n": 1}),
+        Caller::default(),
+    );
+    let report = kernel.call(request, Arc::new(NoSink)).await;
+    let text = match report.result {
+        Ok(outcome) => outcome.model_text(),
+        Err(error) => error.for_model(),
+    };
+    (text, report.allowed_by)
+}
+
+#[tokio::test]
+async fn a_script_answers_in_order_and_keeps_the_questions() {
+    let input = json!({"n": 2});
+    let script = Arc::new(Scripted::new([
+        Answer::once(),
+        Answer::Modify { input },
+        Answer::once(),
+        Answer::Deny {
+            note: Some("not now".to_owned()),
+        },
+    ]));
+    let kernel = kernel(Arc::clone(&script) as Arc<dyn Prompter>);
+    assert_eq!(call(&kernel, "1").await.0, r#"{"n":1}"#);
+    assert_eq!(call(&kernel, "2").await.0, r#"{"n":2}"#);
+    assert_eq!(script.left(), 1);
+    let (denied, _) = call(&kernel, "3").await;
+    assert!(denied.contains("not now"), "{denied}");
+    let (nobody, _) = call(&kernel, "4").await;
+    assert!(nobody.contains("there is no terminal"), "{nobody}");
+    let asked = script.asked();
+    let asked: Vec<&str> = asked.iter().map(|asked| asked.call.0.as_str()).collect();
+    assert_eq!(asked, ["1", "2", "2", "3", "4"]);
+}
+
+// R-190, R-201: an answer needs no callback object
+#[tokio::test]
+async fn a_function_is_asked_and_an_answer_may_come_another_way() {
+    let kernel = kernel(Arc::new(Callback::new(
+        "window",
+        |question, call| async move {
+            assert_eq!(
+                (question.tool.as_str(), &call.input),
+                ("erase", &json!({"n": 1}))
+            );
+            match call.id.0.as_str() {
+                "1" => Answer::once(),
+                _ => std::future::pending().await,
+            }
+        },
+    )));
+    let (text, by) = call(&kernel, "1").await;
+    assert_eq!(text, r#"{"n":1}"#);
+    assert_eq!(by.as_deref(), Some("a person, once"));
+    let answer = async {
+        while kernel.pending().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let answered = Answered {
+            answer: Answer::Deny { note: None },
+            by: "web".to_owned(),
+        };
+        kernel.answer(&CallId("2".to_owned()), answered).unwrap();
+    };
+    let ((text, _), ()) = tokio::join!(call(&kernel, "2"), answer);
+    assert!(text.contains("the user said no"), "{text}");
+}
+
+/// Never answers, but hears that somebody else did.
+#[derive(Default)]
+struct Deaf(Scripted);
+
+impl Prompter for Deaf {
+    fn ask<'a>(&'a self, _: &'a toolhost_contract::Question, _: &'a Call) -> BoxFuture<'a, Answer> {
+        Box::pin(std::future::pending())
+    }
+
+    fn answered_elsewhere(&self, call: &CallId, by: &str) {
+        self.0.answered_elsewhere(call, by);
+    }
+}
+
+#[tokio::test]
+async fn a_prompter_hears_that_somebody_else_has_answered() {
+    let deaf = Arc::new(Deaf::default());
+    let kernel = kernel(Arc::clone(&deaf) as Arc<dyn Prompter>);
+    let answer = async {
+        while kernel.pending().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let answered = Answered {
+            answer: Answer::once(),
+            by: "web".to_owned(),
+        };
+        kernel.answer(&CallId("1".to_owned()), answered).unwrap();
+    };
+    let ((text, _), ()) = tokio::join!(call(&kernel, "1"), answer);
+    assert_eq!(text, r#"{"n":1}"#);
+    assert_eq!(
+        deaf.0.elsewhere(),
+        [(CallId("1".to_owned()), "web".to_owned())]
+    );
+}
