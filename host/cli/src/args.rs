@@ -7,7 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use toolhost_contract::Mode;
 use toolhost_contract::units::parse_duration;
 
-use crate::config::{OnDuplicate, PathEntry, Pattern, Variable};
+use crate::commands::policy::PolicyCommand;
+use crate::config::{Form, OnDuplicate, PathEntry, Variable};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -65,6 +66,11 @@ pub enum Command {
     NoopMcp,
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
+    /// Say what the rules make of a call, or what is wrong with them
+    Policy {
+        #[command(subcommand)]
+        command: PolicyCommand,
+    },
     /// Look after the configuration file
     Config {
         #[command(subcommand)]
@@ -113,13 +119,13 @@ pub struct HostArgs {
     #[arg(long, value_name = "NAME")]
     pub allow_env: Vec<Variable>,
 
-    /// Run this tool without asking: `name`, `plugin/name`, `plugin/*` or `*`; repeatable
-    #[arg(long, value_name = "NAME")]
-    pub allow_tool: Vec<Pattern>,
+    /// Run calls of this form without asking: `name`, `plugin/*`, `Bash(git *)`, `Edit(src/**)`, `*`; repeatable
+    #[arg(long, value_name = "FORM")]
+    pub allow_tool: Vec<Form>,
 
-    /// Never run this tool; beats every allow; repeatable
-    #[arg(long, value_name = "NAME")]
-    pub deny_tool: Vec<Pattern>,
+    /// Never run calls of this form; beats every allow; repeatable
+    #[arg(long, value_name = "FORM")]
+    pub deny_tool: Vec<Form>,
 
     /// How much may happen without asking: dont_ask, plan, readonly, default, accept_edits, auto or yolo
     #[arg(long, value_name = "MODE")]
@@ -253,7 +259,7 @@ mod tests {
     fn wrong_values_are_refused_where_they_are_typed() {
         for words in [
             ["host", "run", "--timeout", "30"],
-            ["host", "run", "--deny-tool", "Read File"],
+            ["host", "run", "--deny-tool", "Read("],
             ["host", "run", "--allow-env", "AWS_*"],
             ["host", "run", "--on-duplicate", "maybe"],
             ["host", "run", "--allow-path", ""],

@@ -9,6 +9,7 @@ mod config;
 mod describe;
 mod exit;
 mod grants;
+mod hooks;
 mod input;
 mod json;
 mod load;
@@ -77,6 +78,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Config {
             command: ConfigCommand::Check { file },
         } => commands::config::check(file),
+        Command::Policy { command } => runtime()?.block_on(commands::policy::policy(command)),
         Command::NoopMcp => runtime()?.block_on(serve::serve_noop()),
         Command::CompileWorker => Ok(Exit::Ok),
     }

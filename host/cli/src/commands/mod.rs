@@ -6,6 +6,7 @@ pub mod config;
 pub mod inspect;
 pub mod pack;
 pub mod plugins;
+pub mod policy;
 pub mod run;
 pub mod tools;
 
