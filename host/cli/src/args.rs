@@ -12,8 +12,9 @@ use crate::commands::approvals::ApprovalsCommand;
 use crate::commands::audit::AuditCommand;
 use crate::commands::batch::{self, BatchArgs};
 use crate::commands::calls::CallsArgs;
+use crate::commands::policy::PolicyCommand;
 use crate::commands::sessions::SessionsArgs;
-use crate::config::{OnDuplicate, PathEntry, Pattern, Variable};
+use crate::config::{Form, OnDuplicate, PathEntry, Variable};
 use crate::events_file::EventsArgs;
 
 const AFTER_HELP: &str = "\
@@ -93,6 +94,11 @@ pub enum Command {
     Approve(ApproveArgs),
     /// Say no to a call that waits for an approval
     Deny(DenyArgs),
+    /// Say what the rules make of a call, or what is wrong with them
+    Policy {
+        #[command(subcommand)]
+        command: PolicyCommand,
+    },
     /// Look after the configuration file
     Config {
         #[command(subcommand)]
@@ -141,13 +147,13 @@ pub struct HostArgs {
     #[arg(long, value_name = "NAME")]
     pub allow_env: Vec<Variable>,
 
-    /// Run this tool without asking: `name`, `plugin/name`, `plugin/*` or `*`; repeatable
-    #[arg(long, value_name = "NAME")]
-    pub allow_tool: Vec<Pattern>,
+    /// Run calls of this form without asking: `name`, `plugin/*`, `Bash(git *)`, `Edit(src/**)`, `*`; repeatable
+    #[arg(long, value_name = "FORM")]
+    pub allow_tool: Vec<Form>,
 
-    /// Never run this tool; beats every allow; repeatable
-    #[arg(long, value_name = "NAME")]
-    pub deny_tool: Vec<Pattern>,
+    /// Never run calls of this form; beats every allow; repeatable
+    #[arg(long, value_name = "FORM")]
+    pub deny_tool: Vec<Form>,
 
     /// How much may happen without asking: dont_ask, plan, readonly, default, accept_edits, auto or yolo
     #[arg(long, value_name = "MODE")]
@@ -293,7 +299,7 @@ mod tests {
     fn wrong_values_are_refused_where_they_are_typed() {
         for words in [
             ["host", "run", "--timeout", "30"],
-            ["host", "run", "--deny-tool", "Read File"],
+            ["host", "run", "--deny-tool", "Read("],
             ["host", "run", "--allow-env", "AWS_*"],
             ["host", "run", "--on-duplicate", "maybe"],
             ["host", "run", "--allow-path", ""],

@@ -2,23 +2,31 @@
 //! becomes one line, and the rest is served.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use toolhost_contract::policy::Diagnostic;
 use toolhost_contract::units::show_duration;
-use toolhost_contract::{Backend, Digest, Limits, Manifest, ToolName, text};
+use toolhost_contract::{Descriptor, Digest, Limits, Manifest, ToolName, text};
+use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{Kernel, PluginInfo, Prompter};
-use toolhost_runtime::{Compiler, Loaded, PluginGrants, Runtime, RuntimeSettings};
+use toolhost_runtime::{Compiler, Loaded, Plugin, PluginGrants, Runtime, RuntimeSettings};
 use toolhost_store::Store;
+use toolhost_vfs::Scope;
 
 use crate::exit::{Exit, Failure, OrExit};
 use crate::grants::{Granter, plan};
+use crate::hooks;
 use crate::settings::Settings;
 use crate::terminal::note;
 use crate::unused::unused;
+
+mod find;
+
+use find::find;
 
 /// Loading reads and hashes whole files, so only so many at once are in memory. How many of them may compile is the
 /// runtime's own, lower, number.
@@ -85,30 +93,26 @@ pub async fn load_with(
         ));
     }
     let mut granter = Granter::new(&settings).or_exit(Exit::Config)?;
-    let runtime = runtime(settings.places.cache.clone(), settings.pools.all)?;
+    let sandboxes = settings.pools.all + hooks::SANDBOXES;
+    let runtime = runtime(settings.places.cache.clone(), sandboxes)?;
     let (files, mut broken) = find(&settings.plugins);
-    let kernel = kernel(&settings, prompter, purpose, begin).await?;
-
-    let mut plugins = Vec::new();
+    let mut granted = Vec::new();
     for (path, loaded, took) in read_all(&runtime, files).await {
-        let placed = loaded.and_then(|loaded| {
-            let from_cache = loaded.from_cache();
-            place(&kernel, &settings, &mut granter, loaded).map(|served| (served, from_cache))
-        });
-        match placed {
-            Ok((served, from_cache)) => {
+        match loaded.and_then(|loaded| grant(&settings, &mut granter, loaded)) {
+            Ok(one) => granted.push((one, path, took)),
+            Err(reason) => broken.push(Broken { path, reason }),
+        }
+    }
+    // The kernel is made with its hooks, so the plugins among them come before it and their tools after it.
+    let (entries, missing) = hook_entries(&settings, granted.iter().map(|(one, ..)| one));
+    let kernel = kernel(&settings, prompter, purpose, entries, begin).await?;
+    let mut plugins = Vec::new();
+    for (one, path, took) in granted {
+        let from_cache = one.plugin.loaded().from_cache();
+        match register(&kernel, one) {
+            Ok(served) => {
                 if settings.verbose {
-                    let how = if from_cache {
-                        "from the cache"
-                    } else {
-                        "compiled"
-                    };
-                    let Manifest { name, version, .. } = &served.manifest;
-                    note(&format!(
-                        "loaded {name} {version}: {} tools, {how}, {}",
-                        served.tools.len(),
-                        show_duration(took)
-                    ));
+                    note_loaded(&served, from_cache, took);
                 }
                 plugins.push(served);
             }
@@ -123,7 +127,31 @@ pub async fn load_with(
     };
     host.keep_only_chosen_tools();
     host.report();
+    match (missing.is_empty(), purpose) {
+        (true, _) => {}
+        (false, Purpose::Run | Purpose::Judge) => {
+            return Err(Failure::new(Exit::Config, missing.join("\n")));
+        }
+        // Whoever looks at the plugins may be looking for the reason.
+        (false, Purpose::Look) => missing
+            .iter()
+            .for_each(|words| note(&format!("error: {words}"))),
+    }
     Ok(host)
+}
+
+fn note_loaded(served: &Served, from_cache: bool, took: Duration) {
+    let how = if from_cache {
+        "from the cache"
+    } else {
+        "compiled"
+    };
+    let Manifest { name, version, .. } = &served.manifest;
+    note(&format!(
+        "loaded {name} {version}: {} tools, {how}, {}",
+        served.tools.len(),
+        show_duration(took)
+    ));
 }
 
 /// What the plugins are loaded for.
@@ -131,6 +159,8 @@ pub async fn load_with(
 pub enum Purpose {
     /// To list them. No record is made and none is needed.
     Look,
+    /// To say what would be allowed: remembered yeses count, and no record is made.
+    Judge,
     Run,
 }
 
@@ -138,15 +168,27 @@ async fn kernel(
     settings: &Settings,
     prompter: Arc<dyn Prompter>,
     purpose: Purpose,
+    hooks: Vec<HookEntry>,
     begin: impl FnOnce(&Kernel),
 ) -> Result<Kernel, Failure> {
     let mut builder = Kernel::builder(settings.kernel()).prompter(prompter);
-    if let (Some(dir), Purpose::Run) = (&settings.store, purpose) {
+    for hook in hooks {
+        builder = builder.hook(hook);
+    }
+    let dir = settings.store.as_ref().filter(|dir| match purpose {
+        Purpose::Look => false,
+        Purpose::Judge => dir.exists(),
+        Purpose::Run => true,
+    });
+    if let Some(dir) = dir {
         let store = Store::open(dir).or_exit(Exit::Store)?;
         builder = builder.store(store, settings.durability);
     }
     let kernel = builder.build().or_exit(Exit::Config)?;
     begin(&kernel);
+    if purpose != Purpose::Run {
+        return Ok(kernel);
+    }
     for sealed in kernel.seal().await.or_exit(Exit::Store)? {
         let tool = sealed.tool.as_deref().unwrap_or("a tool");
         note(&format!(
@@ -177,56 +219,6 @@ pub fn runtime(cache_dir: Option<PathBuf>, max_concurrent: usize) -> Result<Runt
         note(&format!("warning: {}", text::inline(warning, 500)));
     }
     Ok(runtime)
-}
-
-/// The plugin files, sorted within each folder and each once; and the places where there are none.
-fn find(places: &[PathBuf]) -> (Vec<PathBuf>, Vec<Broken>) {
-    let mut seen = BTreeSet::new();
-    let mut files = Vec::new();
-    let mut broken = Vec::new();
-    for place in places {
-        match files_in(place) {
-            Ok(found) => files.extend(found.into_iter().filter(|file| {
-                // The same folder under two names is still one folder.
-                seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone()))
-            })),
-            Err(reason) => broken.push(Broken {
-                path: place.clone(),
-                reason,
-            }),
-        }
-    }
-    (files, broken)
-}
-
-fn files_in(place: &Path) -> Result<Vec<PathBuf>, String> {
-    let metadata = place.metadata().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            "no such folder; correct --plugins, or build the plugins first".to_owned()
-        }
-        _ => format!("cannot be read: {error}"),
-    })?;
-    if !metadata.is_dir() {
-        return Ok(vec![place.to_owned()]);
-    }
-    let is_plugin = |path: &PathBuf| {
-        path.extension()
-            .is_some_and(|extension| extension == "wasm")
-    };
-    let entries = place
-        .read_dir()
-        .map_err(|error| format!("cannot be read: {error}"))?;
-    let mut files: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(is_plugin)
-        .collect();
-    files.sort();
-    if files.is_empty() {
-        Err("there is no *.wasm in this folder".to_owned())
-    } else {
-        Ok(files)
-    }
 }
 
 type Read = (PathBuf, Result<Loaded, String>, Duration);
@@ -264,12 +256,15 @@ async fn read_all(runtime: &Runtime, files: Vec<PathBuf>) -> Vec<Read> {
     files.into_iter().enumerate().map(read).collect()
 }
 
-fn place(
-    kernel: &Kernel,
-    settings: &Settings,
-    granter: &mut Granter,
-    loaded: Loaded,
-) -> Result<Served, String> {
+/// A plugin with what it was given, not yet known to a kernel.
+struct Granted {
+    served: Served,
+    info: PluginInfo,
+    plugin: Arc<Plugin>,
+    scope: Scope,
+}
+
+fn grant(settings: &Settings, granter: &mut Granter, loaded: Loaded) -> Result<Granted, String> {
     let manifest = loaded.manifest().clone();
     let plan = plan(&manifest, settings);
     let scope = granter.grant(&plan).map_err(|error| error.to_string())?;
@@ -291,7 +286,7 @@ fn place(
         .into_iter()
         .filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)))
         .collect();
-    let mut served = Served {
+    let served = Served {
         path: loaded.path().to_owned(),
         digest: loaded.digest(),
         size: loaded.size(),
@@ -307,18 +302,48 @@ fn place(
         digest: Some(served.digest),
         timeout: plan.limits.timeout,
     };
-    let backend = loaded
+    let plugin = loaded
         .grant(PluginGrants {
-            scope,
+            scope: scope.clone(),
             env,
             limits: plan.limits,
         })
         .map_err(|error| error.to_string())?;
-    let backend: Arc<dyn Backend> = Arc::new(backend);
+    Ok(Granted {
+        served,
+        info,
+        plugin: Arc::new(plugin),
+        scope,
+    })
+}
+
+fn register(kernel: &Kernel, granted: Granted) -> Result<Served, String> {
+    let Granted {
+        mut served,
+        info,
+        plugin,
+        ..
+    } = granted;
     served.tools = kernel
-        .register(info, backend)
+        .register(info, plugin)
         .map_err(|error| error.to_string())?;
     Ok(served)
+}
+
+fn hook_entries<'a>(
+    settings: &Settings,
+    granted: impl Iterator<Item = &'a Granted>,
+) -> (Vec<HookEntry>, Vec<String>) {
+    let (mut candidates, mut files) = (Vec::new(), hooks::Files::default());
+    for one in granted {
+        let name = one.info.name.clone();
+        files.add(name.clone(), one.served.digest, &one.scope);
+        candidates.push(hooks::Candidate {
+            name,
+            plugin: Arc::clone(&one.plugin),
+        });
+    }
+    hooks::entries(&settings.hooks, &candidates, files)
 }
 
 impl Host {
@@ -346,22 +371,28 @@ impl Host {
     }
 
     fn keep_only_chosen_tools(&self) {
-        let Some(only) = &self.settings.only_tools else {
-            return;
-        };
         let registry = self.kernel.registry();
-        let chosen: BTreeSet<&ToolName> = only
-            .iter()
-            .filter_map(|name| registry.get(name.as_str()))
-            .map(|entry| &entry.name)
-            .collect();
-        for entry in registry
-            .list_all()
-            .filter(|entry| !chosen.contains(&entry.name))
-        {
-            // The name comes from the registry itself, so it is known.
-            let _ = self.kernel.set_enabled(entry.name.as_str(), false);
+        for only in &self.settings.only_tools {
+            let chosen: BTreeSet<&ToolName> = only
+                .iter()
+                .filter_map(|name| registry.get(name))
+                .map(|entry| &entry.name)
+                .collect();
+            for entry in registry
+                .list_all()
+                .filter(|entry| !chosen.contains(&entry.name))
+            {
+                // The name comes from the registry itself, so it is known.
+                let _ = self.kernel.set_enabled(entry.name.as_str(), false);
+            }
         }
+    }
+
+    /// What is odd about the rules, seen beside the tools that are loaded.
+    pub fn findings(&self) -> Vec<Diagnostic> {
+        let registry = self.kernel.registry();
+        let tools: Vec<&Descriptor> = registry.list_all().map(|entry| &*entry.tool).collect();
+        self.settings.policy.check(&tools)
     }
 
     /// What went wrong, and which words of the operator had no effect.
@@ -375,6 +406,9 @@ impl Host {
                 format!("{}: ", path.display())
             };
             note(&format!("error: {place}{reason}"));
+        }
+        for warning in &self.settings.warnings {
+            note(&format!("warning: {warning}"));
         }
         let warnings = self.kernel.warnings();
         let shown = if self.settings.verbose {
@@ -398,40 +432,13 @@ impl Host {
                 .iter()
                 .map(|served| served.manifest.name.as_str())
                 .collect();
-            for word in unused(&self.settings, &self.kernel.registry(), &plugins) {
+            let registry = self.kernel.registry();
+            for found in self.findings() {
+                note(&format!("warning: {}: {}", found.at, found.message));
+            }
+            for word in unused(&self.settings, &registry, &plugins) {
                 note(&format!("warning: {word}"));
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plugin_files_are_found_once_and_in_order() {
-        let dir = tempfile::tempdir().unwrap();
-        for name in ["b.wasm", "a.wasm", "readme.md"] {
-            std::fs::write(dir.path().join(name), "").unwrap();
-        }
-        let (at, empty) = (dir.path().to_owned(), dir.path().join("empty"));
-        std::fs::create_dir(&empty).unwrap();
-        let (files, broken) = find(&[
-            at.clone(),
-            at.join("empty/.."),
-            at.join("a.wasm"),
-            empty,
-            at.join("missing"),
-        ]);
-        assert_eq!(files, [at.join("a.wasm"), at.join("b.wasm")]);
-        let reasons: Vec<_> = broken.iter().map(|broken| broken.reason.as_str()).collect();
-        assert_eq!(
-            reasons,
-            [
-                "there is no *.wasm in this folder",
-                "no such folder; correct --plugins, or build the plugins first"
-            ]
-        );
     }
 }

@@ -10,6 +10,7 @@ mod describe;
 mod events_file;
 mod exit;
 mod grants;
+mod hooks;
 mod input;
 mod json;
 mod load;
@@ -88,6 +89,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Config {
             command: ConfigCommand::Check { file },
         } => commands::config::check(file),
+        Command::Policy { command } => runtime()?.block_on(commands::policy::policy(command)),
         Command::NoopMcp => runtime()?.block_on(serve::serve_noop()),
         Command::CompileWorker => Ok(Exit::Ok),
     }

@@ -2,18 +2,25 @@
 //! accepted ends up here, and whoever runs something reads only this.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::policy::{Decision, Mount, Places as PolicyPlaces, RuleSpec, Source};
-use toolhost_contract::{Access, LimitsTable, PluginName, Policy, PolicySpec, ToolName};
+use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName};
 use toolhost_kernel::{Durability, schedule};
 
 use crate::args::HostArgs;
-use crate::config::{self, Config, OnDuplicate, PathEntry, Pattern, UseTools, Variable, expand};
+use crate::config::{self, Config, OnDuplicate, PathEntry, PoolsTable, UseTools, Variable, expand};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::places::Places;
+
+mod hooks;
+mod policy;
+
+pub use hooks::{HookKind, HookSettings};
+pub use policy::RuleLists;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -25,12 +32,15 @@ pub struct Settings {
     /// What the file says about single plugins.
     pub per_plugin: BTreeMap<PluginName, PluginSettings>,
     pub policy: Arc<Policy>,
-    /// The rules that are only names, as they were written.
+    /// The rules that are only forms, as they were written.
     pub lists: RuleLists,
+    /// In their order; the cache is last.
+    pub hooks: Vec<HookSettings>,
     pub tool_timeouts: BTreeMap<ToolName, Duration>,
-    pub disabled_tools: BTreeSet<ToolName>,
-    /// When there is a list, tools that are not on it are disabled.
-    pub only_tools: Option<Vec<ToolName>>,
+    /// By any name of the tool.
+    pub disabled_tools: BTreeSet<String>,
+    /// Tools that are missing in one of these lists are disabled.
+    pub only_tools: Vec<Vec<String>>,
     pub timeout: Option<Duration>,
     /// Typed on the command line: nothing runs longer.
     pub max_timeout: Option<Duration>,
@@ -44,32 +54,9 @@ pub struct Settings {
     pub project: PathBuf,
     /// The configuration file that was read.
     pub config_file: Option<PathBuf>,
+    /// Words of the file that have no effect.
+    pub warnings: Vec<String>,
     pub verbose: bool,
-}
-
-/// Forms of tools by decision.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RuleLists {
-    pub allow: Vec<String>,
-    pub ask: Vec<String>,
-    pub deny: Vec<String>,
-}
-
-impl RuleLists {
-    fn specs(&self, file: &str) -> Vec<RuleSpec> {
-        [
-            (Decision::Deny, &self.deny),
-            (Decision::Ask, &self.ask),
-            (Decision::Allow, &self.allow),
-        ]
-        .into_iter()
-        .flat_map(|(decision, forms)| {
-            forms
-                .iter()
-                .map(move |form| RuleSpec::new(decision, form).at(Source::file(file)))
-        })
-        .collect()
-    }
 }
 
 /// A folder to grant. `guest` is the name that guests know it by.
@@ -92,6 +79,10 @@ pub struct PluginSettings {
 pub struct World<'a> {
     pub directory: &'a Path,
     pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// The text of a file that the configuration names.
+    pub read: &'a dyn Fn(&Path) -> Result<String, String>,
+    /// Is somebody there to be asked?
+    pub interactive: bool,
 }
 
 impl Settings {
@@ -102,6 +93,8 @@ impl Settings {
         let world = World {
             directory: &directory,
             variable: &variable,
+            read: &|file| config::text_of(file).map_err(|error| error.to_string()),
+            interactive: std::io::stdin().is_terminal(),
         };
         let places = Places::find(variable);
         let file = match &args.config {
@@ -133,13 +126,12 @@ impl Settings {
             .as_deref()
             .and_then(Path::parent)
             .unwrap_or(world.directory);
+        let in_file = |error: String| match &config_file {
+            Some(file) => format!("{}: {error}", file.display()),
+            None => error,
+        };
         let of_file = |path: &str| -> Result<PathBuf, String> {
-            let expanded = expand(path, world.variable).map_err(|error| {
-                config_file
-                    .as_ref()
-                    .map(|file| format!("{}: {error}", file.display()))
-                    .unwrap_or(error)
-            })?;
+            let expanded = expand(path, world.variable).map_err(in_file)?;
             Ok(absolute(base, Path::new(&expanded)))
         };
         let entries_of_file =
@@ -189,19 +181,21 @@ impl Settings {
                 tool_timeouts.insert(name.clone(), timeout);
             }
             if table.enabled == Some(false) {
-                disabled_tools.insert(name);
+                disabled_tools.insert(name.to_string());
             }
         }
-        let mut only_tools = None;
+        let mut only_tools = Vec::new();
         match config.use_tools {
             None => {}
-            Some(UseTools::Only(names)) => only_tools = Some(names),
+            Some(UseTools::Only(names)) => {
+                only_tools.push(names.iter().map(ToString::to_string).collect());
+            }
             Some(UseTools::Switches(switches)) => {
                 disabled_tools.extend(
                     switches
                         .into_iter()
                         .filter(|(_, on)| !on)
-                        .map(|(name, _)| name),
+                        .map(|(name, _)| name.to_string()),
                 );
             }
         }
@@ -211,63 +205,50 @@ impl Settings {
         {
             places.cache = Some(of_file(&dir)?);
         }
-        let lists = RuleLists {
-            allow: patterns(&args.allow_tool, &config.policy.allow),
-            ask: patterns(&[], &config.policy.ask),
-            deny: patterns(&args.deny_tool, &config.policy.deny),
-        };
-        let file = config_file
-            .as_ref()
-            .map_or_else(String::new, |file| file.display().to_string());
-        let mounts = paths.iter().map(|path| Mount {
-            guest: path.guest.clone(),
-            host: path.host.display().to_string(),
-        });
-        let spec = PolicySpec {
-            mode: args.mode.or(config.policy.mode).unwrap_or_default(),
-            rules: lists.specs(&file),
-            places: PolicyPlaces {
-                home: (world.variable)("HOME").filter(|home| home.starts_with('/')),
-                root: Some(base.display().to_string()),
-                mounts: mounts.collect(),
-                ..PolicyPlaces::default()
-            },
-            headless: config.policy.on_headless_ask.unwrap_or_default(),
-            disable_yolo: config.policy.disable_yolo,
-            disable_always_allow: config.policy.disable_always_allow,
-            ..PolicySpec::default()
-        };
-        let policy = Policy::new(spec).map_err(|wrong| {
-            let lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
-            lines.join("\n")
+        let hooks = hooks::resolve(config.hooks, world, &of_file)?;
+        let judged = policy::resolve(&policy::Words {
+            args,
+            config: &config.policy,
+            permission: &config.permission,
+            rules: config.rules,
+            file: config_file.as_deref(),
+            base,
+            paths: &paths,
+            world,
+            of_file: &of_file,
+            has_callback: hooks.iter().any(HookSettings::decides),
         })?;
-        let all = config.concurrency.map(std::num::NonZeroUsize::get);
-        let pools = schedule::Limits {
-            all: all.unwrap_or(schedule::Limits::default().all),
-            ..schedule::Limits::default()
-        };
-        let store = match args.no_store || config.store.enabled == Some(false) {
-            true => None,
-            false => match config.store.dir {
-                Some(dir) if (world.variable)("TOOLHOST_STATE_DIR").is_none() => {
-                    Some(of_file(&dir)?)
-                }
-                _ => places.store(),
-            },
+        disabled_tools.extend(judged.hidden);
+        only_tools.extend(judged.core);
+        let mut warnings = judged.warnings;
+        if let Some(key) = config.web_search.and_then(|search| search.api_key) {
+            expand(key.reveal(), world.variable).map_err(in_file)?;
+        }
+        warnings.extend(
+            config
+                .unused
+                .iter()
+                .map(|key| format!("`{key}` is read and not used yet")),
+        );
+        let store = match config.store.dir {
+            _ if args.no_store || config.store.enabled == Some(false) => None,
+            Some(dir) if (world.variable)("TOOLHOST_STATE_DIR").is_none() => Some(of_file(&dir)?),
+            _ => places.store(),
         };
         Ok(Self {
             plugins,
             paths,
             env: args.allow_env.iter().cloned().chain(config.env).collect(),
             per_plugin,
-            policy: Arc::new(policy),
-            lists,
+            policy: judged.policy,
+            lists: judged.lists,
+            hooks,
             tool_timeouts,
             disabled_tools,
             only_tools,
             timeout: config.timeout,
             max_timeout: args.timeout,
-            pools,
+            pools: limits(&config.pools),
             on_duplicate: args
                 .on_duplicate
                 .or(config.on_duplicate)
@@ -277,6 +258,7 @@ impl Settings {
             durability: config.store.durability.unwrap_or_default().into(),
             project: world.directory.to_owned(),
             config_file,
+            warnings,
             verbose: args.verbose,
         })
     }
@@ -298,11 +280,7 @@ impl Settings {
                 .iter()
                 .map(|(name, time)| (name.to_string(), capped(*time)))
                 .collect(),
-            disabled_tools: self
-                .disabled_tools
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            disabled_tools: self.disabled_tools.clone(),
             ..toolhost_kernel::Settings::default()
         }
     }
@@ -327,12 +305,16 @@ fn absolute(base: &Path, path: &Path) -> PathBuf {
     base.join(path).components().collect()
 }
 
-fn patterns(typed: &[Pattern], of_file: &[Pattern]) -> Vec<String> {
-    typed
-        .iter()
-        .chain(of_file)
-        .map(|pattern| pattern.as_str().to_owned())
-        .collect()
+fn limits(pools: &PoolsTable) -> schedule::Limits {
+    let usual = schedule::Limits::default();
+    let or = |number: Option<NonZeroUsize>, usual| number.map_or(usual, NonZeroUsize::get);
+    schedule::Limits {
+        all: or(pools.all, usual.all),
+        network: or(pools.network, usual.network),
+        processes: or(pools.processes, usual.processes),
+        agents: or(pools.agents, usual.agents),
+        interactive: or(pools.interactive, usual.interactive),
+    }
 }
 
 /// What was typed comes first, so that the first folder typed is /workspace, and wins over the file's word on the same

@@ -16,6 +16,15 @@ use crate::settings::{Settings, World};
 
 /// The meaning of `host run WORDS…`, typed in /cwd by a person at home in /home/me, with a file /etc/t.toml.
 pub fn settings(words: &[&str], toml: &str) -> Result<Settings, String> {
+    settings_beside(words, toml, &[])
+}
+
+/// The same with further files that the configuration may name.
+pub fn settings_beside(
+    words: &[&str],
+    toml: &str,
+    files: &[(&str, &str)],
+) -> Result<Settings, String> {
     let words = ["host", "run"].iter().chain(words);
     let Command::Run(args) = Cli::try_parse_from(words).unwrap().command else {
         panic!("not `run`")
@@ -26,6 +35,13 @@ pub fn settings(words: &[&str], toml: &str) -> Result<Settings, String> {
     let world = World {
         directory: Path::new("/cwd"),
         variable: &variable,
+        read: &|path| {
+            let found = files.iter().find(|(name, _)| Path::new(name) == path);
+            found
+                .map(|(_, text)| (*text).to_owned())
+                .ok_or_else(|| format!("{}: no such file", path.display()))
+        },
+        interactive: true,
     };
     Settings::resolve(
         &args.host,

@@ -197,7 +197,8 @@ impl Snapshot {
         stats
     }
 
-    pub(crate) fn unknown(&self, name: &str) -> UnknownTool {
+    /// What to say of a name that leads nowhere.
+    pub fn unknown(&self, name: &str) -> UnknownTool {
         UnknownTool {
             name: text::inline(name, 80),
             nearest: self.nearest(name),

@@ -204,6 +204,7 @@ fn of_answer(error: AnswerError) -> Failure {
         AnswerError::UnknownCall { .. }
         | AnswerError::Finished { .. }
         | AnswerError::NotWaiting { .. }
+        | AnswerError::OtherQuestion { .. }
         | AnswerError::AlreadyAnswered { .. } => Exit::Usage,
     };
     Failure::new(exit, error)

@@ -7,7 +7,7 @@ use toolhost_contract::units::show_duration;
 use crate::args::HostArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::grants::Granter;
-use crate::settings::{AllowedPath, Settings};
+use crate::settings::{AllowedPath, HookSettings, Settings};
 use crate::terminal::print;
 
 pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
@@ -77,6 +77,27 @@ fn summary(settings: &Settings) -> String {
     say("allow", settings.lists.allow.clone());
     say("ask", settings.lists.ask.clone());
     say("deny", settings.lists.deny.clone());
+    if settings.lists.others > 0 {
+        say("other rules", vec![settings.lists.others.to_string()]);
+    }
+    say(
+        "hooks",
+        settings.hooks.iter().map(HookSettings::words).collect(),
+    );
+    let pools = settings.pools;
+    say(
+        "pools",
+        [
+            ("all", pools.all),
+            ("network", pools.network),
+            ("processes", pools.processes),
+            ("agents", pools.agents),
+            ("interactive", pools.interactive),
+        ]
+        .iter()
+        .map(|(name, number)| format!("{name} {number}"))
+        .collect(),
+    );
     say(
         "timeout",
         settings
@@ -87,21 +108,11 @@ fn summary(settings: &Settings) -> String {
     );
     say(
         "disabled tools",
-        settings
-            .disabled_tools
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
+        settings.disabled_tools.iter().cloned().collect(),
     );
-    say(
-        "only tools",
-        settings
-            .only_tools
-            .iter()
-            .flatten()
-            .map(ToString::to_string)
-            .collect(),
-    );
+    for list in &settings.only_tools {
+        say("only tools", list.clone());
+    }
     for (name, time) in &settings.tool_timeouts {
         say(&format!("timeout of {name}"), vec![show_duration(*time)]);
     }
@@ -140,12 +151,16 @@ fn summary(settings: &Settings) -> String {
     );
     say(
         "store",
-        settings
-            .store
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect(),
+        vec![
+            settings
+                .store
+                .as_ref()
+                .map_or_else(|| "none".to_owned(), |path| path.display().to_string()),
+        ],
     );
+    for warning in &settings.warnings {
+        lines.push(format!("warning: {warning}"));
+    }
     lines.push("ok".to_owned());
     lines.join("\n")
 }

@@ -11,6 +11,7 @@ pub mod config;
 pub mod inspect;
 pub mod pack;
 pub mod plugins;
+pub mod policy;
 pub mod run;
 pub mod sessions;
 pub mod tools;

@@ -1,25 +1,40 @@
 //! The keys of `toolhost.toml`, each with a type that cannot be wrong. What they mean together: `settings.rs`.
+//!
+//! A file is read in two steps: `file.rs` knows every key in every spelling, and what comes out here has one of each.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use serde::Deserialize;
-use toolhost_contract::policy::OnHeadlessAsk;
-use toolhost_contract::{LimitsTable, Mode, PluginName, ToolName};
+use serde_json::Value;
+use toolhost_contract::policy::RuleSpec;
+use toolhost_contract::{LimitsTable, PluginName, ToolName};
 
 mod expand;
+mod file;
+mod foreign;
+mod form;
+mod hook;
+mod policy;
 mod read;
+mod rules;
+mod spelling;
+mod tools;
 mod values;
 
 pub use expand::expand;
-pub use read::read;
+pub use foreign::WebSearch;
+pub use form::Form;
+pub use hook::{HookTable, OnFailure, Who};
+pub use policy::{Import, ImportKind, PermissionTable, PolicyTable};
 #[cfg(test)]
-pub use read::{Format, parse};
-pub use values::{Durability, OnDuplicate, PathEntry, Pattern, UseTools, Variable};
+pub use read::parse;
+pub use read::{Format, read, text_of, value_of};
+pub use tools::ToolTable;
+pub use values::{Durability, OnDuplicate, PathEntry, UseTools, Variable};
 
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
     /// Folders of plugins, or plugin files.
     pub plugins: Vec<String>,
@@ -27,41 +42,35 @@ pub struct Config {
     /// Variables that any plugin may see that asks for them.
     pub env: Vec<Variable>,
     /// Longest time of one call.
-    #[serde(deserialize_with = "values::duration")]
     pub timeout: Option<Duration>,
-    /// Calls that run at the same time.
-    pub concurrency: Option<NonZeroUsize>,
+    pub pools: PoolsTable,
     pub on_duplicate: Option<OnDuplicate>,
     pub use_tools: Option<UseTools>,
     pub policy: PolicyTable,
-    #[serde(deserialize_with = "values::unique")]
+    pub permission: PermissionTable,
+    /// Every `[[rule]]`.
+    pub rules: Vec<RuleSpec>,
+    /// The same as they were written, until `rules` is made of them.
+    raw_rules: Vec<Value>,
+    pub hooks: Vec<HookTable>,
     pub tools: BTreeMap<ToolName, ToolTable>,
-    #[serde(deserialize_with = "values::unique")]
     pub plugin: BTreeMap<PluginName, PluginTable>,
     pub cache: CacheTable,
     pub store: StoreTable,
+    pub web_search: Option<WebSearch>,
+    /// Keys as they are written, that were read and that nothing uses yet.
+    pub unused: Vec<&'static str>,
 }
 
+/// How many calls of a kind run at the same time.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct PolicyTable {
-    #[serde(deserialize_with = "values::text")]
-    pub mode: Option<Mode>,
-    #[serde(deserialize_with = "values::text")]
-    pub on_headless_ask: Option<OnHeadlessAsk>,
-    pub disable_yolo: bool,
-    pub disable_always_allow: bool,
-    pub allow: Vec<Pattern>,
-    pub ask: Vec<Pattern>,
-    pub deny: Vec<Pattern>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ToolTable {
-    #[serde(deserialize_with = "values::duration")]
-    pub timeout: Option<Duration>,
-    pub enabled: Option<bool>,
+pub struct PoolsTable {
+    pub all: Option<NonZeroUsize>,
+    pub network: Option<NonZeroUsize>,
+    pub processes: Option<NonZeroUsize>,
+    pub agents: Option<NonZeroUsize>,
+    pub interactive: Option<NonZeroUsize>,
 }
 
 /// What one plugin gets. A list that is present replaces the global one for this plugin, so that writing a shorter

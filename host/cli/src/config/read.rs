@@ -4,9 +4,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use toolhost_contract::manifest::{explain, line_of};
 
-use super::Config;
+use super::file::File;
+use super::{Config, rules, spelling};
 
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -18,28 +21,48 @@ pub enum Format {
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}: {message}", file.display(), line.map(|line| format!(":{line}")).unwrap_or_default())]
+#[error("{}{message}", place(file, *line))]
 pub struct ConfigError {
     pub file: PathBuf,
     pub line: Option<usize>,
     pub message: String,
 }
 
+/// A message may know its place itself.
+fn place(file: &Path, line: Option<usize>) -> String {
+    match line {
+        Some(line) => format!("{}:{line}: ", file.display()),
+        None if file.as_os_str().is_empty() => String::new(),
+        None => format!("{}: ", file.display()),
+    }
+}
+
+impl Format {
+    fn of(file: &Path) -> Result<Self, ConfigError> {
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => Ok(Format::Toml),
+            Some("yaml" | "yml") => Ok(Format::Yaml),
+            Some("json") => Ok(Format::Json),
+            _ => Err(ConfigError {
+                file: file.to_owned(),
+                line: None,
+                message: "unknown kind of file; name it .toml, .yaml, .yml or .json".to_owned(),
+            }),
+        }
+    }
+}
+
 pub fn read(file: &Path) -> Result<Config, ConfigError> {
+    let format = Format::of(file)?;
+    parse(file, format, &text_of(file)?)
+}
+
+/// The text of a file that decides what is allowed.
+pub fn text_of(file: &Path) -> Result<String, ConfigError> {
     let wrong = |message: String| ConfigError {
         file: file.to_owned(),
         line: None,
         message,
-    };
-    let format = match file.extension().and_then(|extension| extension.to_str()) {
-        Some("toml") => Format::Toml,
-        Some("yaml" | "yml") => Format::Yaml,
-        Some("json") => Format::Json,
-        _ => {
-            return Err(wrong(
-                "unknown kind of file; name it .toml, .yaml, .yml or .json".to_owned(),
-            ));
-        }
     };
     let metadata = fs::metadata(file).map_err(|error| wrong(error.to_string()))?;
     if !metadata.is_file() {
@@ -63,11 +86,40 @@ pub fn read(file: &Path) -> Result<Config, ConfigError> {
             metadata.len()
         )));
     }
-    let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
-    parse(file, format, &text)
+    fs::read_to_string(file).map_err(|error| wrong(error.to_string()))
+}
+
+/// A file of another system as it is, whatever it holds.
+pub fn value_of(file: &Path, text: &str) -> Result<Value, ConfigError> {
+    let text = if text.trim().is_empty() { "{}" } else { text };
+    deserialize(file, Format::of(file)?, text)
 }
 
 pub fn parse(file: &Path, format: Format, text: &str) -> Result<Config, ConfigError> {
+    let wrong = |message: String| ConfigError {
+        file: file.to_owned(),
+        line: None,
+        message,
+    };
+    // An empty YAML document is null, and an empty JSON file is none; an empty file configures nothing, as in TOML.
+    if text.trim().is_empty() {
+        return Ok(Config::default());
+    }
+    let spelling::Any(read) = deserialize::<spelling::Any<File>>(file, format, text)?;
+    let mut config = read.settle().map_err(wrong)?;
+    rules::place(&mut config, file, format, text).map_err(|message| ConfigError {
+        file: PathBuf::new(),
+        line: None,
+        message,
+    })?;
+    Ok(config)
+}
+
+fn deserialize<T: DeserializeOwned>(
+    file: &Path,
+    format: Format,
+    text: &str,
+) -> Result<T, ConfigError> {
     let (line, message) = match format {
         Format::Toml => match toml::from_str(text) {
             Ok(config) => return Ok(config),
@@ -76,8 +128,6 @@ pub fn parse(file: &Path, format: Format, text: &str) -> Result<Config, ConfigEr
                 error.message().to_owned(),
             ),
         },
-        // An empty YAML document is null; an empty file configures nothing, as in TOML.
-        Format::Yaml if text.trim().is_empty() => return Ok(Config::default()),
         Format::Yaml => match serde_saphyr::from_str(text) {
             Ok(config) => return Ok(config),
             Err(error) => yaml_error(&error),

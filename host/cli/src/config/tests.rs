@@ -4,11 +4,22 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 use toolhost_contract::Access;
+use toolhost_contract::policy::Source;
 
 use super::{Config, Format, UseTools, parse};
 
+mod foreign;
+mod hooks;
+mod policy;
+
 fn good(format: Format, text: &str) -> Config {
-    parse(Path::new("toolhost"), format, text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    let mut config = parse(Path::new("toolhost"), format, text)
+        .unwrap_or_else(|error| panic!("{error}\n{text}"));
+    // Only TOML knows where a rule stands.
+    for rule in &mut config.rules {
+        rule.source = Source::default();
+    }
+    config
 }
 
 fn check_error(format: Format, text: &str, expect: &Expect) {
@@ -29,7 +40,7 @@ plugins = ["plugins"]
 allowed_paths = ["src", "data:rw", { path = "/srv/x", access = "rw", guest = "/data" }]
 env = ["TZ"]
 timeout = "20s"
-concurrency = 4
+pools = { all = 4, network = 2 }
 on_duplicate = "qualify"
 use_tools = { shell = false }
 
@@ -37,6 +48,15 @@ use_tools = { shell = false }
 allow = ["write_file", "files/*"]
 ask = ["*"]
 deny = ["files/delete_file"]
+
+[[rule]]
+tool = "Bash(git *)"
+decision = "allow"
+
+[[hook]]
+matcher = "Bash"
+command = ["guard", "-v"]
+timeout = "1s"
 
 [tools.grep]
 timeout = "5s"
@@ -59,13 +79,17 @@ allowed_paths:
   - { path: /srv/x, access: rw, guest: /data }
 env: [TZ]
 timeout: 20s
-concurrency: 4
+pools: { all: 4, network: 2 }
 on_duplicate: qualify
 use_tools: { shell: false }
 policy:
   allow: [write_file, files/*]
   ask: ["*"]
   deny: [files/delete_file]
+rule:
+  - { tool: Bash(git *), decision: allow }
+hook:
+  - { matcher: Bash, command: [guard, -v], timeout: 1s }
 tools:
   grep: { timeout: 5s, enabled: true }
 plugin:
@@ -81,10 +105,12 @@ const JSON: &str = r#"{
   "allowed_paths": ["src", "data:rw", {"path": "/srv/x", "access": "rw", "guest": "/data"}],
   "env": ["TZ"],
   "timeout": "20s",
-  "concurrency": 4,
+  "pools": {"all": 4, "network": 2},
   "on_duplicate": "qualify",
   "use_tools": {"shell": false},
   "policy": {"allow": ["write_file", "files/*"], "ask": ["*"], "deny": ["files/delete_file"]},
+  "rule": [{"tool": "Bash(git *)", "decision": "allow"}],
+  "hook": [{"matcher": "Bash", "command": ["guard", "-v"], "timeout": "1s"}],
   "tools": {"grep": {"timeout": "5s", "enabled": true}},
   "plugin": {"files": {"allowed_paths": [], "env": ["LANG"], "limits": {"memory": "32MiB"}}},
   "cache": {"dir": "${HOME}/cache"}
@@ -112,10 +138,37 @@ fn three_formats_say_the_same() {
 }
 
 #[test]
+fn the_examples_of_the_documentation_are_read_without_an_error() {
+    let pages = [
+        include_str!("../../../../docs/configuration.md"),
+        include_str!("../../../../docs/permissions.md"),
+        include_str!("../../../../docs/hooks.md"),
+    ];
+    let mut count = 0;
+    for (kind, format) in [
+        ("toml", Format::Toml),
+        ("yaml", Format::Yaml),
+        ("json", Format::Json),
+    ] {
+        let start = format!("```{kind}\n");
+        let blocks = pages
+            .iter()
+            .flat_map(|page| page.split(start.as_str()).skip(1));
+        for block in blocks {
+            let text = block.split("```").next().unwrap();
+            good(format, text);
+            count += 1;
+        }
+    }
+    assert!(count >= 7, "{count} examples");
+}
+
+#[test]
 fn an_empty_file_configures_nothing() {
     for (format, text) in [
         (Format::Toml, ""),
         (Format::Yaml, "\n"),
+        (Format::Yaml, "# nothing yet\n"),
         (Format::Json, "{}"),
     ] {
         assert_eq!(good(format, text), Config::default());
@@ -192,15 +245,13 @@ fn a_wrong_value_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "[policy]\ndeny = [\"Files/\"]\n",
-        &expect![
-            "toolhost.toml:2: `Files/` names no tools; write `name`, `plugin/name`, `plugin/*` or `*`"
-        ],
+        &expect!["toolhost.toml:2: `Files/` is not a name; write `plugin/tool` or `plugin/*`"],
     );
     check_error(
         Format::Yaml,
         "policy:\n  deny:\n    - a b\n",
         &expect![
-            "toolhost.yaml:3: `a b` names no tools; write `name`, `plugin/name`, `plugin/*` or `*`"
+            "toolhost.yaml:3: `a b` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`"
         ],
     );
     check_error(
@@ -251,7 +302,7 @@ fn a_key_written_twice_is_an_error() {
     check_error(
         Format::Json,
         "{\"timeout\": \"1s\",\n\"timeout\": \"2s\"}",
-        &expect!["toolhost.json:2: duplicate field `timeout`"],
+        &expect!["toolhost.json:2: `timeout` is written twice; keep one"],
     );
     check_error(
         Format::Json,

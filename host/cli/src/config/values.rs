@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toolhost_contract::units::parse_duration;
-use toolhost_contract::{Access, PluginName, ToolName, text};
+use toolhost_contract::{Access, ToolName, text};
 
 /// A folder to grant, as it was written: `src`, `data:rw`, or a table with more to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,44 +115,6 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
     }
 }
 
-/// A rule's left side: `name`, `plugin/name`, `plugin/*` or `*`. Anything else would match nothing, which in a deny
-/// rule is the opposite of what its writer wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern(String);
-
-impl Pattern {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for Pattern {
-    type Err = String;
-
-    fn from_str(pattern: &str) -> Result<Self, String> {
-        let fits = match pattern.split_once('/') {
-            None => pattern == "*" || ToolName::parse(pattern).is_ok(),
-            Some((plugin, tool)) => {
-                PluginName::parse(plugin).is_ok() && (tool == "*" || ToolName::parse(tool).is_ok())
-            }
-        };
-        if fits {
-            Ok(Self(pattern.to_owned()))
-        } else {
-            let shown = text::inline(pattern, 80);
-            Err(format!(
-                "`{shown}` names no tools; write `name`, `plugin/name`, `plugin/*` or `*`"
-            ))
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Pattern {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Text::deserialize(deserializer).map(|text| text.0)
-    }
-}
-
 /// The name of one environment variable.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Variable(String);
@@ -160,6 +122,12 @@ pub struct Variable(String);
 impl Variable {
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -235,6 +203,49 @@ pub fn text<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Text::deserialize(deserializer).map(|text| Some(text.0))
+}
+
+/// The same for a list of words.
+pub fn text_list<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let items = Vec::<Text<T>>::deserialize(deserializer)?;
+    Ok(Some(items.into_iter().map(|item| item.0).collect()))
+}
+
+/// A time as other systems write it: a number of milliseconds. A text with a unit is taken too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Milliseconds(pub Duration);
+
+impl<'de> Deserialize<'de> for Milliseconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = Milliseconds;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of milliseconds, or a duration such as \"30s\"")
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Milliseconds, E> {
+                match number {
+                    0 => Err(E::custom("0 ms is no time for a call; give at least 1")),
+                    number => Ok(Milliseconds(Duration::from_millis(number))),
+                }
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Milliseconds, E> {
+                let number = u64::try_from(number)
+                    .map_err(|_| E::custom(format!("{number} ms is less than no time")))?;
+                self.visit_u64(number)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Milliseconds, E> {
+                parse_duration(text).map(Milliseconds).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
 }
 
 /// When records are on disk.

@@ -3,7 +3,7 @@
 use toolhost_contract::Access::{ReadOnly, ReadWrite};
 
 use super::*;
-use crate::testing::settings;
+use crate::testing::{settings, settings_beside};
 
 fn paths(paths: &[AllowedPath]) -> Vec<(&str, &str, Access)> {
     paths
@@ -113,5 +113,315 @@ fn a_path_that_needs_a_missing_variable_is_an_error_of_the_file() {
     assert_eq!(
         error,
         "/etc/t.toml: `${NOWHERE}/x` needs $NOWHERE, which is not set; set it or write `${NOWHERE:-default}`"
+    );
+}
+
+/// What becomes of calls, each `tool {input}`, of a few tools.
+fn decisions(settings: &Settings, calls: &[(&str, serde_json::Value)]) -> Vec<String> {
+    use toolhost_contract::policy::{HookSaid, Request, Subject};
+    let plugin = PluginName::parse("p").unwrap();
+    let caller = toolhost_contract::Caller::default();
+    let decide = |(name, input): &(&str, serde_json::Value)| {
+        let name = ToolName::parse(name).unwrap();
+        let mut tool = toolhost_contract::Descriptor::new(name.clone(), "");
+        match name.as_str() {
+            "shell" => tool.kind = "execute".to_owned(),
+            "read_file" => {
+                tool.kind = "read".to_owned();
+                tool.annotations.read_only = Some(true);
+            }
+            _ => tool.kind = "edit".to_owned(),
+        }
+        let request = Request {
+            plugin: &plugin,
+            name: &name,
+            tool: &tool,
+            digest: None,
+            definition: None,
+            input,
+            subject: &Subject::of(&tool, input),
+            timeout: None,
+            caller: &caller,
+            mode: None,
+            narrow: None,
+        };
+        let explanation = settings
+            .policy
+            .explain(request, &HookSaid::default(), &[], 0);
+        format!("{name} {input}: {}", explanation.decision())
+    };
+    calls.iter().map(decide).collect()
+}
+
+fn calls() -> Vec<(&'static str, serde_json::Value)> {
+    use serde_json::json;
+    vec![
+        ("shell", json!({"command": "git status"})),
+        ("shell", json!({"command": "git status; rm -rf x"})),
+        ("read_file", json!({"path": "a"})),
+        ("read_file", json!({"path": "/home/me/.ssh/id"})),
+        ("write_file", json!({"path": "a"})),
+        ("delete_file", json!({"path": "a"})),
+    ]
+}
+
+#[test]
+fn forms_mean_the_same_on_the_command_line_and_in_the_file() {
+    let typed = settings(
+        &[
+            "--allow-tool",
+            "Bash(git *)",
+            "--deny-tool",
+            "Read(~/.ssh/**)",
+            "--deny-tool",
+            "p/delete_file",
+        ],
+        "",
+    );
+    let written = settings(
+        &[],
+        "[policy]\nallow = [\"Bash(git *)\"]\ndeny = [\"Read(~/.ssh/**)\", \"p/delete_file\"]",
+    );
+    let rules = settings(
+        &[],
+        "[[rule]]\ntool = \"Bash\"\ncommand_prefix = \"git\"\ndecision = \"allow\"\n\
+         [[rule]]\ntool = \"Read\"\npath = \"~/.ssh/**\"\ndecision = \"deny\"\n\
+         [[rule]]\ntool = \"p/delete_file\"\ndecision = \"deny\"\n",
+    );
+    let expected = expect_test::expect![[r#"
+        shell {"command":"git status"}: allow
+        shell {"command":"git status; rm -rf x"}: ask
+        read_file {"path":"a"}: allow
+        read_file {"path":"/home/me/.ssh/id"}: deny
+        write_file {"path":"a"}: ask
+        delete_file {"path":"a"}: deny"#]];
+    for settings in [typed, written, rules] {
+        expected.assert_eq(&decisions(&settings.unwrap(), &calls()).join("\n"));
+    }
+}
+
+// R-197, R-198, R-199: deny before allow before ask before the mode, and a tool on two lists is not asked about.
+#[test]
+fn r_198_keys_of_kode_mean_what_they_mean_there() {
+    let inline = settings(
+        &[],
+        "[permission]\nmode = \"auto\"\nrequireApprovalTools = [\"write_file\", \"shell\"]\n\
+         autoAllowTools = [\"shell\", \"delete_file\"]\nautoDenyTools = [\"delete_file\"]\n",
+    );
+    let config = r#"{"mode": "auto", "requireApprovalTools": ["write_file", "shell"],
+        "autoAllowTools": ["shell", "delete_file"], "autoDenyTools": ["delete_file"]}"#;
+    let template = format!("{{\"id\": \"a\", \"permission\": {config}}}");
+    let import = "[policy]\nimport = [{ kind = \"kode\", file = \"kode.json\" }]\n";
+    let imported = settings_beside(&[], import, &[("/etc/kode.json", config)]);
+    let agent = settings_beside(&[], import, &[("/etc/kode.json", &template)]);
+    let expected = expect_test::expect![[r#"
+        shell {"command":"git status"}: allow
+        shell {"command":"git status; rm -rf x"}: allow
+        read_file {"path":"a"}: allow
+        read_file {"path":"/home/me/.ssh/id"}: allow
+        write_file {"path":"a"}: ask
+        delete_file {"path":"a"}: deny"#]];
+    for settings in [inline, imported, agent] {
+        let settings = settings.unwrap();
+        assert_eq!(settings.policy.mode(), toolhost_contract::Mode::Auto);
+        expected.assert_eq(&decisions(&settings, &calls()).join("\n"));
+    }
+}
+
+#[test]
+fn files_of_other_systems_are_taken_over() {
+    let toml = r#"
+[policy]
+rules = ["more.toml"]
+import = [
+  { kind = "gemini", file = "gemini.toml" },
+  { kind = "gemini", file = "settings.json" },
+  { kind = "sema", file = "sema.json" },
+  { kind = "claude", file = "claude.json" },
+]
+"#;
+    let settings = settings_beside(
+        &[],
+        toml,
+        &[
+            ("/etc/more.toml", "[[rule]]\ntool = \"a\"\ndecision = \"deny\"\n"),
+            ("/etc/gemini.toml", "[[rule]]\ntoolName = \"b\"\ndecision = \"ask_user\"\npriority = 10\n"),
+            ("/etc/settings.json", r#"{"tools": {"core": ["ShellTool(git)", "glob"], "exclude": ["c"]}}"#),
+            ("/etc/sema.json", r#"{"allowedTools": ["d"]}"#),
+            ("/etc/claude.json", r#"{"permissions": {"allow": ["e"], "additionalDirectories": ["/x"], "defaultMode": "plan"}}"#),
+        ],
+    )
+    .unwrap();
+    let rules: Vec<String> = settings
+        .policy
+        .rules()
+        .iter()
+        .map(|rule| format!("{} {} ({})", rule.decision(), rule.tools(), rule.source()))
+        .collect();
+    expect_test::expect![[r#"
+        deny a (/etc/more.toml:2:8)
+        ask b (/etc/gemini.toml:1:1)
+        deny c (/etc/settings.json)
+        allow d (/etc/sema.json)
+        allow e (/etc/claude.json)"#]]
+    .assert_eq(&rules.join("\n"));
+    assert_eq!(settings.policy.mode(), toolhost_contract::Mode::Plan);
+    assert_eq!(settings.only_tools, [["run_shell_command", "glob"]]);
+    assert_eq!(settings.disabled_tools, BTreeSet::from(["c".to_owned()]));
+    assert_eq!(
+        settings.warnings,
+        [
+            "the further directories of /etc/claude.json are not granted; write them into `allowed_paths`"
+        ]
+    );
+}
+
+#[test]
+fn what_is_wrong_with_rules_is_said_with_its_place() {
+    let check = |toml: &str, file: &str, expect: &expect_test::Expect| {
+        let files = [("/etc/f.toml", file), ("/etc/g.json", file)];
+        expect.assert_eq(&settings_beside(&[], toml, &files).unwrap_err());
+    };
+    let rules = "[policy]\nrules = [\"f.toml\"]";
+    check(
+        rules,
+        "[[rule]]\ntool = \"a\"\ndecision = \"maybe\"\n",
+        &expect_test::expect![
+            "/etc/f.toml:3:12: error: `maybe` is not a decision; write allow, ask or deny"
+        ],
+    );
+    check(
+        rules,
+        "[[rule]]\ntool = \"Read()\"\ndecision = \"deny\"\n",
+        &expect_test::expect![
+            "/etc/f.toml:2:8: error: `Read()` has nothing between its parentheses; leave them away to mean every call"
+        ],
+    );
+    check(
+        "[policy]\nrules = [\"missing.toml\"]",
+        "",
+        &expect_test::expect!["/etc/missing.toml: no such file"],
+    );
+    // Compiled only with all the others, and still placed.
+    check(
+        "timeout = \"1s\"\n[[rule]]\ntool = \"grep\"\nargs_regex = \"(\"\ndecision = \"deny\"\n",
+        "",
+        &expect_test::expect![[
+            r#"/etc/t.toml:3:8: error: `(` is not a regular expression: regex parse error:\n    (\n    ^\nerror: unclosed group"#
+        ]],
+    );
+    // An example that the rule does not speak of.
+    check(
+        "[[rule]]\ntool = \"Bash(git *)\"\ndecision = \"allow\"\nmatch = [\"Bash(ls)\"]\n",
+        "",
+        &expect_test::expect![
+            "/etc/t.toml:2:8: error: the rule allow `Bash(git *)` does not match its example `Bash(ls)`"
+        ],
+    );
+    check(
+        "[policy]\nprotected = [\"[\"]",
+        "",
+        &expect_test::expect![
+            "/etc/t.toml: error: protected: pattern `[`: unclosed character class; missing ']'"
+        ],
+    );
+    check(
+        "[policy]\nmode = \"yolo\"\ndisable_yolo = true",
+        "",
+        &expect_test::expect![
+            "/etc/t.toml: error: mode yolo is switched off by disable_yolo; choose another mode"
+        ],
+    );
+    check(
+        "[policy]\nmode = \"custom\"",
+        "",
+        &expect_test::expect![
+            "/etc/t.toml: error: mode custom leaves every decision to a callback or a hook, and there is none; configure one or choose another mode"
+        ],
+    );
+    check(
+        "[policy]\nimport = [{ kind = \"claude\", file = \"g.json\" }]",
+        "{\"permissions\": {\"alow\": []}}",
+        &expect_test::expect![
+            "/etc/g.json: error: `permissions.alow` is not known; did you mean `allow`?"
+        ],
+    );
+    check(
+        "[policy]\nimport = [{ kind = \"kode\", file = \"g.json\" }]",
+        "{\"mode\": ",
+        &expect_test::expect!["/etc/g.json:1: EOF while parsing a value"],
+    );
+    check(
+        "[tools.webSearch]\nprovider = \"bing\"\napiKey = \"${NOWHERE}\"",
+        "",
+        &expect_test::expect![
+            "/etc/t.toml: `${NOWHERE}` needs $NOWHERE, which is not set; set it or write `${NOWHERE:-default}`"
+        ],
+    );
+}
+
+#[test]
+fn a_hook_lets_mode_custom_decide() {
+    let toml = "[policy]\nmode = \"custom\"\n[[hook]]\ncommand = [\"guard\"]";
+    assert!(settings(&[], toml).is_ok());
+    let cache = "[policy]\nmode = \"custom\"\n[[hook]]\nbuiltin = \"read-cache\"";
+    assert!(settings(&[], cache).is_err());
+}
+
+#[test]
+fn two_imports_with_two_modes_need_a_word_of_the_file() {
+    let import = "import = [{ kind = \"kode\", file = \"a.json\" }, { kind = \"kode\", file = \"b.json\" }]\n";
+    let files = [
+        ("/etc/a.json", "{\"mode\": \"auto\"}"),
+        ("/etc/b.json", "{\"mode\": \"deny\"}"),
+    ];
+    let error = settings_beside(&[], &format!("[policy]\n{import}"), &files).unwrap_err();
+    assert_eq!(
+        error,
+        "/etc/a.json wants mode auto and /etc/b.json wants mode dont_ask; write `mode` under [policy]"
+    );
+    let settings =
+        settings_beside(&[], &format!("[policy]\nmode = \"plan\"\n{import}"), &files).unwrap();
+    assert_eq!(settings.policy.mode(), toolhost_contract::Mode::Plan);
+}
+
+#[test]
+fn hooks_are_heard_as_written_and_the_cache_last() {
+    let toml = r#"
+[[hook]]
+builtin = "read-cache"
+[[hook]]
+command = ["./guard.sh"]
+env = ["HOME", "NOWHERE"]
+[[hook]]
+command = ["python3", "x.py"]
+"#;
+    let hooks = settings(&[], toml).unwrap().hooks;
+    let words: Vec<String> = hooks.iter().map(HookSettings::words).collect();
+    assert_eq!(
+        words,
+        [
+            "guard.sh (command /etc/guard.sh)",
+            "python3 (command python3)",
+            "read-cache (read-cache)"
+        ]
+    );
+    let HookKind::Command(command) = &hooks[0].kind else {
+        panic!("{hooks:?}")
+    };
+    assert_eq!(command.dir, Path::new("/cwd"));
+    assert_eq!(command.env, [("HOME".to_owned(), "/home/me".to_owned())]);
+}
+
+#[test]
+fn pools_have_their_numbers() {
+    let settings = settings(&[], "concurrency = 9\n[pools]\nnetwork = 2").unwrap();
+    assert_eq!(
+        (
+            settings.pools.all,
+            settings.pools.network,
+            settings.pools.processes
+        ),
+        (9, 2, 2)
     );
 }

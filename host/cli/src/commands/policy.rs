@@ -1,0 +1,129 @@
+//! `host policy`: what the rules make of a call, and what is odd or wrong about them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand, ValueHint};
+use toolhost_contract::Caller;
+use toolhost_contract::policy::Decision;
+use toolhost_kernel::{Nobody, Prompter};
+
+use crate::args::HostArgs;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::input;
+use crate::load::{Host, Purpose, load};
+use crate::settings::Settings;
+use crate::terminal::{note, print};
+
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Say what would become of a call, and which rule, mode or remembered yes decides; nothing is run
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(Box<ExplainArgs>),
+    /// Read every rule and say what is wrong with it, beside the tools that are loaded
+    Check(Box<CheckArgs>),
+}
+
+const EXPLAIN_HELP: &str = "\
+Examples:
+  host policy explain write_file path=a.txt content=x --plugins ./plugins --mode plan
+  host policy explain read_file '{\"path\": \"~/.ssh/id_ed25519\"}' --deny-tool 'Read(~/.ssh/**)' --plugins ./plugins
+
+Exit codes: 0 it runs, 5 it is denied, 8 a person is asked.";
+
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Name of the tool
+    pub tool: String,
+
+    /// `key=value …`, a JSON object, or `-` for JSON on standard input
+    #[arg(value_name = "INPUT")]
+    pub input: Vec<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// [default: your own toolhost.toml]
+    #[arg(value_hint = ValueHint::FilePath, conflicts_with = "config")]
+    pub file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub host: HostArgs,
+}
+
+pub async fn policy(command: PolicyCommand) -> Result<Exit, Failure> {
+    match command {
+        PolicyCommand::Explain(args) => explain(*args).await,
+        PolicyCommand::Check(args) => check(*args).await,
+    }
+}
+
+async fn look(settings: Settings) -> Result<Host, Failure> {
+    let nobody: Arc<dyn Prompter> = Arc::new(Nobody);
+    load(settings, nobody, Purpose::Judge).await
+}
+
+async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
+    let host = look(Settings::load(&args.host)?).await?;
+    host.require_plugins()?;
+    let registry = host.kernel.registry();
+    let entry = registry
+        .get(&args.tool)
+        .ok_or_else(|| registry.unknown(&args.tool))
+        .or_exit(Exit::Usage)?;
+    let schema = Some(&entry.tool.input_schema);
+    let limit = host.kernel.settings().max_input_bytes;
+    let input = input::parse(&args.input, schema, std::io::stdin(), limit).or_exit(Exit::Usage)?;
+    let explanation = host.kernel.explain(entry, &input, &Caller::default());
+    let shown = if args.json {
+        serde_json::to_string_pretty(explanation.to_value()).or_exit(Exit::Internal)?
+    } else {
+        explanation.to_string().trim_end().to_owned()
+    };
+    print(&shown).or_exit(Exit::Internal)?;
+    if !entry.enabled {
+        note("note: the tool is disabled, so every call of it is denied");
+    }
+    let deciding = host.settings.hooks.iter().filter(|hook| hook.decides());
+    let names: Vec<&str> = deciding.map(|hook| hook.name.as_str()).collect();
+    if !names.is_empty() {
+        note(&format!(
+            "note: hooks were not asked and may still object: {}",
+            names.join(", ")
+        ));
+    }
+    Ok(match explanation.decision() {
+        _ if !entry.enabled => Exit::Denied,
+        Decision::Allow => Exit::Ok,
+        Decision::Deny => Exit::Denied,
+        Decision::Ask => Exit::Waiting,
+    })
+}
+
+/// Errors end in `Settings::load`, with the exit code of a wrong configuration.
+async fn check(args: CheckArgs) -> Result<Exit, Failure> {
+    let mut words = args.host;
+    words.config = args.file.or(words.config);
+    let settings = Settings::load(&words)?;
+    let rules = settings.policy.rules().len();
+    let mode = settings.policy.mode();
+    // Without plugins there are no tools to hold the rules against; their own errors are found all the same.
+    let mut lines = Vec::new();
+    if settings.plugins.is_empty() {
+        lines.push("no plugins are given, so names of tools were not checked".to_owned());
+    } else {
+        // Loading says the warnings.
+        look(settings).await?;
+    }
+    let plural = if rules == 1 { "" } else { "s" };
+    lines.push(format!("ok: mode {mode}, {rules} rule{plural}"));
+    print(&lines.join("\n")).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}

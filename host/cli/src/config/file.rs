@@ -1,0 +1,158 @@
+//! A configuration file as it is written: every key in every place where somebody looks for it. Two places that say
+//! the same are an error, because one of them would be passed over in silence.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use toolhost_contract::PluginName;
+
+use super::foreign::{McpServers, SettingsTable, WebSearch};
+use super::tools::ToolsTable;
+use super::values::{self, Milliseconds};
+use super::{
+    CacheTable, Config, HookTable, OnDuplicate, PathEntry, PermissionTable, PluginTable,
+    PolicyTable, PoolsTable, StoreTable, UseTools, Variable, spelling,
+};
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct File {
+    plugins: Vec<String>,
+    allowed_paths: Option<Vec<PathEntry>>,
+    env: Vec<Variable>,
+    #[serde(deserialize_with = "values::duration")]
+    timeout: Option<Duration>,
+    tool_timeout_ms: Option<Milliseconds>,
+    concurrency: Option<NonZeroUsize>,
+    on_duplicate: Option<OnDuplicate>,
+    use_tools: Option<UseTools>,
+    #[serde(deserialize_with = "spelling::any")]
+    policy: PolicyTable,
+    #[serde(deserialize_with = "spelling::any")]
+    permission: PermissionTable,
+    rule: Vec<Value>,
+    #[serde(deserialize_with = "spelling::list")]
+    hook: Vec<HookTable>,
+    tools: ToolsTable,
+    #[serde(deserialize_with = "values::unique")]
+    plugin: BTreeMap<PluginName, PluginTable>,
+    pools: PoolsTable,
+    #[serde(deserialize_with = "spelling::any")]
+    settings: SettingsTable,
+    cache: CacheTable,
+    store: StoreTable,
+    #[serde(deserialize_with = "spelling::some")]
+    web_search: Option<WebSearch>,
+    mcp_servers: Option<McpServers>,
+    tool_discovery_command: Option<String>,
+    tool_call_command: Option<String>,
+}
+
+impl File {
+    /// One of each.
+    pub fn settle(self) -> Result<Config, String> {
+        let tools = self.tools;
+        let timeout = one([
+            ("timeout", self.timeout),
+            ("toolTimeoutMs", self.tool_timeout_ms.map(|time| time.0)),
+            ("tools.timeout", tools.timeout),
+        ])?;
+        let all = one([
+            ("pools.all", self.pools.all),
+            ("concurrency", self.concurrency),
+            ("tools.maxConcurrent", tools.max_concurrent),
+            (
+                "settings.agent.maxConcurrentTools",
+                self.settings.agent.max_concurrent_tools,
+            ),
+        ])?;
+        let allowed_paths = one([
+            ("allowed_paths", self.allowed_paths),
+            ("tools.allowedPaths", tools.allowed_paths),
+        ])?;
+        let use_tools = one([
+            ("use_tools", self.use_tools),
+            ("tools.useTools", tools.use_tools),
+        ])?;
+        one([
+            ("policy.mode", self.policy.mode),
+            ("permission.mode", self.permission.mode),
+        ])?;
+        let web_search = one([
+            ("webSearch", self.web_search),
+            ("tools.webSearch", tools.web_search),
+        ])?;
+        let mcp_servers = one([
+            ("mcpServers", self.mcp_servers),
+            ("tools.mcpServers", tools.mcp_servers),
+        ])?;
+        let discovery = one([
+            ("toolDiscoveryCommand", self.tool_discovery_command),
+            ("tools.discoveryCommand", tools.discovery_command),
+        ])?;
+        let call = one([
+            ("toolCallCommand", self.tool_call_command),
+            ("tools.callCommand", tools.call_command),
+        ])?;
+        let mut names = BTreeSet::new();
+        for hook in &self.hook {
+            if !names.insert(&hook.name) {
+                return Err(format!(
+                    "two hooks are called `{}`; give one another `name`",
+                    hook.name
+                ));
+            }
+        }
+        let unused = [
+            key(web_search.as_ref()),
+            key(mcp_servers.as_ref()),
+            key(discovery.as_ref()),
+            key(call.as_ref()),
+        ];
+        Ok(Config {
+            plugins: self.plugins,
+            allowed_paths: allowed_paths.map(|(_, paths)| paths).unwrap_or_default(),
+            env: self.env,
+            timeout: timeout.map(|(_, time)| time),
+            pools: PoolsTable {
+                all: all.map(|(_, number)| number),
+                ..self.pools
+            },
+            on_duplicate: self.on_duplicate,
+            use_tools: use_tools.map(|(_, tools)| tools),
+            policy: self.policy,
+            permission: self.permission,
+            raw_rules: self.rule,
+            rules: Vec::new(),
+            hooks: self.hook,
+            tools: tools.by_name,
+            plugin: self.plugin,
+            cache: self.cache,
+            store: self.store,
+            unused: unused.into_iter().flatten().collect(),
+            web_search: web_search.map(|(_, search)| search),
+        })
+    }
+}
+
+/// The one that is there, with the key it was written under.
+fn one<T, const N: usize>(
+    spellings: [(&'static str, Option<T>); N],
+) -> Result<Option<(&'static str, T)>, String> {
+    let mut found: Option<(&'static str, T)> = None;
+    for (key, value) in spellings {
+        let Some(value) = value else { continue };
+        if let Some((first, _)) = &found {
+            return Err(spelling::twice(first, key));
+        }
+        found = Some((key, value));
+    }
+    Ok(found)
+}
+
+fn key<T>(found: Option<&(&'static str, T)>) -> Option<&'static str> {
+    found.map(|(key, _)| *key)
+}

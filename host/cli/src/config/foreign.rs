@@ -1,0 +1,155 @@
+//! Settings of other systems that stand in the same file. What nothing of ours uses yet is read and checked all the
+//! same: a typing error is found on the day it is made.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use toolhost_contract::text;
+
+use super::values::{self, Milliseconds};
+use super::{Variable, spelling};
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SettingsTable {
+    #[serde(deserialize_with = "spelling::any")]
+    pub agent: AgentTable,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentTable {
+    pub max_concurrent_tools: Option<std::num::NonZeroUsize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WebSearch {
+    pub provider: SearchProvider,
+    pub api_key: Option<Secret>,
+    pub max_results: Option<NonZeroU32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchProvider {
+    Tavily,
+    Google,
+    Bing,
+    #[serde(rename = "duckduckgo")]
+    DuckDuckGo,
+}
+
+/// A text that no message shows. `${NAME}` in it is a variable.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// One server of the Model Context Protocol.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct McpServer {
+    /// In a list. In a table the key is the name.
+    pub name: Option<String>,
+    pub enabled: Option<bool>,
+    pub transport: Option<String>,
+    pub url: Option<String>,
+    pub http_url: Option<String>,
+    pub command: Option<String>,
+    pub args: Vec<String>,
+    pub cwd: Option<String>,
+    #[serde(deserialize_with = "values::unique")]
+    pub env: BTreeMap<Variable, Secret>,
+    #[serde(deserialize_with = "values::unique")]
+    pub headers: BTreeMap<String, Secret>,
+    pub timeout: Option<Milliseconds>,
+    pub trust: bool,
+    pub description: Option<String>,
+    pub include_tools: Vec<String>,
+    pub exclude_tools: Vec<String>,
+}
+
+/// Servers by name, from a table of them or from a list in which each says its name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct McpServers(pub BTreeMap<String, McpServer>);
+
+impl McpServers {
+    fn add<E: Error>(&mut self, name: String, server: McpServer) -> Result<(), E> {
+        let shown = text::inline(&name, 80);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+            return Err(E::custom(format!(
+                "`{shown}` is not a name of a server; take letters, digits, `_` and `-`"
+            )));
+        }
+        if server.name.as_ref().is_some_and(|own| *own != name) {
+            return Err(E::custom(format!(
+                "server `{shown}` has another `name` inside; keep one"
+            )));
+        }
+        let ways = [&server.url, &server.http_url, &server.command];
+        if ways.into_iter().flatten().count() != 1 {
+            return Err(E::custom(format!(
+                "server `{shown}` needs one of `url`, `httpUrl` and `command`"
+            )));
+        }
+        if self.0.insert(name, server).is_some() {
+            return Err(E::custom(format!("`{shown}` is written twice; keep one")));
+        }
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for McpServers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = McpServers;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of servers { name, url }, or a table of them by name")
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<McpServers, S::Error> {
+                let mut servers = McpServers::default();
+                while let Some(spelling::Any(server)) =
+                    seq.next_element::<spelling::Any<McpServer>>()?
+                {
+                    let name = server
+                        .name
+                        .clone()
+                        .ok_or_else(|| S::Error::missing_field("name"))?;
+                    servers.add(name, server)?;
+                }
+                Ok(servers)
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<McpServers, M::Error> {
+                let table: BTreeMap<String, spelling::Any<McpServer>> =
+                    values::unique(MapAccessDeserializer::new(map))?;
+                let mut servers = McpServers::default();
+                for (name, spelling::Any(server)) in table {
+                    servers.add(name, server)?;
+                }
+                Ok(servers)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}

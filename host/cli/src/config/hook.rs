@@ -1,0 +1,191 @@
+//! One `[[hook]]`: who is asked, about which calls, and what its failure means.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use toolhost_contract::{PluginName, nearest, text};
+use toolhost_kernel::hooks::{HookEvent, Matcher};
+
+use super::{Variable, values};
+
+/// One hook that makes sense as a whole.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "Written")]
+pub struct HookTable {
+    /// For messages and records.
+    pub name: String,
+    pub matcher: Option<MatcherText>,
+    pub on: Vec<HookEvent>,
+    pub who: Who,
+    pub on_failure: Option<OnFailure>,
+    pub timeout: Option<Duration>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Who {
+    /// A program, which runs with the rights of whoever started the host.
+    Command {
+        program: String,
+        args: Vec<String>,
+        /// Variables that it gets, by name.
+        env: Vec<Variable>,
+    },
+    /// A loaded plugin that exports hooks.
+    Plugin(PluginName),
+    /// Answers a repeated read from memory.
+    ReadCache {
+        /// How long an answer is kept.
+        ttl: Option<Duration>,
+    },
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    name: Option<String>,
+    #[serde(deserialize_with = "values::text")]
+    matcher: Option<MatcherText>,
+    #[serde(deserialize_with = "values::text_list")]
+    on: Option<Vec<Moment>>,
+    command: Option<Vec<String>>,
+    plugin: Option<PluginName>,
+    builtin: Option<Builtin>,
+    on_failure: Option<OnFailure>,
+    #[serde(deserialize_with = "values::duration")]
+    timeout: Option<Duration>,
+    #[serde(deserialize_with = "values::duration")]
+    ttl: Option<Duration>,
+    env: Vec<Variable>,
+}
+
+impl TryFrom<Written> for HookTable {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let who = written.who()?;
+        if written.ttl.is_some() && !matches!(who, Who::ReadCache { .. }) {
+            return Err("`ttl` is for `builtin = \"read-cache\"` only".to_owned());
+        }
+        if !written.env.is_empty() && !matches!(who, Who::Command { .. }) {
+            return Err("`env` is for hooks with a `command` only".to_owned());
+        }
+        let on: Option<Vec<HookEvent>> = written
+            .on
+            .map(|on| on.into_iter().map(|moment| moment.0).collect());
+        let both = vec![HookEvent::BeforeTool, HookEvent::AfterTool];
+        let on = match (&who, on) {
+            (_, Some(on)) if on.is_empty() => {
+                return Err("`on` is empty, so the hook would never be heard".to_owned());
+            }
+            (Who::ReadCache { .. }, Some(_)) => {
+                return Err(
+                    "the read-cache always hears calls before and after; leave `on` out".to_owned(),
+                );
+            }
+            (Who::Plugin(_), Some(on)) if on.contains(&HookEvent::MessagesChanged) => {
+                return Err("a plugin hears calls only, `before` and `after`".to_owned());
+            }
+            (_, Some(on)) => on,
+            (Who::Command { .. }, None) => vec![HookEvent::BeforeTool],
+            (Who::Plugin(_) | Who::ReadCache { .. }, None) => both,
+        };
+        let name = match (written.name, &who) {
+            (Some(name), _) => name,
+            (None, Who::Command { program, .. }) => {
+                program.rsplit('/').next().unwrap_or(program).to_owned()
+            }
+            (None, Who::Plugin(plugin)) => plugin.to_string(),
+            (None, Who::ReadCache { .. }) => "read-cache".to_owned(),
+        };
+        if name.is_empty() || name.len() > 64 || text::inline(&name, 64) != name {
+            return Err(format!(
+                "`{}` is no name for a hook; take at most 64 plain characters",
+                text::inline(&name, 80)
+            ));
+        }
+        Ok(Self {
+            name,
+            matcher: written.matcher,
+            on,
+            who,
+            on_failure: written.on_failure,
+            timeout: written.timeout,
+        })
+    }
+}
+
+impl Written {
+    fn who(&self) -> Result<Who, String> {
+        match (&self.command, &self.plugin, self.builtin) {
+            (Some(words), None, None) => match words.split_first() {
+                Some((program, args)) if !program.is_empty() => Ok(Who::Command {
+                    program: program.clone(),
+                    args: args.to_vec(),
+                    env: self.env.clone(),
+                }),
+                _ => Err("`command` names no program".to_owned()),
+            },
+            (None, Some(plugin), None) => Ok(Who::Plugin(plugin.clone())),
+            (None, None, Some(Builtin::ReadCache)) => Ok(Who::ReadCache { ttl: self.ttl }),
+            _ => Err(
+                "a hook is one of `command = [\"program\"]`, `plugin = \"name\"` and `builtin = \"read-cache\"`"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+/// A pattern for names of tools that was read once and found good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatcherText(pub String);
+
+impl std::str::FromStr for MatcherText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match Matcher::parse(text) {
+            Ok(_) => Ok(Self(text.to_owned())),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+/// When a hook is heard: our word, or the one of those who know it as an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Moment(HookEvent);
+
+impl std::str::FromStr for Moment {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let event = match word {
+            "before" => HookEvent::BeforeTool,
+            "after" => HookEvent::AfterTool,
+            "messages" => HookEvent::MessagesChanged,
+            word => HookEvent::parse(word).map_err(|_| {
+                let near = nearest(word, ["before", "after", "messages"], 1);
+                let near = near.first().copied().unwrap_or("before, after or messages");
+                format!(
+                    "`{}` is not a moment of hooks; write {near}",
+                    text::inline(word, 80)
+                )
+            })?,
+        };
+        Ok(Self(event))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Builtin {
+    ReadCache,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnFailure {
+    /// The call is denied.
+    Closed,
+    /// The call goes on.
+    Open,
+}

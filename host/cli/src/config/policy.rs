@@ -1,0 +1,75 @@
+//! What a file says about permissions: `[policy]`, and `permission` as another system writes it.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toolhost_contract::Mode;
+use toolhost_contract::policy::OnHeadlessAsk;
+
+use super::{Form, values};
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicyTable {
+    #[serde(deserialize_with = "values::text")]
+    pub mode: Option<Mode>,
+    #[serde(deserialize_with = "values::text")]
+    pub on_headless_ask: Option<OnHeadlessAsk>,
+    pub disable_yolo: bool,
+    pub disable_always_allow: bool,
+    pub allow: Vec<Form>,
+    pub ask: Vec<Form>,
+    pub deny: Vec<Form>,
+    /// Paths whose change is asked for even where edits are not, on top of the built-in ones.
+    pub protected: Vec<String>,
+    /// Where plans are kept, which mode plan may write.
+    pub plan_dir: Option<String>,
+    /// Files of `[[rule]]`.
+    pub rules: Vec<String>,
+    pub import: Vec<Import>,
+}
+
+/// A file in which another system keeps its permissions.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Import {
+    pub kind: ImportKind,
+    pub file: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ImportKind {
+    Kode,
+    Gemini,
+    Sema,
+    Claude,
+}
+
+/// Kode's `PermissionConfig`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PermissionTable {
+    #[serde(deserialize_with = "values::text")]
+    pub mode: Option<Mode>,
+    pub require_approval_tools: Vec<Form>,
+    pub auto_allow_tools: Vec<Form>,
+    pub auto_deny_tools: Vec<Form>,
+}
+
+impl PermissionTable {
+    /// In that system's words, for the one reader of them.
+    pub fn to_value(&self) -> Value {
+        let texts = |forms: &[Form]| {
+            forms
+                .iter()
+                .map(|form| json!(form.as_str()))
+                .collect::<Vec<_>>()
+        };
+        json!({
+            "mode": self.mode.map(Mode::as_str),
+            "requireApprovalTools": texts(&self.require_approval_tools),
+            "autoAllowTools": texts(&self.auto_allow_tools),
+            "autoDenyTools": texts(&self.auto_deny_tools),
+        })
+    }
+}

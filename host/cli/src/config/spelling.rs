@@ -1,0 +1,147 @@
+//! Keys in the spelling of whoever wrote the file: `maxResults` is `max_results`. Written in both, one of them would
+//! be passed over in silence, so that is an error.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
+use toolhost_contract::text;
+
+/// Reads a struct whose fields are in snake_case from a table whose keys may be in camelCase.
+pub fn any<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    struct Table<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Table<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table")
+        }
+
+        // A YAML file, or a key in it, with nothing but comments.
+        fn visit_unit<E: Error>(self) -> Result<T, E> {
+            let nothing = std::iter::empty::<(String, String)>();
+            T::deserialize(serde::de::value::MapDeserializer::new(nothing))
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<T, M::Error> {
+            let keys = Keys {
+                map,
+                seen: BTreeMap::new(),
+            };
+            T::deserialize(MapAccessDeserializer::new(keys))
+        }
+    }
+    deserializer.deserialize_map(Table(PhantomData))
+}
+
+/// The same for a table that may be left out.
+pub fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    any(deserializer).map(Some)
+}
+
+/// A whole list of such tables.
+pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    Ok(Vec::<Any<T>>::deserialize(deserializer)?
+        .into_iter()
+        .map(|item| item.0)
+        .collect())
+}
+
+/// A type that takes any spelling.
+pub struct Any<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Any<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        any(deserializer).map(Any)
+    }
+}
+
+/// Our spelling of a key.
+pub fn snake(key: &str) -> String {
+    let mut out = String::with_capacity(key.len() + 4);
+    for c in key.chars() {
+        if c.is_ascii_uppercase() && !out.is_empty() {
+            out.push('_');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}
+
+/// What is wrong with a table that has both keys.
+pub fn twice(first: &str, second: &str) -> String {
+    let [first, second] = [first, second].map(|key| text::inline(key, 80));
+    if first == second {
+        format!("`{first}` is written twice; keep one")
+    } else {
+        format!("`{first}` and `{second}` say the same; keep one")
+    }
+}
+
+/// Turns each key into our spelling. The error of a key is made while the key is read, because that is when the
+/// reader of the file knows the line.
+struct Keys<M> {
+    map: M,
+    /// As they were written, by our spelling.
+    seen: BTreeMap<String, String>,
+}
+
+impl<'de, M: MapAccess<'de>> MapAccess<'de> for Keys<M> {
+    type Error = M::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, M::Error> {
+        self.map.next_key_seed(Key {
+            seed,
+            seen: &mut self.seen,
+        })
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, M::Error> {
+        self.map.next_value_seed(seed)
+    }
+}
+
+struct Key<'a, K> {
+    seed: K,
+    seen: &'a mut BTreeMap<String, String>,
+}
+
+impl<'de, K: DeserializeSeed<'de>> DeserializeSeed<'de> for Key<'_, K> {
+    type Value = K::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<K::Value, D::Error> {
+        let written = String::deserialize(deserializer)?;
+        let ours = snake(&written);
+        if let Some(first) = self.seen.insert(ours.clone(), written.clone()) {
+            return Err(D::Error::custom(twice(&first, &written)));
+        }
+        self.seed.deserialize(ours.into_deserializer())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_spelling_of_ours() {
+        for (written, ours) in [
+            ("timeout", "timeout"),
+            ("toolTimeoutMs", "tool_timeout_ms"),
+            ("tool_timeout_ms", "tool_timeout_ms"),
+            ("httpUrl", "http_url"),
+        ] {
+            assert_eq!(snake(written), ours);
+        }
+    }
+}

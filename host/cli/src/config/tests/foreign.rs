@@ -1,0 +1,206 @@
+//! Keys as other systems spell them: the same meaning, and one word of each.
+
+use std::time::Duration;
+
+use super::*;
+use crate::config::values::OnDuplicate;
+
+// R-444, R-445, R-446, R-447, R-448, R-449
+#[test]
+fn r_444_to_449_keys_of_kode() {
+    let config = good(
+        Format::Json,
+        r#"{"permission": {"mode": "approval", "requireApprovalTools": ["bash_run"], "autoAllowTools": ["fs_read"],
+            "autoDenyTools": ["fs_rm"]}, "toolTimeoutMs": 60000, "concurrency": 5}"#,
+    );
+    let ours = good(
+        Format::Toml,
+        r#"timeout = "60s"
+[pools]
+all = 5
+[permission]
+mode = "default"
+require_approval_tools = ["bash_run"]
+auto_allow_tools = ["fs_read"]
+auto_deny_tools = ["fs_rm"]
+"#,
+    );
+    assert_eq!(config, ours);
+}
+
+// R-450, R-451, R-453, R-454, R-455, R-456, R-457, R-458
+#[test]
+fn r_450_to_458_keys_of_a_yaml_file() {
+    let config = good(
+        Format::Yaml,
+        r#"
+tools:
+  timeout: 30000
+  maxConcurrent: 3
+  allowedPaths: ["./data", "./docs", "./src"]
+  webSearch:
+    provider: tavily
+    apiKey: "${TAVILY_API_KEY}"
+    maxResults: 10
+  mcpServers:
+    - name: one
+      url: "http://localhost:1/mcp"
+      enabled: true
+  grep: { timeout: 5s }
+"#,
+    );
+    assert_eq!(config.timeout, Some(Duration::from_secs(30)));
+    assert_eq!(config.pools.all.unwrap().get(), 3);
+    let paths: Vec<_> = config
+        .allowed_paths
+        .iter()
+        .map(|entry| entry.path.as_str())
+        .collect();
+    assert_eq!(paths, ["./data", "./docs", "./src"]);
+    let key = config
+        .web_search
+        .as_ref()
+        .and_then(|search| search.api_key.as_ref());
+    assert_eq!(key.unwrap().reveal(), "${TAVILY_API_KEY}");
+    assert!(
+        !format!("{config:?}").contains("TAVILY"),
+        "a key is shown to nobody"
+    );
+    assert_eq!(config.unused, ["tools.webSearch", "tools.mcpServers"]);
+    assert_eq!(config.tools.len(), 1);
+}
+
+// R-452
+#[test]
+fn r_452_the_limit_of_an_agent() {
+    let config = good(
+        Format::Yaml,
+        "settings:\n  agent:\n    maxConcurrentTools: 7\n",
+    );
+    assert_eq!(config.pools.all.unwrap().get(), 7);
+}
+
+// R-440, R-441, R-442, R-443
+#[test]
+fn r_440_to_443_keys_of_gemini() {
+    let config = good(
+        Format::Json,
+        r#"{"toolDiscoveryCommand": "npm run list-tools", "toolCallCommand": "npm run call",
+            "mcpServers": {"one": {"command": "server", "args": ["-v"], "env": {"A": "b"}, "includeTools": ["x"]},
+            "two": {"httpUrl": "http://localhost/mcp", "trust": false, "timeout": 5000}},
+            "useTools": ["grep"], "onDuplicate": "replace"}"#,
+    );
+    assert_eq!(
+        config.unused,
+        ["mcpServers", "toolDiscoveryCommand", "toolCallCommand"]
+    );
+    assert!(matches!(config.use_tools, Some(UseTools::Only(names)) if names.len() == 1));
+    assert_eq!(config.on_duplicate, Some(OnDuplicate::Replace));
+}
+
+#[test]
+fn a_tool_that_is_called_like_a_setting_of_others_is_still_a_tool() {
+    let config = good(Format::Toml, "[tools.web_search]\nenabled = false\n");
+    assert_eq!((config.tools.len(), config.unused.len()), (1, 0));
+}
+
+#[test]
+fn a_key_in_two_spellings_is_an_error_that_names_both() {
+    check_error(
+        Format::Toml,
+        "timeout = \"1s\"\ntoolTimeoutMs = 1000\n",
+        &expect!["toolhost.toml: `timeout` and `toolTimeoutMs` say the same; keep one"],
+    );
+    check_error(
+        Format::Yaml,
+        "concurrency: 3\nsettings: { agent: { maxConcurrentTools: 3 } }\n",
+        &expect![
+            "toolhost.yaml: `concurrency` and `settings.agent.maxConcurrentTools` say the same; keep one"
+        ],
+    );
+    check_error(
+        Format::Yaml,
+        "tools:\n  maxConcurrent: 3\n  max_concurrent: 3\n",
+        &expect!["toolhost.yaml:3: `maxConcurrent` and `max_concurrent` say the same; keep one"],
+    );
+    check_error(
+        Format::Toml,
+        "[tools]\ntimeout = 5\ntimeout_ms = 5\n",
+        &expect!["toolhost.toml:3: `timeout` and `timeout_ms` say the same; keep one"],
+    );
+    check_error(
+        Format::Json,
+        "{\"useTools\": [],\n\"use_tools\": []}",
+        &expect!["toolhost.json:2: `useTools` and `use_tools` say the same; keep one"],
+    );
+    check_error(
+        Format::Toml,
+        "[permission]\nautoAllowTools = []\nauto_allow_tools = []\n",
+        &expect!["toolhost.toml:3: `autoAllowTools` and `auto_allow_tools` say the same; keep one"],
+    );
+    check_error(
+        Format::Toml,
+        "[policy]\nmode = \"plan\"\n[permission]\nmode = \"auto\"\n",
+        &expect!["toolhost.toml: `policy.mode` and `permission.mode` say the same; keep one"],
+    );
+}
+
+#[test]
+fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
+    check_error(
+        Format::Toml,
+        "toolTimeoutMs = 0\n",
+        &expect!["toolhost.toml:1: 0 ms is no time for a call; give at least 1"],
+    );
+    check_error(
+        Format::Yaml,
+        "tools:\n  timeout: -1\n",
+        &expect!["toolhost.yaml:2: -1 ms is less than no time"],
+    );
+    check_error(
+        Format::Yaml,
+        "tools:\n  webSearch: { provider: altavista }\n",
+        &expect![
+            "toolhost.yaml:2: unknown value `altavista`; known here: tavily, google, bing, duckduckgo"
+        ],
+    );
+    check_error(
+        Format::Json,
+        "{\"tools\": {\n\"webSearch\": {\"apiKey\": \"x\"}}}",
+        &expect!["toolhost.json:2: missing field `provider`"],
+    );
+    check_error(
+        Format::Toml,
+        "[tools.timeout]\nenabled = true\n",
+        &expect![
+            "toolhost.toml:1: `timeout` under `tools` is a setting, so a tool of that name cannot be set up here; use `use_tools` and `[plugin.NAME]` for it"
+        ],
+    );
+    check_error(
+        Format::Yaml,
+        "mcpServers:\n  one: { trust: true }\n",
+        &expect!["toolhost.yaml:2: server `one` needs one of `url`, `httpUrl` and `command`"],
+    );
+    check_error(
+        Format::Yaml,
+        "tools:\n  mcpServers:\n    - { url: x }\n",
+        &expect!["toolhost.yaml:2: missing field `name`"],
+    );
+    check_error(
+        Format::Yaml,
+        "mcpServers:\n  - { name: a, url: x }\n  - { name: a, url: y }\n",
+        &expect!["toolhost.yaml:2: `a` is written twice; keep one"],
+    );
+    check_error(
+        Format::Yaml,
+        "permission:\n  requireAprovalTools: []\n",
+        &expect![
+            "toolhost.yaml:2: unknown key `require_aproval_tools`; did you mean `require_approval_tools`?"
+        ],
+    );
+    check_error(
+        Format::Toml,
+        "[pools]\nnetwork = 0\n",
+        &expect!["toolhost.toml:2: invalid value: integer `0`, expected a nonzero usize"],
+    );
+}

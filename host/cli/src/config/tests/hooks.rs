@@ -1,0 +1,173 @@
+//! `[[hook]]`: what one may say, and what is said of those that make no sense.
+
+use super::*;
+
+// R-210, R-211, R-212, R-218
+#[test]
+fn r_218_a_hook_is_for_all_tools_or_for_some_before_after_or_both() {
+    let config = good(
+        Format::Toml,
+        r#"
+[[hook]]
+command = ["./guard.sh", "-v"]
+matcher = "Bash|edit_file"
+on = ["before", "PostToolUse", "messages"]
+on_failure = "open"
+timeout = "1s"
+env = ["TOKEN"]
+
+[[hook]]
+plugin = "hook-truncate"
+
+[[hook]]
+builtin = "read-cache"
+ttl = "10s"
+"#,
+    );
+    expect![[r#"
+        [
+            HookTable {
+                name: "guard.sh",
+                matcher: Some(
+                    MatcherText(
+                        "Bash|edit_file",
+                    ),
+                ),
+                on: [
+                    BeforeTool,
+                    AfterTool,
+                    MessagesChanged,
+                ],
+                who: Command {
+                    program: "./guard.sh",
+                    args: [
+                        "-v",
+                    ],
+                    env: [
+                        Variable(
+                            "TOKEN",
+                        ),
+                    ],
+                },
+                on_failure: Some(
+                    Open,
+                ),
+                timeout: Some(
+                    1s,
+                ),
+            },
+            HookTable {
+                name: "hook-truncate",
+                matcher: None,
+                on: [
+                    BeforeTool,
+                    AfterTool,
+                ],
+                who: Plugin(
+                    PluginName(
+                        "hook-truncate",
+                    ),
+                ),
+                on_failure: None,
+                timeout: None,
+            },
+            HookTable {
+                name: "read-cache",
+                matcher: None,
+                on: [
+                    BeforeTool,
+                    AfterTool,
+                ],
+                who: ReadCache {
+                    ttl: Some(
+                        10s,
+                    ),
+                },
+                on_failure: None,
+                timeout: None,
+            },
+        ]"#]]
+    .assert_eq(&format!("{:#?}", config.hooks));
+}
+
+#[test]
+fn a_hook_that_makes_no_sense_is_an_error_with_its_line() {
+    check_error(
+        Format::Toml,
+        "timeout = \"1s\"\n[[hook]]\nname = \"x\"\n",
+        &expect![[
+            r#"toolhost.toml:2: a hook is one of `command = ["program"]`, `plugin = "name"` and `builtin = "read-cache"`"#
+        ]],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\ncommand = [\"x\"]\nplugin = \"y\"\n",
+        &expect![[
+            r#"toolhost.toml:1: a hook is one of `command = ["program"]`, `plugin = "name"` and `builtin = "read-cache"`"#
+        ]],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\ncommand = []\n",
+        &expect!["toolhost.toml:1: `command` names no program"],
+    );
+    check_error(
+        Format::Yaml,
+        "hook:\n  - { command: [x], ttl: 1s }\n",
+        &expect![[r#"toolhost.yaml:2: `ttl` is for `builtin = "read-cache"` only"#]],
+    );
+    check_error(
+        Format::Yaml,
+        "hook:\n  - { plugin: x, env: [A] }\n",
+        &expect!["toolhost.yaml:2: `env` is for hooks with a `command` only"],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\nplugin = \"x\"\non = [\"messages\"]\n",
+        &expect!["toolhost.toml:1: a plugin hears calls only, `before` and `after`"],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\nbuiltin = \"read-cache\"\non = [\"before\"]\n",
+        &expect![
+            "toolhost.toml:1: the read-cache always hears calls before and after; leave `on` out"
+        ],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\nbuiltin = \"readcache\"\n",
+        &expect!["toolhost.toml:2: unknown value `readcache`; did you mean `read-cache`?"],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\ncommand = [\"x\"]\non = [\"befor\"]\n",
+        &expect!["toolhost.toml:3: `befor` is not a moment of hooks; write before"],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\ncommand = [\"x\"]\non = []\n",
+        &expect!["toolhost.toml:1: `on` is empty, so the hook would never be heard"],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\ncommand = [\"x\"]\nmatcher = \"edit(\"\n",
+        &expect!["toolhost.toml:3: `edit(` is not a pattern for tools: error: unclosed group"],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\ncommand = [\"x\"]\nname = \"a\\u001bb\"\n",
+        &expect![[
+            r#"toolhost.toml:1: `a\u{1b}b` is no name for a hook; take at most 64 plain characters"#
+        ]],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\ncommand = [\"x\"]\non_failure = \"shut\"\n",
+        &expect!["toolhost.toml:3: unknown value `shut`; known here: closed, open"],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\ncommand = [\"/a/x\"]\n[[hook]]\ncommand = [\"/b/x\"]\n",
+        &expect!["toolhost.toml: two hooks are called `x`; give one another `name`"],
+    );
+}

@@ -1,0 +1,212 @@
+//! `[tools]`: a table for each tool, and among them the settings that other systems keep there.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use toolhost_contract::{ToolName, text};
+
+use super::foreign::{McpServers, WebSearch};
+use super::values::{self, Milliseconds};
+use super::{PathEntry, UseTools, spelling};
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ToolsTable {
+    pub by_name: BTreeMap<ToolName, ToolTable>,
+    pub timeout: Option<Duration>,
+    pub max_concurrent: Option<NonZeroUsize>,
+    pub allowed_paths: Option<Vec<PathEntry>>,
+    pub use_tools: Option<UseTools>,
+    pub web_search: Option<WebSearch>,
+    pub mcp_servers: Option<McpServers>,
+    pub discovery_command: Option<String>,
+    pub call_command: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolTable {
+    #[serde(deserialize_with = "values::duration")]
+    pub timeout: Option<Duration>,
+    pub enabled: Option<bool>,
+}
+
+/// A key of `[tools]`.
+enum Key {
+    Timeout,
+    MaxConcurrent,
+    AllowedPaths,
+    UseTools,
+    WebSearch,
+    McpServers,
+    DiscoveryCommand,
+    CallCommand,
+    Tool(ToolName),
+}
+
+impl Key {
+    /// A table called `web_search` or `mcp_servers` is a tool's: these two are settings only in the spelling of those
+    /// who have them here. All others are no tables, so a tool of that name is told apart and refused.
+    fn of(word: &str) -> Result<Self, String> {
+        Ok(match word {
+            "timeout" | "timeoutMs" | "timeout_ms" => Key::Timeout,
+            "maxConcurrent" | "max_concurrent" => Key::MaxConcurrent,
+            "allowedPaths" | "allowed_paths" => Key::AllowedPaths,
+            "useTools" | "use_tools" => Key::UseTools,
+            "webSearch" => Key::WebSearch,
+            "mcpServers" => Key::McpServers,
+            "discoveryCommand" | "discovery_command" => Key::DiscoveryCommand,
+            "callCommand" | "call_command" => Key::CallCommand,
+            word => Key::Tool(ToolName::parse(word).map_err(|error| error.to_string())?),
+        })
+    }
+
+    /// Which spellings are one key.
+    fn id(&self) -> u8 {
+        match self {
+            Key::Timeout => 0,
+            Key::MaxConcurrent => 1,
+            Key::AllowedPaths => 2,
+            Key::UseTools => 3,
+            Key::WebSearch => 4,
+            Key::McpServers => 5,
+            Key::DiscoveryCommand => 6,
+            Key::CallCommand => 7,
+            Key::Tool(_) => 8,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolsTable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Tools;
+        impl<'de> Visitor<'de> for Tools {
+            type Value = ToolsTable;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ToolsTable, M::Error> {
+                let mut table = ToolsTable::default();
+                let mut seen: Vec<(u8, String)> = Vec::new();
+                while let Some((key, word)) = map.next_key_seed(KeySeed { seen: &seen })? {
+                    match &key {
+                        Key::Timeout => {
+                            let time: Milliseconds = setting(&mut map, &word)?;
+                            table.timeout = Some(time.0);
+                        }
+                        Key::MaxConcurrent => {
+                            table.max_concurrent = Some(setting(&mut map, &word)?);
+                        }
+                        Key::AllowedPaths => table.allowed_paths = Some(setting(&mut map, &word)?),
+                        // May be a table: its members say yes or no, and a tool's do not.
+                        Key::UseTools => table.use_tools = Some(map.next_value()?),
+                        Key::WebSearch => {
+                            let spelling::Any(search) = map.next_value()?;
+                            table.web_search = Some(search);
+                        }
+                        Key::McpServers => table.mcp_servers = Some(map.next_value()?),
+                        Key::DiscoveryCommand => {
+                            table.discovery_command = Some(setting(&mut map, &word)?);
+                        }
+                        Key::CallCommand => table.call_command = Some(setting(&mut map, &word)?),
+                        Key::Tool(name) => {
+                            table.by_name.insert(name.clone(), map.next_value()?);
+                        }
+                    }
+                    seen.push((key.id(), word));
+                }
+                Ok(table)
+            }
+        }
+        deserializer.deserialize_map(Tools)
+    }
+}
+
+struct KeySeed<'a> {
+    seen: &'a [(u8, String)],
+}
+
+impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
+    type Value = (Key, String);
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let key = Key::of(&word).map_err(D::Error::custom)?;
+        let tool = matches!(key, Key::Tool(_));
+        let same = |(id, other): &&(u8, String)| *id == key.id() && (!tool || *other == word);
+        if let Some((_, first)) = self.seen.iter().find(same) {
+            return Err(D::Error::custom(spelling::twice(first, &word)));
+        }
+        Ok((key, word))
+    }
+}
+
+/// The value of a setting that is no table. A table there was meant for a tool of that name.
+fn setting<'de, M: MapAccess<'de>, T: Deserialize<'de>>(
+    map: &mut M,
+    key: &str,
+) -> Result<T, M::Error> {
+    map.next_value_seed(NoTable {
+        key,
+        value: PhantomData,
+    })
+}
+
+struct NoTable<'a, T> {
+    key: &'a str,
+    value: PhantomData<T>,
+}
+
+impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for NoTable<'_, T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for NoTable<'_, T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a value for `{}`", self.key)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<T, E> {
+        T::deserialize(serde::de::value::BoolDeserializer::new(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<T, E> {
+        T::deserialize(serde::de::value::I64Deserializer::new(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<T, E> {
+        T::deserialize(serde::de::value::U64Deserializer::new(value))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<T, E> {
+        T::deserialize(serde::de::value::F64Deserializer::new(value))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<T, E> {
+        T::deserialize(serde::de::value::StrDeserializer::new(value))
+    }
+
+    fn visit_seq<S: serde::de::SeqAccess<'de>>(self, seq: S) -> Result<T, S::Error> {
+        T::deserialize(serde::de::value::SeqAccessDeserializer::new(seq))
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, _: M) -> Result<T, M::Error> {
+        let key = text::inline(self.key, 40);
+        Err(M::Error::custom(format!(
+            "`{key}` under `tools` is a setting, so a tool of that name cannot be set up here; use `use_tools` and \
+             `[plugin.NAME]` for it"
+        )))
+    }
+}

@@ -1,0 +1,117 @@
+//! What `[[hook]]` means: programs with their place and their variables, and the order in which all are heard.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use toolhost_contract::PluginName;
+use toolhost_kernel::hooks::{self, CommandHook, HookEvent, Matcher, OnFailure};
+
+use super::World;
+use crate::config::{self, HookTable, Who};
+
+#[derive(Debug, Clone)]
+pub struct HookSettings {
+    pub name: String,
+    pub matcher: Matcher,
+    pub on: Vec<HookEvent>,
+    pub on_failure: OnFailure,
+    pub timeout: Duration,
+    pub kind: HookKind,
+}
+
+#[derive(Debug, Clone)]
+pub enum HookKind {
+    Command(CommandHook),
+    Plugin(PluginName),
+    ReadCache { ttl: Duration },
+}
+
+/// How long the cache keeps an answer that nothing has made wrong.
+const TTL: Duration = Duration::from_secs(300);
+
+impl HookSettings {
+    /// Has it a say in whether a call runs?
+    pub fn decides(&self) -> bool {
+        self.on.contains(&HookEvent::BeforeTool) && !matches!(self.kind, HookKind::ReadCache { .. })
+    }
+
+    /// For people.
+    pub fn words(&self) -> String {
+        let who = match &self.kind {
+            HookKind::Command(command) => format!("command {}", command.program.display()),
+            HookKind::Plugin(plugin) => format!("plugin {plugin}"),
+            HookKind::ReadCache { .. } => "read-cache".to_owned(),
+        };
+        format!("{} ({who})", self.name)
+    }
+}
+
+pub(super) fn resolve(
+    tables: Vec<HookTable>,
+    world: &World<'_>,
+    of_file: &dyn Fn(&str) -> Result<PathBuf, String>,
+) -> Result<Vec<HookSettings>, String> {
+    let mut found = Vec::with_capacity(tables.len());
+    for table in tables {
+        let is_cache = matches!(table.who, Who::ReadCache { .. });
+        let matcher = match &table.matcher {
+            Some(text) => Matcher::parse(&text.0).map_err(|error| error.to_string())?,
+            None => Matcher::everything(),
+        };
+        let kind = match table.who {
+            Who::Plugin(plugin) => HookKind::Plugin(plugin),
+            Who::ReadCache { ttl } => HookKind::ReadCache {
+                ttl: ttl.unwrap_or(TTL),
+            },
+            Who::Command { program, args, env } => HookKind::Command(CommandHook {
+                program: program_of(&program, of_file)?,
+                args,
+                dir: world.directory.to_owned(),
+                // A variable that is not set is not passed on either.
+                env: env
+                    .iter()
+                    .filter_map(|name| {
+                        let value = (world.variable)(name.as_str())?;
+                        Some((name.as_str().to_owned(), value))
+                    })
+                    .collect(),
+                events: table.on.clone(),
+            }),
+        };
+        found.push(HookSettings {
+            name: table.name,
+            matcher,
+            on: table.on,
+            on_failure: match table.on_failure {
+                Some(config::OnFailure::Open) => OnFailure::Open,
+                // A cache that fails has nothing to say, and the tool runs.
+                None if is_cache => OnFailure::Open,
+                Some(config::OnFailure::Closed) | None => OnFailure::Closed,
+            },
+            timeout: table.timeout.unwrap_or(hooks::TIMEOUT),
+            kind,
+        });
+    }
+    // What the cache keeps is what the others left of an outcome, and they are heard before it answers.
+    found.sort_by_key(|hook| matches!(hook.kind, HookKind::ReadCache { .. }));
+    let caches = found
+        .iter()
+        .filter(|hook| matches!(hook.kind, HookKind::ReadCache { .. }));
+    if caches.count() > 1 {
+        return Err("there are two read-caches; keep one".to_owned());
+    }
+    Ok(found)
+}
+
+/// A bare name is looked for in PATH when it is run; a path is relative to the file, and never to wherever the host
+/// was started: a cloned repository must not bring its own hooks.
+fn program_of(
+    program: &str,
+    of_file: &dyn Fn(&str) -> Result<PathBuf, String>,
+) -> Result<PathBuf, String> {
+    if program.contains('/') {
+        of_file(program)
+    } else {
+        Ok(Path::new(program).to_owned())
+    }
+}
