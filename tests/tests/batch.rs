@@ -1,4 +1,4 @@
-//! `host batch`: the calls of one turn, from a file to a list of results.
+//! `host batch`: the calls of one turn, from a file to a list of results; and the file of events.
 
 use std::process::Stdio;
 
@@ -183,4 +183,47 @@ fn the_file_of_events_tells_of_the_batch() {
         seqs.iter().zip(1..).all(|(seq, expected)| *seq == expected),
         "{seqs:?}"
     );
+}
+
+// each event once, in order, until the end.
+#[test]
+fn every_event_is_in_the_file_before_the_program_ends() {
+    let desk = Desk::new("");
+    let file = desk.path("events.jsonl");
+    let events = file.to_string_lossy().into_owned();
+    let lines = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    };
+    let call = ["call", "read_file", "path=old.txt", "--events", &events];
+    assert_eq!(desk.work(&call).code, Some(0));
+    let told: Vec<String> = lines()
+        .iter()
+        .enumerate()
+        .map(|(index, event)| {
+            assert_eq!(event["seq"], index + 1);
+            let state = event["data"]["state"].as_str().unwrap_or_default();
+            format!("{} {state}", event["type"].as_str().unwrap())
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "registry.changed ",
+            "registry.changed ",
+            "call.created ",
+            "call.state validating",
+            "call.state validating",
+            "call.state scheduled",
+            "call.state executing",
+            "call.completed ",
+        ]
+    );
+    let as_kode = [&call[..], &["--events-as", "kode"]].concat();
+    assert_eq!(desk.work(&as_kode).code, Some(0));
+    let told: Vec<Value> = lines().iter().map(|event| event["type"].clone()).collect();
+    assert_eq!(told, ["tool:start", "tool:end", "tool_executed"]);
 }

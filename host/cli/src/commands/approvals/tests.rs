@@ -1,0 +1,72 @@
+use toolhost_contract::{Mode, PluginName, ToolName};
+
+use super::*;
+
+fn approval(expires_ms: Option<i64>, uses_left: Option<u32>) -> Approval {
+    Approval {
+        id: "a-old".to_owned(),
+        identity: Identity {
+            plugin: PluginName::parse("files").unwrap(),
+            tool: ToolName::parse("write_file").unwrap(),
+            digest: None,
+            definition: None,
+        },
+        narrowing: Narrowing::default(),
+        scope: Scope::User,
+        session: None,
+        mode_min: Mode::Default,
+        created_ms: 10,
+        by: "person".to_owned(),
+        expires_ms,
+        uses_left,
+    }
+}
+
+#[test]
+fn narrowing_never_widens() {
+    let hour = Some(Duration::from_secs(3_600));
+    for (old, expires, uses, expected) in [
+        ((None, None), hour, None, (Some(3_600_100), None)),
+        ((Some(500), None), hour, None, (Some(500), None)),
+        (
+            (Some(9_000_000), Some(2)),
+            hour,
+            Some(5),
+            (Some(3_600_100), Some(2)),
+        ),
+        ((None, Some(7)), None, Some(3), (None, Some(3))),
+    ] {
+        let args = NarrowArgs {
+            id: String::new(),
+            expires,
+            uses,
+            store: StoreArgs::default(),
+        };
+        let old = approval(old.0, old.1);
+        let new = narrowed(&old, &args, "a-new".to_owned(), 100);
+        assert_eq!((new.expires_ms, new.uses_left), expected);
+        assert_eq!((new.scope, &new.narrowing), (old.scope, &old.narrowing));
+    }
+}
+
+#[test]
+fn what_is_covered_is_said_in_words_without_secrets() {
+    for (narrowing, words) in [
+        (json!({"tool": true}), "every call"),
+        (
+            json!({"commands": [["git", "status"]], "domains": ["a.example"]}),
+            "`git status …` and reach `a.example`",
+        ),
+        (
+            json!({"paths": [{"path": "/w/a", "tree": true, "write": true}]}),
+            "write below `/w/a/`",
+        ),
+        (
+            json!({"paths": [{"path": "/w/a", "tree": false, "write": false}], "input": {"path": "a", "password": "hunter2"}}),
+            "read `/w/a`, with exactly this input: {\"path\":\"a\",\"password\":\"***\"}",
+        ),
+    ] {
+        let narrowing = serde_json::from_value(narrowing).unwrap();
+        assert_eq!(covers(&narrowing), words);
+    }
+}
