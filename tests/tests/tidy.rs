@@ -29,6 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolhost-mcp",
             "toolhost-runtime",
             "toolhost-store",
+            "toolhost-telemetry",
             "toolhost-vfs",
         ],
     ),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use toolhost_contract::PluginName;
-use toolhost_kernel::hooks::{Hook, HookEntry, ReadCache};
+use toolhost_kernel::hooks::{Hook, HookEntry, ReadCache, Stage};
 use toolhost_runtime::Plugin;
 
 use crate::settings::{HookKind, HookSettings};
@@ -75,6 +75,10 @@ pub fn entries(
             matcher: hook.matcher.clone(),
             on_failure: hook.on_failure,
             timeout,
+            stage: match hook.kind {
+                HookKind::ReadCache { .. } => Stage::Supply,
+                HookKind::Command(_) | HookKind::Plugin(_) => Stage::Judge,
+            },
         });
     }
     (entries, missing)

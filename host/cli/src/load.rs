@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
@@ -15,6 +15,7 @@ use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{Kernel, PluginInfo, Prompter};
 use toolhost_runtime::{Compiler, Loaded, Plugin, PluginGrants, Runtime, RuntimeSettings};
 use toolhost_store::Store;
+use toolhost_telemetry::{Following, Telemetry};
 use toolhost_vfs::Scope;
 
 use crate::exit::{Exit, Failure, OrExit};
@@ -39,6 +40,8 @@ pub struct Host {
     pub plugins: Vec<Served>,
     pub broken: Vec<Broken>,
     pub settings: Settings,
+    /// Tells a collector what happens, when the environment names one.
+    telemetry: Mutex<Option<Following>>,
 }
 
 /// A plugin whose tools are registered, and what it was given.
@@ -119,11 +122,18 @@ pub async fn load_with(
             Err(reason) => broken.push(Broken { path, reason }),
         }
     }
+    let telemetry = match purpose {
+        Purpose::Run => Telemetry::from_env(|name| std::env::var(name).ok())
+            .or_exit(Exit::Config)?
+            .map(|telemetry| telemetry.follow(kernel.subscribe(None, None))),
+        Purpose::Look | Purpose::Judge => None,
+    };
     let host = Host {
         kernel: Arc::new(kernel),
         plugins,
         broken,
         settings,
+        telemetry: Mutex::new(telemetry),
     };
     host.keep_only_chosen_tools();
     host.report();
@@ -347,6 +357,21 @@ fn hook_entries<'a>(
 }
 
 impl Host {
+    /// Everything that happened is on disk, and told to whoever listens, when this returns.
+    pub async fn finish(&self) -> Result<(), Failure> {
+        let telemetry = self
+            .telemetry
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(telemetry) = telemetry
+            && let Err(error) = telemetry.shutdown().await
+        {
+            note(&format!("warning: telemetry: {error}"));
+        }
+        self.kernel.flush().await.or_exit(Exit::Store)
+    }
+
     /// A host that cannot do anything is an error; one that can do less than it was told is not.
     pub fn require_plugins(&self) -> Result<(), Failure> {
         if self.plugins.is_empty() {

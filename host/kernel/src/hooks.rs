@@ -88,6 +88,17 @@ pub struct HookEntry {
     pub matcher: Matcher,
     pub on_failure: OnFailure,
     pub timeout: Duration,
+    pub stage: Stage,
+}
+
+/// When a hook is heard before a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stage {
+    /// It has a say in whether the call may run.
+    #[default]
+    Judge,
+    /// Only when the call may run, to answer in the tool's place: what was not allowed is not answered from memory.
+    Supply,
 }
 
 /// What the hooks said together before a call.
@@ -144,18 +155,31 @@ impl Hooks {
         }
     }
 
+    /// Is there a hook that may have the answer of a call?
+    pub fn supplies(&self) -> bool {
+        self.entries
+            .iter()
+            .any(|entry| entry.stage == Stage::Supply)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     pub async fn before(&self, call: &HookCall) -> Said {
+        self.hear(call, Stage::Judge).await
+    }
+
+    /// For a call that may run: does somebody have its answer?
+    pub async fn supply(&self, call: &HookCall) -> Said {
+        self.hear(call, Stage::Supply).await
+    }
+
+    async fn hear(&self, call: &HookCall, stage: Stage) -> Said {
         let _turn = self.turns.acquire().await;
         let mut weights = Weights::default();
-        for entry in self
-            .entries
-            .iter()
-            .filter(|entry| entry.matcher.matches(call))
-        {
+        let heard = |entry: &&HookEntry| entry.stage == stage && entry.matcher.matches(call);
+        for entry in self.entries.iter().filter(heard) {
             let said = match entry.run(entry.hook.before(call)).await {
                 Ok(said) => said,
                 Err(error) => match entry.failed(&error) {
@@ -264,6 +288,7 @@ impl HookEntry {
             matcher: Matcher::everything(),
             on_failure: OnFailure::Closed,
             timeout: TIMEOUT,
+            stage: Stage::Judge,
         }
     }
 

@@ -120,7 +120,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
     print(&shown).or_exit(Exit::Internal)?;
     kernel.mark_submitted(&caller, calls);
     kernel.close_session(&session, "host batch");
-    kernel.flush().await.or_exit(Exit::Store)?;
+    host.finish().await?;
     drop(following);
     Ok(if ok { Exit::Ok } else { Exit::ToolFailed })
 }

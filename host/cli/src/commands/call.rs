@@ -52,7 +52,7 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
         .await;
     events.finish();
     host.kernel.close_session(&session, "host call");
-    host.kernel.flush().await.or_exit(Exit::Store)?;
+    host.finish().await?;
     drop(following);
 
     if args.json {

@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 use toolhost_kernel::{Nobody, Prompter};
 
 use crate::args::RunArgs;
-use crate::exit::{Exit, Failure, OrExit};
+use crate::exit::{Exit, Failure};
 use crate::load::{Purpose, load_with};
 use crate::serve::serve_mcp;
 use crate::settings::Settings;
@@ -39,7 +39,7 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
         runtime.block_on(serve_mcp(&host))?;
         Exit::Ok
     };
-    runtime.block_on(host.kernel.flush()).or_exit(Exit::Store)?;
+    runtime.block_on(host.finish())?;
     drop(following);
     Ok(exit)
 }

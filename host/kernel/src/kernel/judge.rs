@@ -56,6 +56,9 @@ impl Kernel {
             let checked = self.check(entry, input, run)?;
             run.input = checked;
             match self.judge(entry, run).await? {
+                Judged::Cleared(Cleared::Run(grant)) if self.hooks.supplies() => {
+                    return Ok(Box::pin(self.supplied(entry, run, grant)).await);
+                }
                 Judged::Cleared(cleared) => return Ok(cleared),
                 Judged::Again(changed) => input = changed,
             }
@@ -64,6 +67,18 @@ impl Kernel {
             "its input was changed {MAX_ROUNDS} times; hooks that change each other's input go in a circle"
         );
         Err(denied(Denial::by_hook(Some(&reason))).into())
+    }
+
+    /// The call may run. Does somebody have its answer already?
+    async fn supplied(&self, entry: &Arc<Entry>, run: &mut Run<'_>, grant: Grant) -> Cleared {
+        let call = self.hook_call(entry, run);
+        match self.hooks.supply(&call).await {
+            Said::Answered { by, outcome } => Cleared::Supplied {
+                by: format!("hook:{by}"),
+                outcome,
+            },
+            Said::Go(_) | Said::Changed { .. } | Said::Denied { .. } => Cleared::Run(grant),
+        }
     }
 
     async fn judge(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Judged, Refusal> {
