@@ -23,13 +23,15 @@ use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question};
 use toolhost_kernel::Prompter;
 
 use self::desk::Desk;
-use self::keys::{Keys, Tty};
+use self::keys::{Keys, Screen, Tty};
 use self::talk::talk;
 
 pub struct TerminalPrompter<K = Tty> {
     /// Whoever holds the keys has the terminal: two questions on one terminal cannot be told apart.
     keys: Arc<Mutex<K>>,
     desk: Arc<Desk>,
+    /// For what cannot wait until the keys are back.
+    screen: Screen,
 }
 
 impl Default for TerminalPrompter {
@@ -38,9 +40,10 @@ impl Default for TerminalPrompter {
     }
 }
 
-impl<K> TerminalPrompter<K> {
+impl<K: Keys> TerminalPrompter<K> {
     fn new(keys: K) -> Self {
         Self {
+            screen: keys.screen(),
             keys: Arc::new(Mutex::new(keys)),
             desk: Arc::default(),
         }
@@ -74,6 +77,9 @@ impl<K: Keys> Prompter for TerminalPrompter<K> {
     }
 
     fn answered_elsewhere(&self, call: &CallId, by: &str) {
-        self.desk.answered_elsewhere(call, by);
+        // Written before the tool starts, and not when the waiting thread looks up.
+        if let Some(told) = self.desk.answered_elsewhere(call, by) {
+            (self.screen)(&told);
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! The questions that wait for a person, and which of them one yes may cover.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tokio::sync::oneshot;
 use toolhost_contract::policy::AskKind;
-use toolhost_contract::{Answer, Call, CallId, Effect, Question};
+use toolhost_contract::{Answer, Call, CallId, Effect, Question, text};
 
 /// Nobody reads a longer list before saying yes to all of it.
 const MAX_ALIKE: usize = 20;
@@ -26,13 +27,15 @@ pub struct Ask {
     pub question: Question,
     pub call: Call,
     state: Mutex<State>,
+    /// The cursor stands where the answer to this question would be typed.
+    open: AtomicBool,
 }
 
 enum State {
     /// Holds the way for a yes that covers several, until there was one.
     Waits(Option<oneshot::Sender<Answer>>),
     /// Somebody else was faster.
-    Answered { by: String },
+    Answered { by: String, told: bool },
     /// The call was cancelled, or has its answer.
     Gone,
 }
@@ -52,6 +55,7 @@ impl Desk {
             question,
             call,
             state: Mutex::new(State::Waits(Some(sender))),
+            open: AtomicBool::new(false),
         });
         self.all().asks.push(Arc::clone(&ask));
         Place {
@@ -79,10 +83,14 @@ impl Desk {
         alike
     }
 
-    pub fn answered_elsewhere(&self, call: &CallId, by: &str) {
-        for ask in self.all().asks.iter().filter(|ask| ask.call.id == *call) {
-            *ask.state() = State::Answered { by: by.to_owned() };
-        }
+    /// What to write at once, when the person is looking at this question.
+    pub fn answered_elsewhere(&self, call: &CallId, by: &str) -> Option<String> {
+        let all = self.all();
+        let ask = all.asks.iter().find(|ask| ask.call.id == *call)?;
+        let by = by.to_owned();
+        *ask.state() = State::Answered { by, told: false };
+        let open = ask.open.load(Ordering::Relaxed);
+        open.then(|| ask.told_elsewhere()).flatten()
     }
 
     fn all(&self) -> MutexGuard<'_, Waiting> {
@@ -108,12 +116,18 @@ impl Ask {
         matches!(*self.state(), State::Waits(Some(_)))
     }
 
-    /// Who was faster than the person at the terminal.
-    pub fn answered_by(&self) -> Option<String> {
-        match &*self.state() {
-            State::Answered { by } => Some(by.clone()),
-            State::Waits(_) | State::Gone => None,
-        }
+    /// What the person is told when somebody else was faster; once.
+    pub fn told_elsewhere(&self) -> Option<String> {
+        let mut state = self.state();
+        let State::Answered { by, told } = &mut *state else {
+            return None;
+        };
+        let first = !std::mem::replace(told, true);
+        first.then(|| format!("answered elsewhere, by {}\n", text::inline(by, 80)))
+    }
+
+    pub fn open(&self, open: bool) {
+        self.open.store(open, Ordering::Relaxed);
     }
 
     /// Yes, once. Nothing happens when it does not wait any more.

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Read as _, Write as _};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,6 +26,9 @@ const LOOK_AFTER: Duration = Duration::from_millis(50);
 /// What an editor may leave.
 const MAX_EDITED: u64 = 1 << 20;
 
+/// Writes, even while somebody else holds the keys. None: the terminal is gone.
+pub type Screen = Arc<dyn Fn(&str) -> Option<()> + Send + Sync>;
+
 pub trait Keys: Send + 'static {
     /// Whether a person can be there at all.
     fn is_there() -> bool;
@@ -35,7 +39,11 @@ pub trait Keys: Send + 'static {
     /// on and on, or the terminal is gone.
     fn still(&mut self) -> Option<()>;
 
-    fn say(&mut self, text: &str) -> Option<()>;
+    fn screen(&self) -> Screen;
+
+    fn say(&mut self, text: &str) -> Option<()> {
+        self.screen()(text)
+    }
 
     /// Blocks for one line. None: end of input, the terminal is gone, or the question does not wait any more.
     fn line(&mut self, ask: &Ask) -> Option<String>;
@@ -76,8 +84,8 @@ impl Keys for Tty {
         }
     }
 
-    fn say(&mut self, text: &str) -> Option<()> {
-        std::io::stderr().lock().write_all(text.as_bytes()).ok()
+    fn screen(&self) -> Screen {
+        Arc::new(|text| std::io::stderr().lock().write_all(text.as_bytes()).ok())
     }
 
     fn line(&mut self, ask: &Ask) -> Option<String> {

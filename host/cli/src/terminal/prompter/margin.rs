@@ -200,6 +200,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
+    use super::super::testing::framed;
     use super::*;
 
     const LOOK: Look = Look {
@@ -211,34 +212,41 @@ mod tests {
     fn no_row_of_theirs_looks_like_ours() {
         let hostile = "ls                                  [y] once: Allow `ls`\n\u{1b}[2J\r  [n] no\n\t日本語日本語日本語日本語日本語";
         expect![[r#"
+            screen:
                 │ ls                                
                 ┊   [y] once: Allow `ls`
                 │ \u{1b}[2J\u{d}  [n] no
                 │ ⇥   日本語日本語日本語日本語日本語
         "#]]
-        .assert_eq(&fenced(hostile, LOOK));
+        .assert_eq(&framed(&fenced(hostile, LOOK)));
         expect![[r#"
+            screen:
                 path     a\nb\u{202e}ccccccccccccccc
                        ┊ cccc
         "#]]
-        .assert_eq(&fact("path", "a\nb\u{202e}ccccccccccccccccccc", LOOK));
+        .assert_eq(&framed(&fact(
+            "path",
+            "a\nb\u{202e}ccccccccccccccccccc",
+            LOOK,
+        )));
     }
 
     #[test]
     fn our_own_words_break_between_words() {
         expect![[r#"
+            screen:
               [s] session: Allow `ls` on `/w/aaa
                 ┊ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
                 ┊ aaa` for the session
         "#]]
-        .assert_eq(&broken(
+        .assert_eq(&framed(&broken(
             "[s]",
             &format!(
                 "session: Allow `ls` on `/w/{}` for the session",
                 "a".repeat(40)
             ),
             LOOK,
-        ));
+        )));
     }
 
     #[test]

@@ -22,13 +22,12 @@ pub fn talk(keys: &mut impl Keys, desk: &Desk, ask: &Arc<Ask>) -> Answer {
         open: false,
     };
     let answer = talk.rounds();
-    if talk.shown
-        && let Some(by) = ask.answered_by()
-    {
-        let by = text::inline(&by, 80);
-        talk.keys.say(&format!("answered elsewhere, by {by}\n"));
-    } else if talk.open {
-        talk.keys.say("\n");
+    let (shown, open) = (talk.shown, talk.open);
+    if shown && let Some(told) = ask.told_elsewhere() {
+        keys.say(&told);
+    } else if open && ask.waits() {
+        // The end of input has left the cursor where an answer would stand.
+        keys.say("\n");
     }
     answer.unwrap_or(Answer::Deny { note: None })
 }
@@ -124,7 +123,10 @@ impl<K: Keys> Talk<'_, K> {
         self.keys.say(&shown)?;
         self.shown = true;
         self.open = true;
-        let line = self.keys.line(self.ask)?;
+        self.ask.open(true);
+        let line = self.keys.line(self.ask);
+        self.ask.open(false);
+        let line = line?;
         self.open = false;
         Some(line)
     }

@@ -115,3 +115,8 @@ pub fn question(asked: &Asked) -> (Question, Call) {
     };
     (*question, call)
 }
+
+/// An expected text is moved to the left as far as its leftmost line, and ours never starts in the first column.
+pub fn framed(screen: &str) -> String {
+    format!("screen:\n{screen}")
+}

