@@ -126,7 +126,7 @@ impl Scene {
             let kinds: Vec<_> = rows.iter().map(|row| row.row.kind.as_str()).collect();
             told += &kinds.join(" ");
             if let Some(note) = rows.last().and_then(|row| row.row.note.clone()) {
-                told += &format!("; {note}");
+                told.extend(["; ", &note]);
             }
         } else {
             told += "no record";
@@ -158,7 +158,7 @@ fn check(steps: &[&str], config: &str, more: &[&str], answer: Option<&str>, expe
             scene.answer(decision);
         }
         assert!(is_killed(child), "no kill at {step}");
-        told += &format!("{step}: {}\n", scene.after());
+        told.extend([step, ": ", &scene.after(), "\n"]);
     }
     expected.assert_eq(&told);
 }

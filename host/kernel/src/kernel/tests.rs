@@ -445,3 +445,17 @@ async fn the_same_decision_can_be_asked_for_without_a_call() {
     assert!(matches!(decide("look"), Verdict::Allow(_)));
     assert!(matches!(decide("erase"), Verdict::Ask(_)));
 }
+
+// what cannot be computed is an error of the call, and nobody is asked about it.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_cannot_be_made_is_not_asked_about() {
+    let settings = Settings {
+        policy: rules("ask typed"),
+        ..Settings::default()
+    };
+    let house = house(settings, [Answer::once()]);
+    let report = house.call("typed", json!({"n": "one"})).await;
+    let class = report.result.map_err(|error| error.class);
+    assert_eq!(class, Err(ErrorClass::InvalidInput));
+    assert!(house.script.asked.lock().unwrap().is_empty());
+}

@@ -34,6 +34,7 @@ fn says(decision: Decision) -> Setup {
     Setup::answers([Answer::once()]).hook("h", hook)
 }
 
+// look up, check, wait for a slot, run, wrap, tell, record; R-160 has the hooks besides.
 #[tokio::test(start_paused = true)]
 async fn r_160_r_233_a_call_that_goes_well() {
     check(
@@ -67,7 +68,7 @@ async fn r_406_a_logical_failure_completes() {
     .await;
 }
 
-//
+//
 #[tokio::test(start_paused = true)]
 async fn r_409_every_kind_of_failure_is_a_result() {
     let default = Setup::default;
