@@ -198,6 +198,8 @@ mod tests {
             plugin: &plugin,
             name: &name,
             tool: &tool,
+            aliases: &[],
+            executes: false,
             digest: None,
             definition: None,
             input: &input,
@@ -206,6 +208,7 @@ mod tests {
             caller: &caller,
             mode: None,
             narrow: None,
+            tail: false,
         };
         let policy = Policy::new(PolicySpec::default()).unwrap();
         let Verdict::Ask(question) = policy.decide(request, &HookSaid::default(), &[], 0) else {
