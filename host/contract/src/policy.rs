@@ -66,6 +66,12 @@ pub struct Request<'a> {
     /// The name the caller used for it, after qualification.
     pub name: &'a ToolName,
     pub tool: &'a Descriptor,
+    /// The further names that lead to the tool, in any case, because whoever keeps the names gave them to it. What the
+    /// tool only asks for stands in its description and does not count for an allow.
+    pub aliases: &'a [String],
+    /// Does the host start processes for it? A tool that only says so changes whatever it was granted itself, and what
+    /// its input calls a command tells nothing about that.
+    pub executes: bool,
     /// Of the component's bytes.
     pub digest: Option<&'a Digest>,
     /// Of [`definition`], for a tool that has no bytes here.
@@ -79,6 +85,8 @@ pub struct Request<'a> {
     pub mode: Option<Mode>,
     /// What a sub-agent is held to, on top of everything else.
     pub narrow: Option<&'a Restriction>,
+    /// The result of a tool asks for the call, and nobody else does.
+    pub tail: bool,
 }
 
 /// What hooks said about a call before it runs. A veto or an answer of theirs ends the call and does not come here.

@@ -34,6 +34,8 @@ fn grant(
         plugin: plugin.name(),
         name: &tool.name,
         tool,
+        aliases: &[],
+        executes: false,
         digest: None,
         definition: None,
         input: &input,
@@ -42,6 +44,7 @@ fn grant(
         caller: &caller,
         mode: None,
         narrow: None,
+        tail: false,
     };
     let policy = policy::Policy::new(policy::PolicySpec::default())
         .map_err(|wrong| anyhow::anyhow!("{wrong:?}"))?;

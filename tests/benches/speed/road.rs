@@ -259,6 +259,8 @@ fn decision(rows: &mut Vec<Row>, plugin: &Plugin) {
         plugin: plugin.name(),
         name: &tool.name,
         tool,
+        aliases: &[],
+        executes: false,
         digest: None,
         definition: None,
         input: &input,
@@ -267,6 +269,7 @@ fn decision(rows: &mut Vec<Row>, plugin: &Plugin) {
         caller: &caller,
         mode: None,
         narrow: None,
+        tail: false,
     };
     let said = HookSaid::default();
     let start = Instant::now();

@@ -144,6 +144,9 @@ fn decisions(settings: &Settings, calls: &[(&str, serde_json::Value)]) -> Vec<St
             caller: &caller,
             mode: None,
             narrow: None,
+            aliases: &[],
+            executes: true,
+            tail: false,
         };
         let explanation = settings
             .policy

@@ -62,6 +62,11 @@ impl Identity {
         }
     }
 
+    /// Is there anything to tell it from another tool of the same name by?
+    pub fn is_lasting(&self) -> bool {
+        self.digest.is_some() || self.definition.is_some()
+    }
+
     pub fn is_same_tool(&self, other: &Identity) -> bool {
         self.plugin == other.plugin && self.tool == other.tool
     }
@@ -113,6 +118,10 @@ impl Narrowing {
             return false;
         }
         match &part.what {
+            What::Unknown(_) => false,
+            // What its parts name is not all that such a call does.
+            _ if facts.says_too_little(part) && self.input.is_none() && !self.tool => false,
+            What::Command(_) if !facts.executes => self.input.is_some(),
             // What could not be offered today is not honoured either, wherever the approval came from.
             What::Command(command) => shell::prefix(command).is_some_and(|words| {
                 let covers = |prefix: &Vec<String>| !prefix.is_empty() && words.starts_with(prefix);
@@ -131,7 +140,6 @@ impl Narrowing {
             } => self.domains.contains(host),
             What::Address { host: None, named } => !named && (self.tool || self.input.is_some()),
             What::Whole => self.tool || self.input.is_some(),
-            What::Unknown(_) => false,
         }
     }
 }
@@ -198,6 +206,13 @@ impl Approval {
                     is: shown(is),
                 };
             }
+        }
+        // Whether it is the same tool tomorrow nobody can tell, so a yes to it ends with the session.
+        if !now.is_lasting() && self.scope > Scope::Session {
+            return ApprovalState::Void {
+                was: shown(&None),
+                is: shown(&None),
+            };
         }
         // A clock that was set back before the yes was given proves nothing about how old it is.
         if self

@@ -54,7 +54,7 @@ impl<'a> Known<'a> {
     fn of(tool: &'a Descriptor) -> Self {
         Self {
             tool,
-            names: Names::new("", tool.name.as_str(), tool),
+            names: Names::new("", tool.name.as_str(), tool, &tool.aliases),
         }
     }
 

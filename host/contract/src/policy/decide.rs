@@ -140,11 +140,15 @@ impl Policy {
                     format!(
                         "`{name}` may not {} in mode {mode}: {}",
                         trace.shown.replace("the call", "run"),
-                        column.words()
+                        super::question::words(*column, facts)
                     ),
                 )
             },
-            Because::HookAllows(_) | Because::HookAsks(_) | Because::Unreadable => Denial::new(
+            Because::HookAllows(_)
+            | Because::HookAsks(_)
+            | Because::Unreadable
+            | Because::Unnamed(_)
+            | Because::Tail => Denial::new(
                 DenialCode::PolicyViolation,
                 format!("`{name}` may not {}", trace.shown),
             ),
@@ -161,9 +165,11 @@ impl Policy {
             Because::HookAllows(reason) if reason.is_empty() => "a hook".to_owned(),
             Because::HookAllows(reason) => format!("a hook: {reason}"),
             Because::Mode(mode, column) => format!("mode {mode}: {}", column.as_str()),
-            Because::HookAsks(_) | Because::Unreadable | Because::Outside(_) => {
-                "a person".to_owned()
-            }
+            Because::HookAsks(_)
+            | Because::Unreadable
+            | Because::Unnamed(_)
+            | Because::Tail
+            | Because::Outside(_) => "a person".to_owned(),
         }
     }
 }

@@ -133,6 +133,9 @@ fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, St
             plugin: &plugin,
             name: &tool.name,
             tool: &tool,
+            aliases: &[],
+            // It shows what the rule is meant for, and not what a tool may make of it.
+            executes: true,
             digest: None,
             definition: None,
             input,
@@ -141,6 +144,7 @@ fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, St
             caller: &caller,
             mode: None,
             narrow: None,
+            tail: false,
         };
         let facts = Facts::of(request, places, &protected);
         let mut parts = facts.parts.iter();

@@ -102,6 +102,8 @@ fn show_layer(at: usize, layer: &Layer<'_>) -> Value {
                 Because::HookAsks(reason) => json!({"hook_asks": reason}),
                 Because::Mode(mode, column) => json!({"mode": mode.as_str(), "column": column.as_str()}),
                 Because::Unreadable => json!({"unreadable_command": true}),
+                Because::Unnamed(at) => json!({"unnamed_files": rules[*at].id}),
+                Because::Tail => json!({"tail": true}),
                 Because::Outside(path) => json!({"outside_allowed_paths": path}),
             };
             let columns: Vec<&str> = part.columns.iter().map(|column| column.as_str()).collect();
@@ -183,6 +185,13 @@ impl fmt::Display for Explanation {
                     )?;
                 } else if because["unreadable_command"] == true {
                     writeln!(f, "    the command cannot be read, so a person is asked")?;
+                } else if let Some(id) = because["unnamed_files"].as_str() {
+                    writeln!(
+                        f,
+                        "    it does not say which files it changes, and rule {id} guards some, so a person is asked"
+                    )?;
+                } else if because["tail"] == true {
+                    writeln!(f, "    a tool's result asks for it, so a person is asked")?;
                 } else if because["outside_allowed_paths"].is_string() {
                     writeln!(f, "    outside the allowed paths")?;
                 }

@@ -70,7 +70,14 @@ pub(super) struct Facts<'a> {
     pub names: Names,
     /// A tool of a server that runs outside the sandbox: what it says of itself is a hint.
     pub foreign: bool,
+    /// It has a command, or says of itself that it runs some.
     pub runs_command: bool,
+    /// The host runs the command, so that what the command says is what happens.
+    pub executes: bool,
+    /// The tool may change files, and its input names none that it writes.
+    pub writes_unnamed: bool,
+    /// The same of a tool whose business it is to change files: any file may be meant.
+    pub hides_writes: bool,
     /// The tool may change more than the files and commands that its input names.
     pub other_effects: bool,
     pub parts: Vec<Part>,
@@ -85,14 +92,18 @@ impl<'a> Facts<'a> {
         let (tool, subject) = (request.tool, request.subject);
         let effect = tool.effect();
         let foreign = is_foreign(request.name.as_str(), tool);
-        let executes = tool.kind == "execute";
+        let runner = tool.kind == "execute";
         let runs_command =
-            executes || subject.command.is_some() && (effect > Effect::Reads || foreign);
+            runner || subject.command.is_some() && (effect > Effect::Reads || foreign);
+        let executes = runs_command && request.executes;
         let mut facts = Self {
             names: Names::of(&request),
             request,
             foreign,
             runs_command,
+            executes,
+            writes_unnamed: false,
+            hides_writes: false,
             other_effects: false,
             parts: Vec::new(),
             reads_only: false,
@@ -102,14 +113,17 @@ impl<'a> Facts<'a> {
         match &subject.command {
             Some(command) if runs_command => facts.command(command, places, protected),
             // Such as one that stops a running command.
-            None if executes => facts.push(What::Whole, Column::Exec),
+            None if runner => facts.push(What::Whole, Column::Exec),
             Some(_) | None => {}
         }
+        // The paths beside a command say where it runs; what it writes stands in the command.
+        let beside = runner && executes;
         for one in &subject.paths {
-            facts.path(Spot::of(&one.path, places), &one.path, one.write, protected);
+            let write = one.write && !beside;
+            facts.path(Spot::of(&one.path, places), &one.path, write, protected);
         }
         if subject.unclear {
-            let write = effect > Effect::Reads && !executes;
+            let write = effect > Effect::Reads && !beside;
             facts.path(
                 Spot::anywhere(),
                 "paths that were not looked at",
@@ -132,41 +146,53 @@ impl<'a> Facts<'a> {
             };
             facts.push(what, Column::Network);
         }
+        facts.effects();
         if facts.parts.is_empty() {
-            let column = match (tool.kind.as_str(), effect) {
-                _ if tool.annotations.interactive == Some(true) => Column::Interactive,
-                (_, Effect::Pure | Effect::Reads) => Column::Read,
-                // It changes files and does not say which.
-                ("edit" | "delete" | "move", _) => Column::Protected,
-                _ => Column::Other,
+            let column = match effect {
+                Effect::Pure | Effect::Reads if tool.annotations.interactive == Some(true) => {
+                    Column::Interactive
+                }
+                Effect::Pure | Effect::Reads => Column::Read,
+                Effect::Writes | Effect::Destroys if facts.hides_writes => Column::Protected,
+                Effect::Writes | Effect::Destroys => Column::Other,
             };
             facts.push(What::Whole, column);
         }
-        facts.other_effects = facts.has_other_effects();
-        if facts.other_effects {
+        // Whatever else a part is, it is asked about as the worst that the call may do besides: a tool chooses its kind
+        // and hints itself, and must not talk itself out of a question with them.
+        let besides = [
+            (facts.hides_writes, Column::Protected),
+            (facts.other_effects, Column::Other),
+        ];
+        for (_, column) in besides.into_iter().filter(|(holds, _)| *holds) {
             for part in &mut facts.parts {
-                if !part.columns.contains(&Column::Other) {
-                    part.columns.push(Column::Other);
+                if !part.columns.contains(&column) {
+                    part.columns.push(column);
                 }
             }
         }
         facts
     }
 
-    fn has_other_effects(&self) -> bool {
+    /// What the call may do besides that which its parts name.
+    fn effects(&mut self) {
         let tool = self.request.tool;
         let edits = matches!(tool.kind.as_str(), "edit" | "delete" | "move");
-        let names_a_file = self
-            .parts
-            .iter()
-            .any(|part| matches!(part.what, What::Path { write: true, .. }));
-        self.foreign
-            || !self.runs_command
+        // Where nobody runs the command, its redirections write nothing.
+        let names_a_file = self.parts.iter().any(|part| {
+            matches!(part.what, What::Path { write: true, .. })
+                && (!part.redirected || self.executes)
+        });
+        self.writes_unnamed = tool.effect() > Effect::Reads && !self.executes && !names_a_file;
+        self.hides_writes = self.writes_unnamed && edits;
+        self.other_effects = self.foreign
+            || self.runs_command && !self.executes
+            || !self.executes
                 && match tool.effect() {
                     Effect::Pure | Effect::Reads => false,
                     Effect::Writes => !edits && !names_a_file,
                     Effect::Destroys => !edits,
-                }
+                };
     }
 
     fn command(&mut self, command: &str, places: &Places, protected: &Protected) {
@@ -177,7 +203,7 @@ impl<'a> Facts<'a> {
                 return;
             }
         };
-        self.reads_only = shell::reads_only(&script);
+        self.reads_only = self.executes && shell::reads_only(&script);
         self.danger = shell::danger(&script);
         let moves = script
             .commands
@@ -248,6 +274,15 @@ impl<'a> Facts<'a> {
             mentions: Vec::new(),
             redirected: false,
         });
+    }
+
+    /// Does the part, by its own name, say less than what a yes to it would allow?
+    pub(super) fn says_too_little(&self, part: &Part) -> bool {
+        match part.what {
+            What::Command(_) => !self.executes,
+            What::Path { .. } | What::Address { .. } => self.hides_writes,
+            What::Whole | What::Unknown(_) => false,
+        }
     }
 
     /// The input as JSON with sorted members, for rules that were imported as expressions over it.

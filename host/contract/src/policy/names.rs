@@ -32,6 +32,11 @@ impl Family {
         })
     }
 
+    /// Does a rule read this name as that of a family?
+    pub(super) fn is_word(name: &str) -> bool {
+        Self::of_name(name).is_some()
+    }
+
     /// Does a tool belong to it, going by what is known without a call?
     pub(super) fn holds(self, tool: &Descriptor) -> bool {
         match self {
@@ -52,7 +57,8 @@ impl Family {
 
     /// Does a rule that names the family speak of this part of a call? An allow is read narrowly, because a plugin
     /// chooses its own kind: `Read` allows no tool that can do more than read, `Edit` none that can do more than change
-    /// the files it names, and no family allows a foreign server's tool.
+    /// files, `Bash` none whose commands the host does not run, `WebFetch` none that changes files which it does not
+    /// name, and no family allows a foreign server's tool.
     pub(super) fn covers(self, part: &Part, facts: &Facts, decision: Decision) -> bool {
         let allows = decision == Decision::Allow;
         let tool = facts.request.tool;
@@ -70,6 +76,8 @@ impl Family {
                     What::Command(_) | What::Unknown(_) | What::Address { .. } => false,
                 }
             }
+            // Any part of it may be about a file that is not named.
+            Family::Edit if facts.hides_writes && !allows => true,
             Family::Edit => {
                 let edits = matches!(tool.kind.as_str(), "edit" | "delete" | "move");
                 match &part.what {
@@ -79,8 +87,9 @@ impl Family {
                     What::Command(_) | What::Unknown(_) | What::Address { .. } => false,
                 }
             }
-            // A command's redirections belong to it.
-            Family::Bash => facts.runs_command,
+            // A command's redirections belong to it. A kind that a plugin chose is no command that the host runs.
+            Family::Bash => facts.executes || facts.runs_command && !allows,
+            Family::Fetch if facts.writes_unnamed && allows => false,
             Family::Fetch => match &part.what {
                 What::Address { .. } => true,
                 What::Whole => tool.kind == "fetch",
@@ -180,14 +189,48 @@ impl NamePattern {
         }
     }
 
+    /// Does it name one tool and nothing else?
+    pub(super) fn is_one_tool(&self) -> bool {
+        match self {
+            Self::Name(name) => Family::of_name(name).is_none(),
+            Self::Plugin { tool, .. } => tool.is_some(),
+            Self::All | Self::Glob(_) | Self::Server(_) => false,
+        }
+    }
+
     /// Does the rule speak of this part of a call of this tool?
     pub(super) fn covers(&self, part: &Part, facts: &Facts, decision: Decision) -> bool {
-        self.names(&facts.names)
+        let named = match decision {
+            Decision::Allow => self.names_for_sure(&facts.names),
+            Decision::Ask | Decision::Deny => self.names(&facts.names),
+        };
+        named
             || self
                 .family()
                 .is_some_and(|family| family.covers(part, facts, decision))
     }
 
+    /// For a rule that allows: by a name that is this tool's and no other's. A word that means a family is never such
+    /// a name, or the first tool to be called `edit` would be allowed whatever it does.
+    fn names_for_sure(&self, names: &Names) -> bool {
+        match self {
+            Self::All => true,
+            Self::Name(name) => {
+                Family::of_name(name).is_none()
+                    && (names.granted.contains(name) || names.foreign && names.is_spelled(name))
+            }
+            Self::Plugin { .. } => self.names(names),
+            Self::Glob(glob) => names.granted.iter().any(|name| glob.is_match(name)),
+            Self::Server(server) => {
+                let server = server.as_deref();
+                names.foreign
+                    && (server.is_some_and(|server| server == names.plugin)
+                        || names.granted.iter().any(|name| is_of_server(name, server)))
+            }
+        }
+    }
+
+    /// For a rule that asks or denies, and for whoever looks for a tool: by any name that it has or wants.
     pub(super) fn names(&self, names: &Names) -> bool {
         match self {
             Self::All => true,
@@ -199,21 +242,33 @@ impl NamePattern {
             Self::Server(None) => names.foreign,
             Self::Server(Some(server)) => {
                 names.foreign
-                    && names.all.iter().any(|name| {
-                        let rest = name.strip_prefix("mcp__").and_then(|rest| rest.strip_prefix(server.as_str()));
-                        rest.is_some_and(|rest| rest.starts_with("__"))
-                    })
-                    // The seed's form `mcp__server_tool` has one underscore between the two.
-                    || names.all.contains(&format!("mcp__{server}"))
+                    && names
+                        .all
+                        .iter()
+                        .any(|name| is_of_server(name, Some(server)))
             }
         }
     }
 }
 
+/// `mcp__server__tool`, or for any server whatever starts like it; and the seed's form `mcp__server_tool`.
+fn is_of_server(name: &str, server: Option<&str>) -> bool {
+    let Some(rest) = name.strip_prefix("mcp__") else {
+        return false;
+    };
+    server.is_none_or(|server| {
+        rest.strip_prefix(server)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
+    })
+}
+
 /// Every name that a tool answers to, in lower case.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
+    /// With those that a tool asks for and those that its names may be shortened to; they may be another tool's.
     pub all: Vec<String>,
+    /// Those that lead to this tool and to no other.
+    granted: Vec<String>,
     plugin: String,
     own: String,
     foreign: bool,
@@ -221,12 +276,24 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn of(request: &Request<'_>) -> Self {
-        Self::new(request.plugin.as_str(), request.name.as_str(), request.tool)
+        let Request {
+            plugin,
+            name,
+            tool,
+            aliases,
+            ..
+        } = request;
+        Self::new(plugin.as_str(), name.as_str(), tool, aliases)
     }
 
-    pub(super) fn new(plugin: &str, name: &str, tool: &Descriptor) -> Self {
+    pub(super) fn new(plugin: &str, name: &str, tool: &Descriptor, aliases: &[String]) -> Self {
         let foreign = is_foreign(name, tool);
-        let mut all: Vec<String> = vec![name.to_ascii_lowercase(), tool.name.as_str().to_owned()];
+        let mut granted = vec![name.to_ascii_lowercase()];
+        granted.extend(aliases.iter().map(|alias| alias.to_ascii_lowercase()));
+        let mut all = granted.clone();
+        all.push(tool.name.as_str().to_owned());
+        // `plugin/tool` is for the form that names a plugin, and not for `pl*`.
+        granted.retain(|name| !name.contains('/'));
         all.extend(tool.aliases.iter().map(|alias| alias.to_ascii_lowercase()));
         if foreign && !name.starts_with("mcp__") && !tool.name.as_str().starts_with("mcp__") {
             all.push(format!("mcp__{plugin}__{}", tool.name));
@@ -247,10 +314,18 @@ impl Names {
         all.dedup();
         Self {
             all,
+            granted,
             plugin: plugin.to_owned(),
             own: tool.name.as_str().to_owned(),
             foreign,
         }
+    }
+
+    /// `mcp__plugin__tool`, which is another spelling of `plugin/tool`.
+    fn is_spelled(&self, name: &str) -> bool {
+        let rest = name.strip_prefix("mcp__");
+        let rest = rest.and_then(|rest| rest.strip_prefix(self.plugin.as_str()));
+        rest.and_then(|rest| rest.strip_prefix("__")) == Some(self.own.as_str())
     }
 }
 

@@ -1,10 +1,14 @@
 //! The yeses that a person is offered, each narrowed to what the call touches, and the rule that would save asking.
 
-use super::approval::{Narrowing, PathNarrowing, Scope};
+use super::approval::{Identity, Narrowing, PathNarrowing, Scope};
 use super::facts::{Facts, Part, What};
+use super::names::Family;
 use super::place::below;
 use super::{Column, Places};
 use crate::{shell, text};
+
+/// How many things a person reads before they say yes to all of them.
+const SHOWN: usize = 4;
 
 /// One yes that a person may give. The words say how far it goes and what it will match.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +20,13 @@ pub struct Offer {
 
 /// The smallest change of the configuration that lets such a call through.
 pub(super) fn how_to_allow(facts: &Facts) -> String {
-    let name = facts.request.name;
+    let request = &facts.request;
+    // A family's word allows no tool whose commands the host does not run.
+    let name = if Family::is_word(request.name.as_str()) && !facts.executes {
+        format!("{}/{}", request.plugin, request.tool.name)
+    } else {
+        request.name.to_string()
+    };
     let plain = |text: &str| {
         !text.is_empty()
             && text
@@ -41,7 +51,7 @@ pub(super) fn how_to_allow(facts: &Facts) -> String {
     });
     let form = match narrowed {
         Some(what) => format!("{name}({what})"),
-        None => name.to_string(),
+        None => name,
     };
     let flag = if form.contains(' ') || form.contains('(') {
         format!("'{form}'")
@@ -73,16 +83,17 @@ pub(super) fn offers(
     if !may_remember {
         return offers;
     }
-    let mut narrowings: Vec<(Narrowing, String)> = Vec::new();
-    for wide in [false, true] {
-        if let Some(found) = narrow(asking, facts, wide, places)
-            && !narrowings.iter().any(|(known, _)| *known == found.0)
-        {
-            narrowings.push(found);
-        }
+    let Some(narrowest) = narrow(asking, facts, false, places) else {
+        return offers;
+    };
+    let wider = narrow(asking, facts, true, places).filter(|wider| wider.0 != narrowest.0);
+    let narrowings = [Some(narrowest), wider].into_iter().flatten();
+    let mut scopes = vec![Scope::Session];
+    if Identity::of(&facts.request).is_lasting() {
+        scopes.extend([Scope::Project, Scope::User]);
     }
     for (narrowing, what) in narrowings {
-        for scope in [Scope::Session, Scope::Project, Scope::User] {
+        for &scope in &scopes {
             offers.push(Offer {
                 scope,
                 narrowing: narrowing.clone(),
@@ -112,8 +123,14 @@ fn narrow(
     let name = &facts.request.name;
     let mut narrowing = Narrowing::default();
     let mut words: Vec<String> = Vec::new();
+    let exact = asking.iter().any(|part| facts.says_too_little(part));
+    let wide = wide && !exact;
+    if exact {
+        narrowing.input = Some(facts.request.input.clone());
+    }
     for part in asking {
         match &part.what {
+            What::Command(_) if !facts.executes => {}
             What::Command(command) => {
                 let prefix = shell::prefix(command)?;
                 words.push(format!("`{} …`", text::inline(&prefix.join(" "), 120)));
@@ -145,24 +162,27 @@ fn narrow(
                 narrowing.tool = true;
             }
             What::Address { .. } | What::Whole => {
-                words.push(format!("`{name}` with exactly this input"));
                 narrowing.input = Some(facts.request.input.clone());
             }
         }
+    }
+    if narrowing.input.is_some() {
+        // The input says it all, and no part of it is approved beyond that.
+        words = vec![format!("`{name}` with exactly this input")];
     }
     narrowing.commands.sort();
     narrowing.commands.dedup();
     narrowing.paths.sort();
     narrowing.paths.dedup();
-    words.dedup();
-    // A prompt is read by a person; the rest is in the call that it shows.
-    let more = words.len().saturating_sub(4);
-    words.truncate(4);
-    let mut words = words.join(" and ");
-    if more > 0 {
-        words = format!("{words} and {more} more");
+    let mut shown: Vec<String> = Vec::new();
+    for word in words {
+        if !shown.contains(&word) {
+            shown.push(word);
+        }
     }
-    Some((narrowing, words))
+    // A person can agree to what they are shown and to nothing else; two texts that were cut look like one.
+    let things = narrowing.commands.len() + narrowing.paths.len() + narrowing.domains.len();
+    (things <= SHOWN || narrowing.input.is_some()).then(|| (narrowing, shown.join(" and ")))
 }
 
 /// The directory of a file, unless it holds the working directory or the home: that would be everything.

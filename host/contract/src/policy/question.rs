@@ -287,6 +287,14 @@ fn kind(asking: &[&Part], facts: &Facts) -> AskKind {
     }
 }
 
+/// Why the table of modes does not simply let it pass.
+pub(super) fn words(column: Column, facts: &Facts) -> &'static str {
+    match column {
+        Column::Protected if facts.hides_writes => "it changes files and does not say which",
+        column => column.words(),
+    }
+}
+
 fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
     let mut reason = match &trace.because {
         Because::Rule(at) => {
@@ -299,16 +307,18 @@ fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
         Because::HookAsks(Some(reason)) => format!("a hook wants a person's yes: {reason}"),
         Because::HookAsks(None) => "a hook wants a person's yes".to_owned(),
         Because::Unreadable => format!("it would {}", trace.shown),
+        Because::Unnamed(at) => format!(
+            "it may change files and does not say which, and rule {} guards some",
+            layer.policy.inner.rules[*at].label()
+        ),
+        Because::Tail => "a tool's result asks for it".to_owned(),
         Because::Mode(..) if unreadable => format!("it would {}", trace.shown),
         Because::Mode(_, column) => {
             let destroys =
                 layer.facts.request.tool.effect() == Effect::Destroys && !layer.facts.runs_command;
             match column {
-                Column::Protected if trace.shown == "the call" => {
-                    "it changes files and does not say which".to_owned()
-                }
                 Column::Other | Column::Write if destroys => "it may destroy data".to_owned(),
-                column => column.words().to_owned(),
+                column => words(*column, &layer.facts).to_owned(),
             }
         }
         Because::HookAllows(_) | Because::Outside(_) => String::new(),

@@ -4,7 +4,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 
 use super::diagnostic::Source;
-use super::facts::{Facts, Part};
+use super::facts::{Facts, Part, What};
 use super::form::{Form, Target};
 use super::names::{Family, NamePattern};
 use super::place::Spot;
@@ -151,6 +151,16 @@ impl Rule {
             })
     }
 
+    /// Does it keep some files from being changed?
+    pub(super) fn guards_files(&self) -> bool {
+        self.decision != Decision::Allow
+            && self.forms.iter().any(|form| {
+                let mut targets = form.target.iter().chain(&self.target);
+                form.name.family() == Some(Family::Edit)
+                    && targets.any(|target| !target.paths.is_empty())
+            })
+    }
+
     /// A path that may not be read may not be named to a command, which could read it; one that may not be changed may
     /// be named to commands that only read.
     fn is_mentioned(&self, part: &Part, facts: &Facts) -> bool {
@@ -186,15 +196,30 @@ impl Rule {
     }
 
     fn speaks_of(&self, part: &Part, facts: &Facts) -> bool {
-        let fits = |target: &Option<Target>| {
-            target
-                .as_ref()
-                .is_none_or(|target| target.matches(part, facts, self.decision))
-        };
-        self.forms
-            .iter()
-            .any(|form| form.name.covers(part, facts, self.decision) && fits(&form.target))
-            && fits(&self.target)
+        self.forms.iter().any(|form| {
+            let mut targets = form.target.iter().chain(&self.target);
+            form.name.covers(part, facts, self.decision)
+                && targets.all(|target| self.fits(target, form, part, facts))
+        })
+    }
+
+    fn fits(&self, target: &Target, form: &Form, part: &Part, facts: &Facts) -> bool {
+        match self.decision {
+            // A file that is not named is none of those that a rule allows to be changed, and words that nobody runs
+            // say nothing about a tool, unless the rule trusts that very one.
+            Decision::Allow => {
+                let named = !facts.hides_writes
+                    || !matches!(part.what, What::Path { .. })
+                    || target.paths.is_empty();
+                let run = facts.executes || !part.is_command() || form.name.is_one_tool();
+                named && run && target.matches(part, facts, self.decision)
+            }
+            // And it may be any of those that a rule forbids to change.
+            Decision::Ask | Decision::Deny => {
+                let may_write = facts.hides_writes && form.name.family() != Some(Family::Read);
+                may_write && !target.paths.is_empty() || target.matches(part, facts, self.decision)
+            }
+        }
     }
 
     /// A redirection of commands which the rule allows, every one of them.

@@ -8,6 +8,9 @@ use crate::{Descriptor, Effect};
 /// Nobody names more in good faith, and each costs a look at every rule.
 const MAX_PATHS: usize = 256;
 
+/// How deep objects and lists are looked into.
+const MAX_DEPTH: usize = 8;
+
 /// Members that hold a path, by the names that tools use for it.
 pub(super) const PATHS: [&str; 8] = [
     "path",
@@ -32,8 +35,8 @@ pub struct Subject {
     pub paths: Vec<PathUse>,
     pub command: Option<String>,
     pub url: Option<String>,
-    /// There were more paths than are looked at, or one that is no text: no rule about paths may allow the call, and
-    /// every one that forbids or asks does.
+    /// There were more paths than are looked at, or deeper ones, or one that is no text: no rule about paths may allow
+    /// the call, and every one that forbids or asks does.
     pub unclear: bool,
 }
 
@@ -50,14 +53,28 @@ impl Subject {
         if tool.effect() == Effect::Pure && !is_foreign(tool.name.as_str(), tool) {
             return subject;
         }
-        subject.members(tool, members);
-        // Such as `edits: [{"path": …}]`.
-        for item in members.values().filter_map(Value::as_array).flatten() {
-            if let Some(item) = item.as_object() {
-                subject.members(tool, item);
-            }
-        }
+        subject.look(tool, input, MAX_DEPTH);
         subject
+    }
+
+    /// Looks into everything that may hold a path, such as `edits: [{"path": …}]`.
+    fn look(&mut self, tool: &Descriptor, value: &Value, depth: usize) {
+        let (members, inner): (_, &mut dyn Iterator<Item = &Value>) = match value {
+            Value::Object(members) => (Some(members), &mut members.values()),
+            Value::Array(items) => (None, &mut items.iter()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return,
+        };
+        let mut inner = inner.peekable();
+        if depth == 0 {
+            self.unclear |= inner.peek().is_some();
+            return;
+        }
+        if let Some(members) = members {
+            self.members(tool, members);
+        }
+        for value in inner {
+            self.look(tool, value, depth - 1);
+        }
     }
 
     fn members(&mut self, tool: &Descriptor, members: &Map<String, Value>) {
@@ -80,19 +97,18 @@ impl Subject {
                 path: path.clone(),
                 write,
             }),
-            // Its members are looked at one by one.
-            Value::Object(_) => {}
+            // An object is looked into as well, but which of its members is the path only the tool knows.
             _ => self.unclear = true,
         }
     }
 }
 
 fn writes(tool: &Descriptor, member: &str) -> bool {
-    // A command's own paths say where it runs; what it writes stands in the command.
-    if tool.effect() <= Effect::Reads || tool.kind == "execute" {
+    if tool.effect() <= Effect::Reads {
         return false;
     }
     // What is copied from stays as it was; what is moved from does not.
-    let copies = tool.effect() == Effect::Writes && tool.kind != "move" && tool.kind != "delete";
+    let copies = tool.effect() == Effect::Writes
+        && !matches!(tool.kind.as_str(), "move" | "delete" | "execute");
     !(member == "from" && copies)
 }

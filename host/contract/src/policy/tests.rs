@@ -9,6 +9,7 @@ use super::*;
 use crate::Annotations;
 
 mod approvals;
+mod attacks;
 mod files;
 mod imports;
 mod modes;
@@ -124,18 +125,22 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// A call: `plugin/tool`, words of the SDK, `kind=…`, `alias=…`, `in:MODE`, `hook:allow|ask|risk`, `agent:…`,
-/// `user:…`, `session:…`, and members of the input as `name=value`.
+/// `user:…`, `session:…`, and with `claims` it runs no commands whatever its kind, `wants=…` is an alias that it did not
+/// get, `own=…` its own name, `bytes=unknown` leaves out the digest, `tail` is a call that a result asks for; and members of the input as `name=value`.
 pub(super) struct World {
     pub plugin: PluginName,
     pub name: ToolName,
     pub tool: Descriptor,
-    pub digest: Digest,
+    pub aliases: Vec<String>,
+    pub executes: bool,
+    pub digest: Option<Digest>,
     pub input: Value,
     pub subject: Subject,
     pub caller: Caller,
     pub mode: Option<Mode>,
     pub hooks: HookSaid,
     pub narrow: Option<Restriction>,
+    pub tail: bool,
 }
 
 impl World {
@@ -148,6 +153,8 @@ impl World {
         let mut caller = Caller::default();
         let mut mode = None;
         let mut hooks = HookSaid::default();
+        let mut aliases = vec![format!("{plugin}/{name}"), format!("{plugin}__{name}")];
+        let (mut claims, mut tail, mut digest) = (false, false, Some(Digest([7; 32])));
         for word in &words[1..] {
             let hints = &mut tool.annotations;
             let said = |read_only, pure, destructive| Annotations {
@@ -163,6 +170,9 @@ impl World {
                 "destroys" => *hints = said(false, false, true),
                 "network" => hints.open_world = Some(true),
                 "interactive" => hints.interactive = Some(true),
+                "claims" => claims = true,
+                "tail" => tail = true,
+                "bytes=unknown" => digest = None,
                 "hook:allow" => hooks.allow = Some("it is fine".to_owned()),
                 "hook:ask" => hooks.ask = Some(HookAsk::default()),
                 "hook:risk" => {
@@ -185,7 +195,12 @@ impl World {
                         match name {
                             "kind" => value.clone_into(&mut tool.kind),
                             "category" => value.clone_into(&mut tool.category),
-                            "alias" => tool.aliases.push(value.to_owned()),
+                            "alias" => {
+                                aliases.push(value.to_lowercase());
+                                tool.aliases.push(value.to_owned());
+                            }
+                            "wants" => tool.aliases.push(value.to_owned()),
+                            "own" => tool.name = ToolName::parse(value).unwrap(),
                             "version" => value.clone_into(&mut tool.version),
                             "timeout" => {
                                 tool.timeout = Some(crate::units::parse_duration(value).unwrap());
@@ -211,13 +226,16 @@ impl World {
             plugin: PluginName::parse(plugin).unwrap(),
             name,
             subject: Subject::of(&tool, &input),
+            executes: tool.kind == "execute" && !claims,
             tool,
-            digest: Digest([7; 32]),
+            aliases,
+            digest,
             input,
             caller,
             mode,
             hooks,
             narrow: None,
+            tail,
         }
     }
 
@@ -226,7 +244,9 @@ impl World {
             plugin: &self.plugin,
             name: &self.name,
             tool: &self.tool,
-            digest: Some(&self.digest),
+            aliases: &self.aliases,
+            executes: self.executes,
+            digest: self.digest.as_ref(),
             definition: None,
             input: &self.input,
             subject: &self.subject,
@@ -234,6 +254,7 @@ impl World {
             caller: &self.caller,
             mode: self.mode,
             narrow: self.narrow.as_ref(),
+            tail: self.tail,
         }
     }
 

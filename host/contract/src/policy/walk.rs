@@ -6,6 +6,7 @@ use super::facts::{Facts, Part, What};
 use super::names::{Family, NamePattern};
 use super::rule::Rule;
 use super::{Approval, Column, Decision, HookSaid, Identity, Mode, Policy, RuleSpec, Tier};
+use crate::Effect;
 
 /// Why a part of a call is decided as it is. A rule is a place in the policy's list.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +17,10 @@ pub(super) enum Because {
     Mode(Mode, Column),
     /// Nobody can say what the command would run.
     Unreadable,
+    /// It may change files and names none of them, and a rule guards some.
+    Unnamed(usize),
+    /// A tool's result asks for it, and that is no reason to do what changes anything.
+    Tail,
     /// Outside the allowed paths.
     Outside(String),
 }
@@ -87,6 +92,7 @@ impl Index {
             // A deny is read more widely than an allow, so this finds every rule that may match. A command may name
             // any path.
             if facts.runs_command
+                || facts.writes_unnamed
                 || facts
                     .parts
                     .iter()
@@ -142,6 +148,8 @@ impl Policy {
                     (trace.decision, trace.because) = (Decision::Deny, Because::Outside(path));
                 }
                 self.careful(&mut trace, part, facts, &live, &modes);
+                self.unnamed(&mut trace, facts, &live);
+                tail_asks(&mut trace, facts);
                 hook_asks(&mut trace, said.hooks);
                 look_up(&mut trace, part, facts, &modes, &identity, said);
                 trace
@@ -273,7 +281,13 @@ impl Policy {
 
     /// A plan, written where plans are kept.
     fn is_plan(&self, part: &Part, facts: &Facts) -> bool {
-        let (Some(dir), What::Path { spot, .. }) = (&self.inner.plan_dir, &part.what) else {
+        let (
+            Some(dir),
+            What::Path {
+                spot, write: true, ..
+            },
+        ) = (&self.inner.plan_dir, &part.what)
+        else {
             return false;
         };
         !matches!(
@@ -315,6 +329,38 @@ impl Policy {
             (trace.decision, trace.because) = (Decision::Ask, Because::Unreadable);
         }
     }
+
+    /// A mode that lets anything pass knows nothing of the files that a rule guards. A foreign tool changes those of
+    /// another place.
+    fn unnamed(&self, trace: &mut Trace, facts: &Facts, live: &[usize]) {
+        let by_mode = matches!(trace.because, Because::Mode(..));
+        let passes = by_mode && trace.decision == Decision::Allow;
+        if !passes || !facts.writes_unnamed || facts.foreign {
+            return;
+        }
+        let guards = |at: &&usize| self.inner.rules[**at].guards_files();
+        if let Some(at) = live.iter().find(guards) {
+            (trace.decision, trace.because) = (Decision::Ask, Because::Unnamed(*at));
+        }
+    }
+}
+
+/// What a tool's result asks for, nobody who may give orders has asked for: where it changes anything, a person says
+/// yes to each. What a foreign server says about its tool is no proof that it changes nothing.
+fn is_doubtful_tail(facts: &Facts) -> bool {
+    let request = &facts.request;
+    request.tail && (facts.foreign || request.tool.effect() > Effect::Reads)
+}
+
+fn tail_asks(trace: &mut Trace, facts: &Facts) {
+    if !is_doubtful_tail(facts) {
+        return;
+    }
+    if trace.decision == Decision::Allow {
+        (trace.decision, trace.because) = (Decision::Ask, Because::Tail);
+    }
+    // This keeps stored yeses out of it, and a yes to this one from being stored.
+    trace.may_remember = false;
 }
 
 /// A person has to say yes, whatever the rules allow.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
-use toolhost_contract::life::{Found, Step};
+use toolhost_contract::life::{Found, Origin, Step};
 use toolhost_contract::policy::{
     self, Approval, Explanation, HookAsk, HookSaid, NewApproval, OnHeadlessAsk, Policy, Request,
     Scope, Settled, Subject,
@@ -175,6 +175,9 @@ impl Kernel {
             plugin: &entry.plugin.name,
             name: &entry.name,
             tool: &entry.tool,
+            aliases: &entry.keys,
+            // No backend starts a process today. The first that does has to say so.
+            executes: false,
             digest: entry.plugin.digest.as_ref(),
             definition: None,
             input,
@@ -183,6 +186,7 @@ impl Kernel {
             caller,
             mode: None,
             narrow: None,
+            tail: false,
         };
         let now = self.journal.clock.now().0;
         look(&self.policy(), request, &self.approvals.all(), now)
@@ -409,6 +413,9 @@ fn request<'a>(entry: &'a Entry, run: &'a Run<'_>, subject: &'a Subject) -> Requ
         plugin: &entry.plugin.name,
         name: &entry.name,
         tool: &entry.tool,
+        aliases: &entry.keys,
+        // No backend starts a process today. The first that does has to say so.
+        executes: false,
         digest: entry.plugin.digest.as_ref(),
         definition: None,
         input: &run.input,
@@ -417,6 +424,7 @@ fn request<'a>(entry: &'a Entry, run: &'a Run<'_>, subject: &'a Subject) -> Requ
         caller: &run.caller,
         mode: run.within.mode,
         narrow: run.within.restriction.as_deref(),
+        tail: run.within.origin == Origin::Tail,
     }
 }
 

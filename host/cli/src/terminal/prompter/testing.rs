@@ -73,7 +73,7 @@ pub fn question(asked: &Asked) -> (Question, Call) {
         plugin: &plugin,
         name: &name,
         tool: &tool,
-        digest: None,
+        digest: Some(&toolhost_contract::Digest([1; 32])),
         definition: None,
         input: &asked.input,
         subject: &subject,
@@ -81,6 +81,9 @@ pub fn question(asked: &Asked) -> (Question, Call) {
         caller: &caller,
         mode: None,
         narrow: None,
+        aliases: &[],
+        executes: asked.kind == "execute",
+        tail: false,
     };
     let places = Places {
         cwd: "/w".to_owned(),

@@ -275,7 +275,13 @@ fn a_subject_is_what_the_input_names() {
         ),
         ("a/x pure path=a", ""),
         ("a/x reads pattern=a", ""),
-        ("a/x kind=execute command=ls directory=a", "r:a"),
+        // Whether somebody runs the command, the input does not say.
+        ("a/x kind=execute command=ls directory=a", "w:a"),
+        ("a/x kind=execute reads command=ls directory=a", "r:a"),
+        (
+            "a/x reads o={'path':'a','l':[[{'to':'b'}]]} path=c",
+            "r:c r:a r:b",
+        ),
     ] {
         assert_eq!(paths(call), expected, "{call}");
     }

@@ -21,6 +21,11 @@ const CALLS: &[&str] = &[
     "data/json_parse pure",
     "x/unknown",
     "srv/mcp__srv__look reads",
+    "x/t kind=edit writes from=src/a dest=.git/config",
+    "x/t kind=edit interactive file=a",
+    "x/t kind=edit writes network url=https://a.example/",
+    "x/t kind=execute claims writes command=\"git status > a\" path=src/a",
+    "x/t bytes=unknown wants=write_file paths=['a/1','a/2','b/3','b/4','c/5']",
 ];
 
 const FORMS: &[&str] = &[
@@ -168,6 +173,29 @@ proptest! {
         if policy.forbids(world.request()).is_some() {
             prop_assert_eq!(told.decision(), Decision::Deny);
         }
+    }
+
+    #[test]
+    fn what_a_result_asks_for_is_never_allowed_more(rules in any_rules(), mode in any_mode(), call in any_call()) {
+        let policy = build(mode, &rules);
+        let mut world = World::of(&call);
+        let before = decide(&policy, &world);
+        world.tail = true;
+        let after = decide(&policy, &world);
+        prop_assert!(after >= before);
+        prop_assert!(after > Decision::Allow || world.tool.effect() <= Effect::Reads);
+    }
+
+    #[test]
+    fn what_a_tool_asks_for_never_allows_it_more(
+        rules in any_rules(), mode in any_mode(), call in any_call(), wanted in select(FORMS),
+    ) {
+        let policy = build(mode, &rules);
+        let mut world = World::of(&call);
+        let before = decide(&policy, &world);
+        world.tool.aliases.push(wanted.to_owned());
+        // A rule that asks may stand in for a mode's deny, also under a name that was only wished for: a person is asked.
+        prop_assert!(decide(&policy, &world) >= before.min(Decision::Ask));
     }
 
     #[test]

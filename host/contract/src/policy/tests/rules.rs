@@ -133,20 +133,33 @@ fn a_foreign_servers_tool_is_found_with_and_without_the_prefix() {
     let call = "srv/mcp__github__create_issue";
     for name in [
         "mcp__github__create_issue",
-        "github__create_issue",
-        "github_create_issue",
-        "mcp__github_create_issue",
         "mcp__github",
         "mcp__github__*",
         "mcp__*",
         "mcp__github__create_*",
         "MCP__GitHub",
     ] {
-        assert_eq!(
-            decision(&format!("allow {name}"), call),
-            Decision::Allow,
-            "{name}"
-        );
+        for word in [Decision::Allow, Decision::Deny] {
+            assert_eq!(decision(&format!("{word} {name}"), call), word, "{name}");
+        }
+    }
+    // A shorter name may be another tool's: it forbids, and it allows where the tool was given it.
+    for name in [
+        "github__create_issue",
+        "github_create_issue",
+        "mcp__github_create_issue",
+    ] {
+        for (word, more, expected) in [
+            ("deny", "", Decision::Deny),
+            ("allow", "", Decision::Ask),
+            ("allow", &*format!("alias={name}"), Decision::Allow),
+        ] {
+            assert_eq!(
+                decision(&format!("{word} {name}"), &format!("{call} {more}")),
+                expected,
+                "{word} {name} {more}"
+            );
+        }
     }
     for name in [
         "mcp__git",
