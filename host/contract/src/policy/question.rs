@@ -185,8 +185,10 @@ impl Question {
     /// The yes to keep for a call whose caller has gone away: for this very input, files and commands, and nothing
     /// else. None when such a call has to be asked about each time it comes, as a dangerous one has.
     pub fn in_advance(&self, scope: Scope) -> Option<NewApproval> {
+        // A yes to a tool that cannot be told from its next version dies with the session.
+        let holds = scope == Scope::Session || self.identity.is_lasting();
         Some(NewApproval {
-            identity: self.identity.clone(),
+            identity: holds.then(|| self.identity.clone())?,
             narrowing: self.exact.clone()?,
             scope,
             session: (scope == Scope::Session).then(|| self.session.clone()),
