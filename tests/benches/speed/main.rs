@@ -287,7 +287,8 @@ fn host(args: &[&str]) -> Command {
     let mut command = Command::new(target().join("release/host"));
     command
         .args(args)
-        .env("TOOLHOST_CACHE_DIR", target().join("bench-cache"));
+        .env("TOOLHOST_CACHE_DIR", target().join("bench-cache"))
+        .env("TOOLHOST_STATE_DIR", target().join("bench-state"));
     command
 }
 
