@@ -247,6 +247,34 @@ fn killed_while_a_person_is_asked() {
 }
 
 #[test]
+fn killed_while_hooks_have_their_say() {
+    const KEEP: &str = r#"
+[policy]
+allow = ["write_file"]
+[[hook]]
+name = "h"
+matcher = "write_file"
+on = ["after"]
+command = ["sh", "-c", "cat > /dev/null; echo {}"]
+"#;
+    const CHANGE: &str = r#"
+[policy]
+allow = ["write_file"]
+[[hook]]
+name = "h"
+matcher = "write_file"
+on = ["before"]
+command = ["sh", "-c", """cat > /dev/null; echo '{"updated_input": {"path": "other.txt", "content": "y"}}'"""]
+"#;
+    check(&["post_processing"], KEEP, &[], None, expect![[r#"
+        post_processing: requested picked found scheduled started post_processing sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; written
+    "#]]);
+    check(&["input_changed"], CHANGE, &[], None, expect![[r#"
+        input_changed: requested picked found input_changed sealed; sealed: it had not started; it is safe to call again; not written
+    "#]]);
+}
+
+#[test]
 fn killed_while_it_seals_it_does_not_seal_twice() {
     let scene = Scene::new("");
     assert!(is_killed(
