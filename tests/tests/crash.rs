@@ -266,12 +266,24 @@ matcher = "write_file"
 on = ["before"]
 command = ["sh", "-c", """cat > /dev/null; echo '{"updated_input": {"path": "other.txt", "content": "y"}}'"""]
 "#;
-    check(&["post_processing"], KEEP, &[], None, expect![[r#"
+    check(
+        &["post_processing"],
+        KEEP,
+        &[],
+        None,
+        expect![[r#"
         post_processing: requested picked found scheduled started post_processing sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; written
-    "#]]);
-    check(&["input_changed"], CHANGE, &[], None, expect![[r#"
+    "#]],
+    );
+    check(
+        &["input_changed"],
+        CHANGE,
+        &[],
+        None,
+        expect![[r#"
         input_changed: requested picked found input_changed sealed; sealed: it had not started; it is safe to call again; not written
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
