@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
 use toolhost_contract::PluginName;
 use toolhost_kernel::hooks::{Hook, HookEntry, ReadCache, Stage};
 use toolhost_runtime::Plugin;
@@ -15,8 +14,8 @@ mod fingerprint;
 use component::ComponentHook;
 pub use fingerprint::Files;
 
-/// So many sandboxes of hooks are open at once. Calls are judged in any number, and sandboxes are not endless.
-pub const SANDBOXES: usize = 8;
+/// So many sandboxes of hooks are open at once: the kernel lets no more calls be heard side by side.
+pub const SANDBOXES: usize = toolhost_kernel::hooks::AT_ONCE;
 /// The cache's bounds; a person sets the time only.
 const ENTRIES: usize = 256;
 const BYTES: usize = 16 << 20;
@@ -35,7 +34,6 @@ pub fn entries(
     files: Files,
 ) -> (Vec<HookEntry>, Vec<String>) {
     let (mut entries, mut missing) = (Vec::new(), Vec::new());
-    let turns = Arc::new(Semaphore::new(SANDBOXES));
     let files = Arc::new(files);
     for hook in hooks {
         let (who, timeout): (Arc<dyn Hook>, _) = match &hook.kind {
@@ -48,7 +46,7 @@ pub fn entries(
                 let found = plugins.iter().find(|candidate| candidate.name == *name);
                 match found.map(|found| Arc::clone(&found.plugin)) {
                     Some(plugin) if plugin.loaded().has_hooks() => {
-                        let component = ComponentHook::new(plugin, hook, Arc::clone(&turns));
+                        let component = ComponentHook::new(plugin, hook);
                         let timeout = component.patience();
                         (Arc::new(component), timeout)
                     }

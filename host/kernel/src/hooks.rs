@@ -139,7 +139,7 @@ pub struct Ask {
 }
 
 /// Hooks of so many calls run at once: each may cost an instance or a process, and a turn may have hundreds of calls.
-const AT_ONCE: usize = 8;
+pub const AT_ONCE: usize = 8;
 
 /// All hooks of a kernel, in their order.
 pub struct Hooks {

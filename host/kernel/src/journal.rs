@@ -193,9 +193,8 @@ impl Life {
             by: by.to_owned(),
             note: note.map(ToOwned::to_owned),
         };
-        if let Some(store) = &self.journal.store {
-            let _ = store.queue(Write::Event(self.event_row(&happening)));
-        }
+        self.journal
+            .queue(|| Write::Event(self.event_row(&happening)));
         self.publish(happening);
     }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
 use toolhost_contract::hook::{After, Before};
 use toolhost_contract::{BoxFuture, CallError, Outcome};
 use toolhost_kernel::hooks::{Hook, HookCall, HookError, HookEvent};
@@ -16,24 +15,21 @@ pub struct ComponentHook {
     before: bool,
     after: bool,
     timeout: Duration,
-    turns: Arc<Semaphore>,
 }
 
 impl ComponentHook {
-    pub fn new(plugin: Arc<Plugin>, hook: &HookSettings, turns: Arc<Semaphore>) -> Self {
+    pub fn new(plugin: Arc<Plugin>, hook: &HookSettings) -> Self {
         Self {
             plugin,
             before: hook.on.contains(&HookEvent::BeforeTool),
             after: hook.on.contains(&HookEvent::AfterTool),
             timeout: hook.timeout,
-            turns,
         }
     }
 
-    /// How long the kernel waits: for the turns of others too, and longer than the sandbox, which knows better what
-    /// went wrong.
+    /// How long the kernel waits: longer than the sandbox, which knows better what went wrong.
     pub fn patience(&self) -> Duration {
-        self.timeout * 2 + Duration::from_secs(5)
+        self.timeout + Duration::from_secs(5)
     }
 }
 
@@ -43,7 +39,6 @@ impl Hook for ComponentHook {
             if !self.before {
                 return Ok(Before::default());
             }
-            let _turn = self.turns.acquire().await;
             let said = self.plugin.before(&seen(call), self.timeout).await;
             said.map_err(|error| words(&error))
         })
@@ -58,7 +53,6 @@ impl Hook for ComponentHook {
             if !self.after {
                 return Ok(After::Keep);
             }
-            let _turn = self.turns.acquire().await;
             let said = self.plugin.after(&seen(call), outcome, self.timeout).await;
             said.map_err(|error| words(&error))
         })

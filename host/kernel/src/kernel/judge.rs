@@ -17,7 +17,7 @@ use toolhost_contract::{
 };
 
 use super::run::{Run, denied};
-use super::{Kernel, Refusal, deferred};
+use super::{Kernel, Refusal, Within, deferred};
 use crate::Entry;
 use crate::asks::{Answered, Asking};
 use crate::hooks::{HookCall, MAX_ROUNDS, Said, Weights};
@@ -83,7 +83,7 @@ impl Kernel {
 
     async fn judge(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Judged, Refusal> {
         let subject = Subject::of(&entry.tool, &run.input);
-        if let Some(denial) = self.policy().forbids(request(entry, run, &subject)) {
+        if let Some(denial) = self.policy().forbids(request_of(entry, run, &subject)) {
             return Err(run.refused(denial).into());
         }
         let weights = if self.hooks.is_empty() {
@@ -125,7 +125,7 @@ impl Kernel {
         let mut spent: Vec<String> = Vec::new();
         loop {
             let now = self.journal.clock.now().0;
-            let request = request(entry, run, subject);
+            let request = request_of(entry, run, subject);
             let mut approvals = self.approvals.all();
             if !spent.is_empty() {
                 Arc::make_mut(&mut approvals).retain(|approval| !spent.contains(&approval.id));
@@ -171,23 +171,8 @@ impl Kernel {
         look: impl FnOnce(&Policy, Request<'_>, &[Approval], i64) -> T,
     ) -> T {
         let subject = Subject::of(&entry.tool, input);
-        let request = Request {
-            plugin: &entry.plugin.name,
-            name: &entry.name,
-            tool: &entry.tool,
-            aliases: &entry.keys,
-            // No backend starts a process today. The first that does has to say so.
-            executes: false,
-            digest: entry.plugin.digest.as_ref(),
-            definition: None,
-            input,
-            subject: &subject,
-            timeout: entry.timeout,
-            caller,
-            mode: None,
-            narrow: None,
-            tail: false,
-        };
+        let within = Within::default();
+        let request = request(entry, input, caller, &subject, &within);
         let now = self.journal.clock.now().0;
         look(&self.policy(), request, &self.approvals.all(), now)
     }
@@ -408,7 +393,14 @@ impl Kernel {
     }
 }
 
-fn request<'a>(entry: &'a Entry, run: &'a Run<'_>, subject: &'a Subject) -> Request<'a> {
+/// What the policy is told of a call, whether it is made or only asked about.
+fn request<'a>(
+    entry: &'a Entry,
+    input: &'a Value,
+    caller: &'a Caller,
+    subject: &'a Subject,
+    within: &'a Within,
+) -> Request<'a> {
     Request {
         plugin: &entry.plugin.name,
         name: &entry.name,
@@ -418,14 +410,18 @@ fn request<'a>(entry: &'a Entry, run: &'a Run<'_>, subject: &'a Subject) -> Requ
         executes: false,
         digest: entry.plugin.digest.as_ref(),
         definition: None,
-        input: &run.input,
+        input,
         subject,
         timeout: entry.timeout,
-        caller: &run.caller,
-        mode: run.within.mode,
-        narrow: run.within.restriction.as_deref(),
-        tail: run.within.origin == Origin::Tail,
+        caller,
+        mode: within.mode,
+        narrow: within.restriction.as_deref(),
+        tail: within.origin == Origin::Tail,
     }
+}
+
+fn request_of<'a>(entry: &'a Entry, run: &'a Run<'_>, subject: &'a Subject) -> Request<'a> {
+    request(entry, &run.input, &run.caller, subject, &run.within)
 }
 
 enum Heard {

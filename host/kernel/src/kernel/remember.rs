@@ -1,6 +1,5 @@
 //! What outlives an answer: kept yeses, answers that other processes left, and sessions.
 
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use toolhost_contract::life::Millis;
@@ -38,7 +37,11 @@ impl Kernel {
 
     pub(super) fn session(&self, id: &str) -> Arc<Session> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if sessions.len() >= SESSIONS && !sessions.contains_key(id) {
+        // Asked for twice in every call, and nearly always there.
+        if let Some(session) = sessions.get(id) {
+            return Arc::clone(session);
+        }
+        if sessions.len() >= SESSIONS {
             sessions.retain(|_, session| Arc::strong_count(session) > 1);
         }
         Arc::clone(sessions.entry(id.to_owned()).or_default())
@@ -54,8 +57,7 @@ impl Kernel {
         let ended = Some(self.journal.clock.now());
         self.journal
             .queue(|| Write::Session(self.session_row(id, client, ended)));
-        let mut sessions: std::sync::MutexGuard<'_, HashMap<String, Arc<Session>>> =
-            self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.remove(id);
     }
 

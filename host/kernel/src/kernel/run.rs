@@ -26,6 +26,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const STOPPING: Duration = Duration::from_millis(100);
 /// A call that runs longer than this is noted in the store while it runs.
 const NOTED: Duration = Duration::from_millis(20);
+
 /// A call on its way. While this is there it can be cancelled by its id.
 pub(super) struct Run<'a> {
     pub(super) place: Option<Place<'a>>,
