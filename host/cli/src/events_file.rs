@@ -163,6 +163,7 @@ impl Drop for Following {
 
 #[cfg(test)]
 mod tests {
+    use toolhost_contract::Caller;
     use toolhost_contract::bus::Happening;
     use toolhost_contract::life::Millis;
 
@@ -207,8 +208,10 @@ mod tests {
         let event = BusEvent {
             seq: 1,
             at: Millis(5),
-            session: "s".to_owned(),
-            agent: "main".to_owned(),
+            caller: Arc::new(Caller {
+                session_id: "s".to_owned(),
+                ..Caller::default()
+            }),
             call: None,
             happening: Happening::RegistryChanged,
             snapshot: None,

@@ -33,6 +33,10 @@ use toolhost_contract::text;
 use crate::args::{Cli, Command, ConfigCommand};
 use crate::exit::{Exit, Failure};
 
+/// Several threads make and drop many small things for each call; docs/benchmarks.md says what this is worth.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let command = Cli::parse().command;
     if matches!(command, Command::CompileWorker) {

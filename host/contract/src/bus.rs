@@ -5,15 +5,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::life::{CallState, Millis, Snapshot, masked};
-use crate::{CallId, Event, text};
+use crate::{CallId, Caller, Event, text};
 
 /// One thing that happened. `seq` grows by one with each event of a kernel, so a listener sees what it missed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BusEvent {
     pub seq: u64,
     pub at: Millis,
-    pub session: String,
-    pub agent: String,
+    pub caller: Arc<Caller>,
     pub call: Option<CallId>,
     pub happening: Happening,
     /// The call at that moment.
@@ -206,8 +205,8 @@ impl BusEvent {
             "channel".to_owned(),
             json!(self.happening.channel().as_str()),
         );
-        shown.insert("session".to_owned(), json!(self.session));
-        shown.insert("agent".to_owned(), json!(self.agent));
+        shown.insert("session".to_owned(), json!(self.caller.session_id));
+        shown.insert("agent".to_owned(), json!(self.caller.agent_id));
         if let Some(call) = &self.call {
             shown.insert("callId".to_owned(), json!(call.0));
         }
@@ -216,7 +215,7 @@ impl BusEvent {
             shown.insert("data".to_owned(), data);
         }
         if let Some(snapshot) = &self.snapshot {
-            shown.insert("call".to_owned(), snapshot.record.clone());
+            shown.insert("call".to_owned(), snapshot.json().clone());
         }
         Value::Object(shown)
     }

@@ -4,6 +4,7 @@
 //! trail, the store, the prompt and every other system's names for these things are read off
 //! the record, so they cannot disagree.
 
+mod input;
 mod mask;
 mod record;
 mod snapshot;
@@ -14,9 +15,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub use input::Input;
 pub use mask::{masked, masked_text};
 pub use record::{Approval, Illegal, Origin, Record, Trail};
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, draw};
 
 /// Milliseconds since 1970, handed in by whoever has a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -131,10 +133,10 @@ pub enum Step {
     /// Somebody looks at it now.
     Picked,
     /// Which tool it is, once that is known.
-    Found(Box<Found>),
+    Found(Arc<Found>),
     /// The input was put right, or somebody changed it: what counts from here on.
     InputChanged {
-        input: Arc<Value>,
+        input: Input,
         by: String,
     },
     /// A person has to say yes.
@@ -145,7 +147,7 @@ pub enum Step {
     },
     /// A person changed the input instead of answering. It is looked at from the start.
     Modified {
-        input: Arc<Value>,
+        input: Input,
         by: String,
     },
     /// A person said yes.
@@ -192,6 +194,21 @@ pub enum Step {
         duration: Duration,
     },
     Sealed,
+}
+
+/// About what a value takes in memory, which is far more than its text: an empty list of two characters is 32 bytes.
+pub fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 32,
+        Value::String(text) => 32 + text.len(),
+        Value::Array(items) => 32 + items.iter().map(weight).sum::<usize>(),
+        Value::Object(members) => {
+            let each = members
+                .iter()
+                .map(|(name, value)| 64 + name.len() + weight(value));
+            32 + each.sum::<usize>()
+        }
+    }
 }
 
 /// What is known of a call once its tool is found.

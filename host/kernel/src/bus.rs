@@ -4,13 +4,15 @@
 //! which ones are gone. As long as nobody has ever listened, an event costs the look at one flag.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::Value;
 use tokio::sync::Notify;
 use toolhost_contract::bus::{BusEvent, Channel, Happening};
-use toolhost_contract::life::{Millis, Snapshot};
+use toolhost_contract::life::{self, Millis, Snapshot};
 use toolhost_contract::{CallId, Caller, Event};
 
 /// Events that are kept for whoever comes back.
@@ -21,13 +23,16 @@ const BYTES: usize = 64 << 20;
 #[derive(Default)]
 pub(crate) struct Bus {
     listened: AtomicBool,
+    /// There are events that nobody was woken for.
+    unsaid: AtomicBool,
     ring: Mutex<Ring>,
     news: Notify,
 }
 
 #[derive(Default)]
 struct Ring {
-    events: VecDeque<Arc<BusEvent>>,
+    /// Each with its weight.
+    events: VecDeque<(Arc<BusEvent>, usize)>,
     bytes: usize,
     /// Number of the newest event; 0 when there was none.
     last: u64,
@@ -36,7 +41,7 @@ struct Ring {
 /// An event without its number.
 pub(crate) struct News<'a> {
     pub at: Millis,
-    pub caller: &'a Caller,
+    pub caller: &'a Arc<Caller>,
     pub call: Option<&'a CallId>,
     pub happening: Happening,
     pub snapshot: Option<Arc<Snapshot>>,
@@ -45,6 +50,12 @@ pub(crate) struct News<'a> {
 impl Bus {
     /// `news` is made only when somebody may hear it.
     pub(crate) fn publish<'a>(&self, news: impl FnOnce() -> News<'a>) {
+        self.publish_quietly(news);
+        self.wake();
+    }
+
+    /// Wakes nobody: whoever publishes like this calls [`Bus::wake`] before anything is waited for.
+    pub(crate) fn publish_quietly<'a>(&self, news: impl FnOnce() -> News<'a>) {
         if !self.listened.load(Relaxed) {
             return;
         }
@@ -60,21 +71,27 @@ impl Bus {
         let event = BusEvent {
             seq: ring.last,
             at,
-            session: caller.session_id.clone(),
-            agent: caller.agent_id.clone(),
+            caller: Arc::clone(caller),
             call: call.cloned(),
             happening,
             snapshot,
         };
-        ring.bytes += weight(&event);
-        ring.events.push_back(Arc::new(event));
+        let weight = weight(&event);
+        ring.bytes += weight;
+        ring.events.push_back((Arc::new(event), weight));
         while ring.events.len() > EVENTS || ring.bytes > BYTES && ring.events.len() > 1 {
-            if let Some(old) = ring.events.pop_front() {
-                ring.bytes -= weight(&old);
+            if let Some((_, weight)) = ring.events.pop_front() {
+                ring.bytes -= weight;
             }
         }
         drop(ring);
-        self.news.notify_waiters();
+        self.unsaid.store(true, Release);
+    }
+
+    pub(crate) fn wake(&self) {
+        if self.unsaid.load(Relaxed) && self.unsaid.swap(false, Acquire) {
+            self.news.notify_waiters();
+        }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -88,9 +105,9 @@ fn weight(event: &BusEvent) -> usize {
         Happening::Call(Event::Output { bytes, .. }) => bytes.len(),
         Happening::Call(Event::Log { message, .. }) => message.len(),
         Happening::Call(Event::Progress { message, .. }) => message.as_ref().map_or(0, String::len),
-        Happening::Call(Event::Custom { event, data }) => event.len() + heft(data),
-        Happening::CallCompleted { result, .. } => result.as_ref().map_or(0, heft),
-        Happening::PermissionRequest { content, .. } => heft(content),
+        Happening::Call(Event::Custom { event, data }) => event.len() + life::weight(data),
+        Happening::CallCompleted { result, .. } => result.as_ref().map_or(0, life::weight),
+        Happening::PermissionRequest { content, .. } => life::weight(content),
         Happening::BatchCompleted { calls, .. } | Happening::BatchSubmitted { calls } => {
             calls.iter().map(|id| id.0.len() + 32).sum()
         }
@@ -105,26 +122,8 @@ fn weight(event: &BusEvent) -> usize {
         | Happening::RegistryChanged
         | Happening::PolicyUpdated => 0,
     };
-    let snapshot = event
-        .snapshot
-        .as_ref()
-        .map_or(0, |snapshot| heft(&snapshot.record));
-    256 + own + snapshot
-}
-
-/// A value in memory takes far more than its text: an empty list of two characters is 32 bytes.
-fn heft(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 32,
-        Value::String(text) => 32 + text.len(),
-        Value::Array(items) => 32 + items.iter().map(heft).sum::<usize>(),
-        Value::Object(members) => {
-            let each = members
-                .iter()
-                .map(|(name, value)| 64 + name.len() + heft(value));
-            32 + each.sum::<usize>()
-        }
-    }
+    let snapshot = event.snapshot.as_ref();
+    256 + own + snapshot.map_or(0, |snapshot| snapshot.weight())
 }
 
 /// Hears every event after its cursor, in order, each once.
@@ -181,7 +180,10 @@ impl Subscription {
             if self.cursor >= ring.last {
                 return None;
             }
-            let first = ring.events.front().map_or(ring.last + 1, |event| event.seq);
+            let first = ring
+                .events
+                .front()
+                .map_or(ring.last + 1, |(event, _)| event.seq);
             if self.cursor + 1 < first {
                 let missed = Missed {
                     from: self.cursor + 1,
@@ -191,7 +193,7 @@ impl Subscription {
                 return Some(Err(missed));
             }
             let place = usize::try_from(self.cursor + 1 - first).ok()?;
-            let event = ring.events.get(place)?;
+            let (event, _) = ring.events.get(place)?;
             self.cursor = event.seq;
             let channel = event.happening.channel();
             if self
@@ -210,7 +212,7 @@ mod tests {
     use super::*;
 
     fn publish(bus: &Bus, happening: Happening) {
-        let caller = Caller::default();
+        let caller = Arc::new(Caller::default());
         bus.publish(|| News {
             at: Millis(0),
             caller: &caller,

@@ -10,7 +10,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolhost_contract::bus::Happening;
-use toolhost_contract::life::{CallState, Found, Illegal, Millis, Record, Snapshot, Step};
+use toolhost_contract::life::{
+    self, CallState, Found, Illegal, Input, Millis, Record, Snapshot, Step,
+};
 use toolhost_contract::{CallError, CallId, Caller, ErrorClass, Outcome};
 use toolhost_store::{CallRow, EventRow, Store, TransitionRow, Write};
 
@@ -64,7 +66,7 @@ impl Journal {
 
     pub(crate) fn announce_of(
         &self,
-        caller: &Caller,
+        caller: &Arc<Caller>,
         call: &CallId,
         happening: Happening,
         snapshot: Snapshot,
@@ -79,7 +81,7 @@ impl Journal {
     }
 
     /// Something that belongs to no single call.
-    pub(crate) fn announce(&self, caller: &Caller, happening: Happening) {
+    pub(crate) fn announce(&self, caller: &Arc<Caller>, happening: Happening) {
         self.bus.publish(|| News {
             at: self.clock.now(),
             caller,
@@ -93,7 +95,8 @@ impl Journal {
 /// One call from its first step to its last. Dropped before the last, it was cancelled.
 pub(crate) struct Life {
     journal: Arc<Journal>,
-    record: Record,
+    /// Shared with every snapshot of this moment; the next step makes its own.
+    record: Arc<Record>,
     /// Lines of the trail that the store has, or will have.
     written: usize,
     /// The rule, hook or person that said no.
@@ -117,8 +120,8 @@ impl Life {
         journal: &Arc<Journal>,
         id: CallId,
         name: String,
-        input: Arc<Value>,
-        caller: Caller,
+        input: Input,
+        caller: Arc<Caller>,
         within: &Within,
     ) -> Self {
         let mut record = Record::new(id, name, input, caller, journal.clock.now());
@@ -127,7 +130,7 @@ impl Life {
         record.origin = within.origin;
         let life = Self {
             journal: Arc::clone(journal),
-            record,
+            record: Arc::new(record),
             written: 0,
             denied_by: None,
             denial_note: None,
@@ -162,7 +165,7 @@ impl Life {
     }
 
     pub(crate) async fn found(&mut self, found: Found) -> Result<(), Refusal> {
-        self.step(Step::Found(Box::new(found))).await
+        self.step(Step::Found(Arc::new(found))).await
     }
 
     /// A question is asked only when it is on disk.
@@ -312,7 +315,7 @@ impl Life {
         if self.take_quietly(step).is_err() {
             return;
         }
-        let happening = match (&self.record.state, result) {
+        self.publish_with(|| match (&self.record.state, result) {
             (CallState::Completed, Ok(outcome)) => Happening::CallCompleted {
                 title: self.record.name.clone(),
                 summary: outcome.summary.clone(),
@@ -321,8 +324,8 @@ impl Life {
             (CallState::Denied, _) => Happening::CallDenied,
             (CallState::Cancelled, _) => Happening::CallCancelled,
             _ => Happening::CallFailed,
-        };
-        self.publish(happening);
+        });
+        self.journal.bus.wake();
     }
 
     fn take(&mut self, step: Step) -> Result<(), Refusal> {
@@ -343,21 +346,30 @@ impl Life {
             }
             self.asked = Some(at);
         }
-        let taken = self.record.take(step, at);
+        let taken = Arc::make_mut(&mut self.record).take(step, at);
         debug_assert!(taken.is_ok(), "{taken:?}");
         taken
     }
 
+    /// A step of a call. It is heard when the call waits.
     fn publish(&self, happening: Happening) {
-        self.journal.bus.publish(|| {
-            let snapshot = Arc::new(Snapshot::of(&self.record));
+        let aloud = !matches!(happening, Happening::CallCreated | Happening::CallState(_));
+        self.publish_with(|| happening);
+        if aloud {
+            self.journal.bus.wake();
+        }
+    }
+
+    fn publish_with(&self, happening: impl FnOnce() -> Happening) {
+        self.journal.bus.publish_quietly(|| {
+            let snapshot = Arc::new(Snapshot::of(Arc::clone(&self.record)));
             let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
             *latest = Some(Arc::clone(&snapshot));
             News {
                 at: self.record.updated_at,
                 caller: &self.record.caller,
                 call: Some(&self.record.id),
-                happening,
+                happening: happening(),
                 snapshot: Some(snapshot),
             }
         });
@@ -370,27 +382,30 @@ impl Life {
 
     /// What the store does not have yet.
     fn news(&mut self) -> Option<Write> {
-        if self.written == self.record.trail.len() {
-            return None;
-        }
-        let transitions = transitions(&self.record, self.written);
-        self.written = self.record.trail.len();
-        Some(Write::Call {
-            row: Box::new(row(&self.record, self.deferred)),
-            transitions,
-        })
+        let from = std::mem::replace(&mut self.written, self.record.trail.len());
+        (from < self.written).then(|| write(&self.record, from, self.deferred))
     }
 
     fn queue(&mut self) {
-        if self.journal.store.is_none() {
+        let Some(store) = &self.journal.store else {
+            return;
+        };
+        let from = self.written;
+        if from == self.record.trail.len() {
             return;
         }
-        let seen = self.written;
-        if let (Some(write), Some(store)) = (self.news(), &self.journal.store)
-            && store.queue(write).is_err()
-        {
-            // The store has failed, and calls that matter are refused before they run. The next try has it all.
-            self.written = seen;
+        let (record, deferred) = (Arc::clone(&self.record), self.deferred);
+        let weight = life::Snapshot::of(Arc::clone(&record)).weight();
+        let draft = move || write(&record, from, deferred);
+        let queued = if weight > toolhost_store::MAX_ROW {
+            // It may still be small when it is drawn.
+            store.queue(draft())
+        } else {
+            store.queue_draft(weight, draft)
+        };
+        // A store that has failed refuses calls that matter before they run. The next try has it all.
+        if queued.is_ok() {
+            self.written = self.record.trail.len();
         }
     }
 
@@ -468,14 +483,10 @@ fn shown(outcome: &Outcome) -> Value {
 }
 
 fn row(record: &Record, deferred: bool) -> CallRow {
-    let mut shown = Snapshot::of(record).record;
-    if let Value::Object(members) = &mut shown {
-        // The transitions have it, each with its place in the chain.
-        members.remove("auditTrail");
-        // As long as the call may be answered, and not longer: inputs hold what people do not want to keep.
-        if record.state == CallState::AwaitingApproval {
-            members.insert("input".to_owned(), (*record.input).clone());
-        }
+    let mut shown = life::draw(record);
+    // As long as the call may be answered, and not longer: inputs hold what people do not want to keep.
+    if record.state == CallState::AwaitingApproval {
+        shown.insert("input".to_owned(), (*record.input).clone());
     }
     CallRow {
         id: record.id.0.clone(),
@@ -490,7 +501,14 @@ fn row(record: &Record, deferred: bool) -> CallRow {
         effectful: record.is_effectful(),
         created_ms: record.created_at.0,
         updated_ms: record.updated_at.0,
-        record: shown,
+        record: Value::Object(shown),
+    }
+}
+
+fn write(record: &Record, from: usize, deferred: bool) -> Write {
+    Write::Call {
+        row: Box::new(row(record, deferred)),
+        transitions: transitions(record, from),
     }
 }
 

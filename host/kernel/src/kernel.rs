@@ -11,12 +11,14 @@ mod seal;
 mod turn;
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::Value;
-use toolhost_contract::life::{Millis, Origin, Step};
+use toolhost_contract::life::{Input, Millis, Origin, Step};
 use toolhost_contract::policy::{Mode, Policy, Restriction};
 use toolhost_contract::{
     CallError, CallId, Caller, Denial, DenialCode, ErrorClass, Failure, Outcome, Sink, ToolName,
@@ -212,7 +214,7 @@ impl Kernel {
     async fn follow(&self, mut run: Run<'_>, sink: &Arc<dyn Sink>) -> Report {
         // Who cancels the call by its id means its tails too.
         let _place = run.place.take();
-        let (id, caller, halt) = (run.id.clone(), run.caller.clone(), run.halt.clone());
+        let (id, caller, halt) = (run.id.clone(), Arc::clone(&run.caller), run.halt.clone());
         let within = run.within.clone();
         let mut report = self.one(run).await;
         for number in 1..=TAILS {
@@ -232,7 +234,7 @@ impl Kernel {
                     CallId(format!("{id}/tail-{number}")),
                     std::mem::take(&mut tail.tool),
                     std::mem::take(&mut tail.input),
-                    caller.clone(),
+                    (*caller).clone(),
                 )
             };
             let follow = match self.begin(tail, sink, halt.clone()) {
@@ -248,8 +250,21 @@ impl Kernel {
     }
 
     async fn one(&self, mut run: Run<'_>) -> Report {
-        let result = self.road(&mut run).await.map_err(|error| *error);
-        run.finish(result).await
+        let result = self.heard(self.road(&mut run)).await;
+        run.finish(result.map_err(|error| *error)).await
+    }
+
+    /// Whoever listens is woken when the call waits, and at its end: waking somebody costs more than most steps take.
+    async fn heard<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            let polled = work.as_mut().poll(context);
+            if polled.is_pending() {
+                self.journal.bus.wake();
+            }
+            polled
+        })
+        .await
     }
 
     async fn road(&self, run: &mut Run<'_>) -> Result<Outcome, Refusal> {
@@ -305,19 +320,20 @@ impl Kernel {
             let error = CallError::new(ErrorClass::InvalidInput, message).code("duplicate_call_id");
             return Err(Box::new(Report::refused(id, error)));
         };
-        let wish = Arc::new(input.clone());
+        let caller = Arc::new(caller);
+        let wish = Input::from(input.clone());
         let life = Life::begin(
             &self.journal,
             id.clone(),
             tool,
-            Arc::clone(&wish),
-            caller.clone(),
+            wish.clone(),
+            Arc::clone(&caller),
             &within,
         );
         let sink = CallSink::new(
             Arc::clone(&self.journal),
             id.clone(),
-            caller.clone(),
+            Arc::clone(&caller),
             Arc::clone(sink),
             halt.token().clone(),
             life.latest(),

@@ -17,7 +17,7 @@ const KEPT: usize = 1_000;
 pub(crate) struct CallSink {
     journal: Arc<Journal>,
     id: CallId,
-    caller: Caller,
+    caller: Arc<Caller>,
     /// Whoever called.
     to: Arc<dyn Sink>,
     cancel: CancellationToken,
@@ -31,7 +31,7 @@ impl CallSink {
     pub(crate) fn new(
         journal: Arc<Journal>,
         id: CallId,
-        caller: Caller,
+        caller: Arc<Caller>,
         to: Arc<dyn Sink>,
         cancel: CancellationToken,
         latest: Latest,

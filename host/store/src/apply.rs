@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, params};
+use rusqlite::{CachedStatement, Connection, params};
 use serde_json::Value;
 
 use crate::chain::{self, Head, Link};
@@ -17,6 +17,9 @@ pub struct Group<'a> {
     calls: Vec<&'a CallRow>,
     places: HashMap<&'a str, usize>,
     head: Option<Head>,
+    /// Prepared once for the group.
+    insert_call: Option<CachedStatement<'a>>,
+    insert_transition: Option<CachedStatement<'a>>,
     text: Vec<u8>,
 }
 
@@ -28,6 +31,8 @@ impl<'a> Group<'a> {
             calls: Vec::new(),
             places: HashMap::new(),
             head: None,
+            insert_call: None,
+            insert_transition: None,
             text: Vec::new(),
         }
     }
@@ -69,8 +74,8 @@ impl<'a> Group<'a> {
 
     fn call(&mut self, row: &CallRow) -> rusqlite::Result<()> {
         let record = json(&mut self.text, &row.record);
-        self.connection
-            .prepare_cached(
+        let insert = once(&mut self.insert_call, || {
+            self.connection.prepare_cached(
                 "INSERT INTO calls (id, session, batch, parent, tool, plugin, state, finished, deferred, effectful,
                                     created_ms, updated_ms, owner, record)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
@@ -79,23 +84,24 @@ impl<'a> Group<'a> {
                     deferred = ?9, effectful = ?10, updated_ms = ?12, owner = ?13, record = ?14
                  -- A later call with the same id must not write over the record of the first.
                  WHERE finished = 0 AND created_ms = ?11 AND session = ?2",
-            )?
-            .execute(params![
-                row.id,
-                row.session,
-                row.batch,
-                row.parent,
-                row.tool,
-                row.plugin,
-                row.state,
-                row.finished,
-                row.deferred,
-                row.effectful,
-                row.created_ms,
-                row.updated_ms,
-                self.owner,
-                record,
-            ])?;
+            )
+        })?;
+        insert.execute(params![
+            row.id,
+            row.session,
+            row.batch,
+            row.parent,
+            row.tool,
+            row.plugin,
+            row.state,
+            row.finished,
+            row.deferred,
+            row.effectful,
+            row.created_ms,
+            row.updated_ms,
+            self.owner,
+            record,
+        ])?;
         Ok(())
     }
 
@@ -116,19 +122,22 @@ impl<'a> Group<'a> {
             detail,
         };
         let hash = link.hash(&head.hash);
-        self.connection
-            .prepare_cached("INSERT INTO transitions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?
-            .execute(params![
-                link.seq,
-                link.call,
-                link.session,
-                link.at_ms,
-                link.state,
-                link.kind,
-                link.note,
-                link.detail,
-                hash.as_slice(),
-            ])?;
+        let insert = once(&mut self.insert_transition, || {
+            self.connection.prepare_cached(
+                "INSERT INTO transitions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )
+        })?;
+        insert.execute(params![
+            link.seq,
+            link.call,
+            link.session,
+            link.at_ms,
+            link.state,
+            link.kind,
+            link.note,
+            link.detail,
+            hash.as_slice(),
+        ])?;
         self.head = Some(Head {
             rows: link.seq,
             hash,
@@ -191,6 +200,16 @@ impl<'a> Group<'a> {
                 row.strategy
             ])?;
         Ok(())
+    }
+}
+
+fn once<'s, 'c>(
+    slot: &'s mut Option<CachedStatement<'c>>,
+    prepare: impl FnOnce() -> rusqlite::Result<CachedStatement<'c>>,
+) -> rusqlite::Result<&'s mut CachedStatement<'c>> {
+    match slot {
+        Some(statement) => Ok(statement),
+        None => Ok(slot.insert(prepare()?)),
     }
 }
 

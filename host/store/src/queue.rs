@@ -1,5 +1,6 @@
 //! What waits for the writer: bounded, in order, and handed over in groups.
 
+use std::cell::LazyCell;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,8 +26,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Runs inside a transaction, perhaps again in a second one when the first was rolled back.
 pub type Change = Box<dyn FnMut(&Connection) -> rusqlite::Result<()> + Send>;
 
+/// Made in the writer's thread, when it is its turn.
+pub type Draft = LazyCell<Write, Box<dyn FnOnce() -> Write + Send>>;
+
 pub enum Work {
-    Write(Write),
+    Write(Draft),
     /// A change that has to look before it writes.
     Change(Change),
 }
@@ -36,6 +40,12 @@ pub struct Job {
     pub weight: usize,
     /// Somebody waits for the disk. A job nobody waits for is tried again after a failure.
     pub reply: Option<oneshot::Sender<Result<(), StoreError>>>,
+}
+
+impl Work {
+    pub fn write(draft: impl FnOnce() -> Write + Send + 'static) -> Self {
+        Self::Write(LazyCell::new(Box::new(draft)))
+    }
 }
 
 #[derive(Default)]

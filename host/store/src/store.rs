@@ -101,7 +101,21 @@ impl Store {
     pub fn queue(&self, write: Write) -> Result<(), StoreError> {
         self.0.queue.push(Job {
             weight: weigh(&write)?,
-            work: Work::Write(write),
+            work: Work::write(|| write),
+            reply: None,
+        })
+    }
+
+    /// The same for a write that takes time to make, which is then the writer's time. `weight`: how many bytes its
+    /// rows have at most, and at most [`MAX_ROW`].
+    pub fn queue_draft(
+        &self,
+        weight: usize,
+        draft: impl FnOnce() -> Write + Send + 'static,
+    ) -> Result<(), StoreError> {
+        self.0.queue.push(Job {
+            weight: fits("record", weight)?,
+            work: Work::write(draft),
             reply: None,
         })
     }
@@ -110,7 +124,7 @@ impl Store {
     pub fn offer(&self, write: Write) -> Result<(), StoreError> {
         self.0.queue.push_if_room(Job {
             weight: weigh(&write)?,
-            work: Work::Write(write),
+            work: Work::write(|| write),
             reply: None,
         })
     }
@@ -119,12 +133,12 @@ impl Store {
     /// again.
     pub async fn commit(&self, write: Write) -> Result<(), StoreError> {
         let weight = weigh(&write)?;
-        self.hand_over(Work::Write(write), weight).await
+        self.hand_over(Work::write(|| write), weight).await
     }
 
     /// Returns when everything queued so far is on disk.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        self.hand_over(Work::Write(Write::Many(Vec::new())), 0)
+        self.hand_over(Work::write(|| Write::Many(Vec::new())), 0)
             .await
     }
 

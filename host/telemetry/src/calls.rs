@@ -78,7 +78,7 @@ impl Calls {
                 }
             }
             Happening::BatchCompleted { batch, calls } => {
-                let key = (event.session.clone(), batch.clone());
+                let key = (event.caller.session_id.clone(), batch.clone());
                 if let Some(Some(mut span)) = self.batches.remove(&key) {
                     let calls = i64::try_from(calls.len()).unwrap_or(i64::MAX);
                     span.set_attribute(KeyValue::new("toolhost.batch.calls", calls));
@@ -226,7 +226,10 @@ impl Calls {
 }
 
 fn key(event: &BusEvent) -> Option<Key> {
-    Some((event.session.clone(), event.call.as_ref()?.0.clone()))
+    Some((
+        event.caller.session_id.clone(),
+        event.call.as_ref()?.0.clone(),
+    ))
 }
 
 fn end(mut span: Span, seen: &Seen, contents: bool) {

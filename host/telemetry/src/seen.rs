@@ -29,7 +29,7 @@ pub(crate) struct Turn {
 
 impl<'a> Seen<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
-        Self(&snapshot.record)
+        Self(snapshot.json())
     }
 
     fn text(&self, name: &str) -> Option<&'a str> {

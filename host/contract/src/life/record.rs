@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{CallState, Found, Millis, Step};
+use super::{CallState, Found, Input, Millis, Step, weight};
 use crate::{CallId, Caller};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -14,15 +14,15 @@ pub struct Record {
     pub id: CallId,
     /// The name the caller used, until the tool is found; its canonical name from then on.
     pub name: String,
-    pub input: Arc<Value>,
-    pub caller: Caller,
+    pub input: Input,
+    pub caller: Arc<Caller>,
     pub origin: Origin,
     /// The call that caused this one.
     pub parent: Option<CallId>,
     /// The model turn it belongs to.
     pub batch: Option<String>,
     pub wave: Option<usize>,
-    pub found: Option<Found>,
+    pub found: Option<Arc<Found>>,
     pub state: CallState,
     pub approval: Approval,
     pub is_error: bool,
@@ -105,7 +105,7 @@ pub struct Illegal {
 }
 
 impl Record {
-    pub fn new(id: CallId, name: String, input: Arc<Value>, caller: Caller, at: Millis) -> Self {
+    pub fn new(id: CallId, name: String, input: Input, caller: Arc<Caller>, at: Millis) -> Self {
         Self {
             id,
             name,
@@ -170,7 +170,7 @@ impl Record {
             Step::Picked | Step::PostProcessing => None,
             Step::Found(found) => {
                 self.name.clone_from(&found.tool);
-                self.found = Some(*found);
+                self.found = Some(found);
                 None
             }
             Step::InputChanged { input, by } => {
@@ -262,6 +262,22 @@ impl Record {
         let note = format!("{code}: {message}");
         self.error = Some(Ended { code, message });
         note
+    }
+
+    /// Bytes of the texts whose length somebody else chose, the input left out.
+    pub(super) fn words(&self) -> usize {
+        let approval = &self.approval;
+        let texts = [&approval.reason, &approval.note, &approval.decided_by];
+        let notes = self.trail.iter().map(|line| &line.note);
+        let long: usize = texts
+            .into_iter()
+            .chain(notes)
+            .flatten()
+            .map(String::len)
+            .sum();
+        let error = self.error.as_ref().map_or(0, |error| error.message.len());
+        let meta = approval.meta.as_ref().map_or(0, weight);
+        self.id.0.len() + self.name.len() + long + error + meta
     }
 
     /// May the call change something? What is not known counts as yes.

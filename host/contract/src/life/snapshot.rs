@@ -1,116 +1,171 @@
 //! What the world sees of a record: no raw input, secrets masked, long texts cut.
 
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
 use serde_json::{Map, Value, json};
 
-use super::{Millis, Record, masked, masked_text};
+use super::{Millis, Record, Trail, masked_text};
 use crate::text;
 
-/// A picture of a record at one moment, safe to log, to show and to keep.
-#[derive(Debug, Clone, PartialEq)]
+/// A picture of a record at one moment, safe to log, to show and to keep. Most pictures are never looked at, so it is
+/// drawn for whoever looks first.
+#[derive(Clone)]
 pub struct Snapshot {
-    pub record: Value,
+    /// None: drawn elsewhere.
+    record: Option<Arc<Record>>,
+    shown: OnceLock<Value>,
 }
 
 /// Characters of an error message or a note that a snapshot keeps.
 const WORDS: usize = 2_000;
 
 impl Snapshot {
-    pub fn of(record: &Record) -> Self {
-        let words = |text: &str| masked_text(text::head(text, WORDS));
-        let at = |at: Option<Millis>| at.map(|at| at.0);
-        let mut shown = Map::new();
-        let mut put = |name: &str, value: Value| {
-            if !value.is_null() {
-                shown.insert(name.to_owned(), value);
-            }
-        };
-        put("id", json!(record.id.0));
-        put("name", json!(text::inline(&record.name, 128)));
-        put("state", json!(record.state.as_str()));
-        put("inputPreview", masked(&record.input));
-        put(
-            "inputModified",
-            json!(record.input_modified.then_some(true)),
-        );
-        put("sessionId", json!(record.caller.session_id));
-        put("agentId", json!(record.caller.agent_id));
-        put("parentAgentId", json!(record.caller.parent_agent_id));
-        put("taskId", json!(record.caller.task_id));
-        put("userId", json!(record.caller.user_id));
-        put("origin", json!(record.origin.as_str()));
-        put(
-            "parentCallId",
-            json!(record.parent.as_ref().map(|id| &id.0)),
-        );
-        put("batchId", json!(record.batch));
-        put("waveIndex", json!(record.wave));
-        if let Some(found) = &record.found {
-            put("plugin", json!(found.plugin));
-            put("toolVersion", json!(text::inline(&found.version, 64)));
-            put("toolHash", json!(found.digest));
-            put("effect", json!(found.effect));
-            put("mode", json!(found.mode));
-        }
-        let approval = &record.approval;
-        if approval.required || approval.decision.is_some() {
-            put(
-                "approval",
-                json!({
-                    "required": approval.required,
-                    "reason": approval.reason.as_deref().map(words),
-                    "decision": approval.decision,
-                    "decidedBy": approval.decided_by,
-                    "decidedAt": at(approval.decided_at),
-                    "scope": approval.scope,
-                    "note": approval.note.as_deref().map(words),
-                    "meta": approval.meta.as_ref().map(masked),
-                }),
-            );
-        }
-        put("policyRuleId", json!(record.allowed_by));
-        put("suppliedBy", json!(record.supplied_by));
-        put("backgroundTask", json!(record.backgrounded));
-        put(
-            "isError",
-            json!(record.state.is_terminal().then_some(record.is_error)),
-        );
-        if let Some(error) = &record.error {
-            put(
-                "error",
-                json!({"code": error.code, "message": words(&error.message)}),
-            );
-        }
-        put(
-            "attempts",
-            json!((record.attempts > 0).then_some(record.attempts)),
-        );
-        put("createdAt", json!(record.created_at.0));
-        put("updatedAt", json!(record.updated_at.0));
-        put("startedAt", json!(at(record.started_at)));
-        put("completedAt", json!(at(record.completed_at)));
-        put(
-            "durationMs",
-            json!(
-                record
-                    .duration
-                    .map(|duration| duration.as_secs_f64() * 1000.0)
-            ),
-        );
-        let trail: Vec<Value> = record
-            .trail
-            .iter()
-            .map(|line| {
-                json!({
-                    "state": line.state.as_str(),
-                    "timestamp": line.at.0,
-                    "kind": line.kind,
-                    "note": line.note.as_deref().map(words),
-                })
-            })
-            .collect();
-        put("auditTrail", Value::Array(trail));
+    pub fn of(record: Arc<Record>) -> Self {
         Self {
-            record: Value::Object(shown),
+            record: Some(record),
+            shown: OnceLock::new(),
         }
     }
+
+    /// One that was drawn before, perhaps by a process that is gone.
+    pub fn drawn(shown: Value) -> Self {
+        Self {
+            record: None,
+            shown: shown.into(),
+        }
+    }
+
+    pub fn json(&self) -> &Value {
+        self.shown.get_or_init(|| match &self.record {
+            Some(record) => {
+                let mut shown = draw(record);
+                shown.insert("auditTrail".to_owned(), draw_trail(record));
+                Value::Object(shown)
+            }
+            None => Value::Null,
+        })
+    }
+
+    /// About what it keeps in memory. Cheap, and the same before and after it is drawn.
+    pub fn weight(&self) -> usize {
+        match &self.record {
+            // Ids, the trail and all the small things; drawn, they are some sixty members.
+            Some(record) => (8 << 10) + 2 * record.input.weight() + record.words(),
+            None => self.shown.get().map_or(0, super::weight),
+        }
+    }
+}
+
+/// Never the record itself: it has the raw input.
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Snapshot").field(self.json()).finish()
+    }
+}
+
+impl PartialEq for Snapshot {
+    fn eq(&self, other: &Self) -> bool {
+        self.json() == other.json()
+    }
+}
+
+/// What the world may see of a record, all but its trail.
+pub fn draw(record: &Record) -> Map<String, Value> {
+    let at = |at: Option<Millis>| at.map(|at| at.0);
+    let mut shown = Map::new();
+    let mut put = |name: &str, value: Value| {
+        if !value.is_null() {
+            shown.insert(name.to_owned(), value);
+        }
+    };
+    put("id", json!(record.id.0));
+    put("name", json!(text::inline(&record.name, 128)));
+    put("state", json!(record.state.as_str()));
+    put("inputPreview", record.input.preview().clone());
+    put(
+        "inputModified",
+        json!(record.input_modified.then_some(true)),
+    );
+    put("sessionId", json!(record.caller.session_id));
+    put("agentId", json!(record.caller.agent_id));
+    put("parentAgentId", json!(record.caller.parent_agent_id));
+    put("taskId", json!(record.caller.task_id));
+    put("userId", json!(record.caller.user_id));
+    put("origin", json!(record.origin.as_str()));
+    put(
+        "parentCallId",
+        json!(record.parent.as_ref().map(|id| &id.0)),
+    );
+    put("batchId", json!(record.batch));
+    put("waveIndex", json!(record.wave));
+    if let Some(found) = &record.found {
+        put("plugin", json!(found.plugin));
+        put("toolVersion", json!(text::inline(&found.version, 64)));
+        put("toolHash", json!(found.digest));
+        put("effect", json!(found.effect));
+        put("mode", json!(found.mode));
+    }
+    let approval = &record.approval;
+    if approval.required || approval.decision.is_some() {
+        put(
+            "approval",
+            json!({
+                "required": approval.required,
+                "reason": approval.reason.as_deref().map(words),
+                "decision": approval.decision,
+                "decidedBy": approval.decided_by,
+                "decidedAt": at(approval.decided_at),
+                "scope": approval.scope,
+                "note": approval.note.as_deref().map(words),
+                "meta": approval.meta.as_ref().map(super::masked),
+            }),
+        );
+    }
+    put("policyRuleId", json!(record.allowed_by));
+    put("suppliedBy", json!(record.supplied_by));
+    put("backgroundTask", json!(record.backgrounded));
+    put(
+        "isError",
+        json!(record.state.is_terminal().then_some(record.is_error)),
+    );
+    if let Some(error) = &record.error {
+        put(
+            "error",
+            json!({"code": error.code, "message": words(&error.message)}),
+        );
+    }
+    put(
+        "attempts",
+        json!((record.attempts > 0).then_some(record.attempts)),
+    );
+    put("createdAt", json!(record.created_at.0));
+    put("updatedAt", json!(record.updated_at.0));
+    put("startedAt", json!(at(record.started_at)));
+    put("completedAt", json!(at(record.completed_at)));
+    put(
+        "durationMs",
+        json!(
+            record
+                .duration
+                .map(|duration| duration.as_secs_f64() * 1000.0)
+        ),
+    );
+    shown
+}
+
+fn draw_trail(record: &Record) -> Value {
+    let line = |line: &Trail| {
+        json!({
+            "state": line.state.as_str(),
+            "timestamp": line.at.0,
+            "kind": line.kind,
+            "note": line.note.as_deref().map(words),
+        })
+    };
+    record.trail.iter().map(line).collect()
+}
+
+fn words(text: &str) -> String {
+    masked_text(text::head(text, WORDS))
 }

@@ -9,7 +9,7 @@ use crate::{CallId, Caller};
 fn steps() -> Vec<Step> {
     let words = || "x".to_owned();
     let duration = Duration::ZERO;
-    let input = || Arc::new(json!({}));
+    let input = || Input::from(json!({}));
     let completed = |supplied_by| Step::Completed {
         is_error: false,
         supplied_by,
@@ -17,7 +17,7 @@ fn steps() -> Vec<Step> {
     };
     vec![
         Step::Picked,
-        Step::Found(Box::new(found("reads"))),
+        Step::Found(Arc::new(found("reads"))),
         Step::InputChanged {
             input: input(),
             by: words(),
@@ -79,8 +79,8 @@ fn record() -> Record {
     Record::new(
         CallId("c1".to_owned()),
         "Read".to_owned(),
-        Arc::new(json!({"path": "a", "password": "x"})),
-        Caller::default(),
+        json!({"path": "a", "password": "x"}).into(),
+        Arc::default(),
         Millis(1_000),
     )
 }
@@ -165,7 +165,7 @@ fn a_record_tells_the_whole_story() {
     let mut record = record();
     let story = [
         (Step::Picked, 1_001),
-        (Step::Found(Box::new(found("writes"))), 1_002),
+        (Step::Found(Arc::new(found("writes"))), 1_002),
         (
             Step::Asked {
                 reason: "it changes files".to_owned(),
@@ -203,7 +203,7 @@ fn a_record_tells_the_whole_story() {
     for (step, at) in story {
         record.take(step, Millis(at)).unwrap();
     }
-    let shown = serde_json::to_string_pretty(&Snapshot::of(&record).record).unwrap();
+    let shown = serde_json::to_string_pretty(Snapshot::of(Arc::new(record)).json()).unwrap();
     expect_test::expect_file!["snapshot.json"].assert_eq(&(shown + "\n"));
 }
 
@@ -254,5 +254,8 @@ fn state_names_are_read_back() {
         assert_eq!(CallState::parse(state.as_str()), Some(state));
     }
     assert_eq!(CallState::parse("done"), None);
-    assert_eq!(Snapshot::of(&record()).record["password"], Value::Null);
+    assert_eq!(
+        Snapshot::of(Arc::new(record())).json()["password"],
+        Value::Null
+    );
 }

@@ -321,6 +321,14 @@ impl Names {
         }
     }
 
+    pub(super) fn plugin(&self) -> &str {
+        &self.plugin
+    }
+
+    pub(super) fn is_foreign(&self) -> bool {
+        self.foreign
+    }
+
     /// `mcp__plugin__tool`, which is another spelling of `plugin/tool`.
     fn is_spelled(&self, name: &str) -> bool {
         let rest = name.strip_prefix("mcp__");

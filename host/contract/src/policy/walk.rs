@@ -1,6 +1,7 @@
 //! The evaluation itself: one walk over the parts of a call that both decides and can tell how it decided.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use super::facts::{Facts, Part, What};
 use super::names::{Family, NamePattern};
@@ -54,7 +55,10 @@ impl Trace {
 /// Rules by the names they speak of, so that a call meets only those that may speak of it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Index {
-    by_name: std::collections::HashMap<String, Vec<usize>>,
+    by_name: HashMap<String, Vec<usize>>,
+    by_plugin: HashMap<String, Vec<usize>>,
+    /// They speak of foreign tools only.
+    servers: Vec<usize>,
     by_family: [Vec<usize>; 4],
     rest: Vec<usize>,
 }
@@ -68,12 +72,11 @@ impl Index {
                     NamePattern::Name(name) => {
                         index.by_name.entry(name.clone()).or_default().push(at);
                     }
-                    NamePattern::All
-                    | NamePattern::Plugin { .. }
-                    | NamePattern::Glob(_)
-                    | NamePattern::Server(_) => {
-                        index.rest.push(at);
+                    NamePattern::Plugin { plugin, .. } => {
+                        index.by_plugin.entry(plugin.clone()).or_default().push(at);
                     }
+                    NamePattern::Server(_) => index.servers.push(at),
+                    NamePattern::All | NamePattern::Glob(_) => index.rest.push(at),
                 }
                 if let Some(family) = form.name.family() {
                     index.by_family[family as usize].push(at);
@@ -87,6 +90,15 @@ impl Index {
         let mut found = self.rest.clone();
         for name in &facts.names.all {
             found.extend(self.by_name.get(name).into_iter().flatten());
+        }
+        found.extend(
+            self.by_plugin
+                .get(facts.names.plugin())
+                .into_iter()
+                .flatten(),
+        );
+        if facts.names.is_foreign() {
+            found.extend(&self.servers);
         }
         for family in Family::ALL {
             // A deny is read more widely than an allow, so this finds every rule that may match. A command may name

@@ -18,7 +18,7 @@ pub(super) struct Shown<'a> {
 impl<'a> Shown<'a> {
     /// None for what is not about one call.
     pub(super) fn of(event: &'a BusEvent) -> Option<Self> {
-        let record = &event.snapshot.as_ref()?.record;
+        let record = event.snapshot.as_ref()?.json();
         event.call.as_ref().map(|_| Self { record })
     }
 

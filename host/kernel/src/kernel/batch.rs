@@ -88,8 +88,10 @@ impl Kernel {
 
     /// The results of these calls were handed to the model.
     pub fn mark_submitted(&self, caller: &Caller, calls: Vec<CallId>) {
-        self.journal
-            .announce(caller, Happening::BatchSubmitted { calls });
+        self.journal.announce(
+            &Arc::new(caller.clone()),
+            Happening::BatchSubmitted { calls },
+        );
     }
 
     /// When a call of a turn may run. Takes the member out of its input that is for the scheduler alone.

@@ -83,12 +83,13 @@ impl Kernel {
 
     async fn judge(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Judged, Refusal> {
         let subject = Subject::of(&entry.tool, &run.input);
-        if let Some(denial) = self.policy().forbids(request_of(entry, run, &subject)) {
-            return Err(run.refused(denial).into());
-        }
         let weights = if self.hooks.is_empty() {
             Weights::default()
         } else {
+            // What is forbidden is none of the hooks' business.
+            if let Some(denial) = self.policy().forbids(request_of(entry, run, &subject)) {
+                return Err(run.refused(denial).into());
+            }
             match Box::pin(self.hear_hooks(entry, run)).await? {
                 Heard::Weights(weights) => weights,
                 Heard::Judged(judged) => return Ok(judged),
@@ -189,7 +190,7 @@ impl Kernel {
             Said::Changed { input, by } => {
                 let by = format!("hook:{by}");
                 let step = Step::InputChanged {
-                    input: Arc::new(input.clone()),
+                    input: input.clone().into(),
                     by,
                 };
                 run.life.step(step).await?;
@@ -272,7 +273,7 @@ impl Kernel {
             Ok(Settled::Modified { input }) => {
                 run.life.decided("modify", &by, note.as_deref());
                 let step = Step::Modified {
-                    input: Arc::new(input.clone()),
+                    input: input.clone().into(),
                     by,
                 };
                 run.life.step(step).await?;

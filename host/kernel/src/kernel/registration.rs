@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use toolhost_contract::bus::Happening;
-use toolhost_contract::{Backend, Caller, PluginName, ToolName};
+use toolhost_contract::{Backend, PluginName, ToolName};
 
 use super::Kernel;
 use crate::register::{self, Draft};
@@ -74,7 +74,7 @@ impl Kernel {
         *registry = Arc::new(draft.finish());
         drop(registry);
         self.journal
-            .announce(&Caller::default(), Happening::RegistryChanged);
+            .announce(&Arc::default(), Happening::RegistryChanged);
         result
     }
 }

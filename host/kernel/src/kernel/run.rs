@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
+use toolhost_contract::life::Input;
 use toolhost_contract::{
     Call, CallError, CallId, Caller, Denial, DenialCode, ErrorClass, Event, Grant, Level, Outcome,
     Sink, ToolName,
@@ -31,7 +32,7 @@ const NOTED: Duration = Duration::from_millis(20);
 pub(super) struct Run<'a> {
     pub(super) place: Option<Place<'a>>,
     pub(super) id: CallId,
-    pub(super) caller: Caller,
+    pub(super) caller: Arc<Caller>,
     /// What the tool will get, as far as it is known.
     pub(super) input: Value,
     pub(super) within: Within,
@@ -43,7 +44,7 @@ pub(super) struct Run<'a> {
     /// Who supplied the result when the tool did not run.
     pub(super) supplied_by: Option<String>,
     /// The input as the caller wrote it.
-    pub(super) wish: Arc<Value>,
+    pub(super) wish: Input,
     /// What the model gets instead of a refusal's usual words.
     pub(super) instead: Option<Box<Outcome>>,
     pub(super) duration: Duration,
@@ -104,7 +105,7 @@ impl Run<'_> {
             id: self.id.clone(),
             tool: entry.tool.name.clone(),
             input: self.input.clone(),
-            caller: self.caller.clone(),
+            caller: (*self.caller).clone(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a host that died left behind: every unfinished call gets its one end, with advice for whoever waits for it.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use toolhost_contract::bus::Happening;
 use toolhost_contract::life::{CallState, Snapshot, Step};
@@ -27,19 +29,17 @@ impl Kernel {
         let mut sealed = Vec::new();
         // Taken over, so that of two hosts that start at once only one seals a call.
         for row in store.adopt_orphans().await? {
-            let caller = Caller {
+            let caller = Arc::new(Caller {
                 session_id: row.session.clone(),
                 ..Caller::default()
-            };
+            });
             let Some((seal, write)) = seal(row, self.journal.clock.now().0) else {
                 continue;
             };
             let Write::Call { row, .. } = &write else {
                 continue;
             };
-            let snapshot = Snapshot {
-                record: row.record.clone(),
-            };
+            let snapshot = Snapshot::drawn(row.record.clone());
             store.commit(write).await?;
             crate::crash::at(Step::Sealed.kind());
             self.journal

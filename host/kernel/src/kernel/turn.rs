@@ -16,7 +16,7 @@ pub(super) struct Turn<'a> {
     kernel: &'a Kernel,
     sink: Arc<dyn Sink>,
     id: String,
-    caller: Caller,
+    caller: Arc<Caller>,
     ids: Arc<[CallId]>,
     /// Until it begins.
     request: Mutex<Option<BatchRequest>>,
@@ -59,7 +59,7 @@ impl<'a> Turn<'a> {
             kernel,
             sink,
             id: request.id.clone(),
-            caller: request.caller.clone(),
+            caller: Arc::new(request.caller.clone()),
             ids: request.calls.iter().map(|call| call.id.clone()).collect(),
             request: Mutex::new(Some(request)),
             begun: OnceLock::new(),
@@ -117,6 +117,7 @@ impl<'a> Turn<'a> {
             Mutex::new(Some(kernel.begin(request, &self.sink, halt)))
         };
         let begun = wishes.into_iter().enumerate().map(begin).collect();
+        kernel.journal.bus.wake();
         let _ = calls.set(begun);
         let _ = self.begun.set(Begun {
             row,

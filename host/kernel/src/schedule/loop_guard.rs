@@ -65,15 +65,18 @@ impl LoopGuard {
 
     /// Tell how a call ended. Returns what to recommend to the model.
     pub fn record(&self, tool: &ToolName, input: &Value, fate: Fate) -> Option<String> {
+        if fate == Fate::Completed {
+            self.rows().of.remove(tool);
+            return None;
+        }
         let arguments = hash(input);
         let mut rows = self.rows();
         let same = rows.of.get(tool).filter(|row| row.arguments == arguments);
         let before = same.map_or(0, |row| row.failures);
         let failures = match fate {
-            Fate::Completed => 0,
             Fate::Failed => before.saturating_add(1),
             // It did not run, or not to its end, so it tells nothing about these arguments.
-            Fate::Denied | Fate::Cancelled => before,
+            Fate::Completed | Fate::Denied | Fate::Cancelled => before,
         };
         rows.set(tool, arguments, failures);
         (fate == Fate::Failed && failures >= ADVISE).then(|| {

@@ -14,7 +14,7 @@ fn job(number: i64, weight: usize) -> Job {
         ..event("progress", "x")
     };
     Job {
-        work: Work::Write(Write::Event(row)),
+        work: Work::write(|| Write::Event(row)),
         weight,
         reply: None,
     }
@@ -22,8 +22,11 @@ fn job(number: i64, weight: usize) -> Job {
 
 fn number(job: &Job) -> i64 {
     match &job.work {
-        Work::Write(Write::Event(row)) => row.at_ms,
-        _ => panic!("not one of ours"),
+        Work::Write(write) => match &**write {
+            Write::Event(row) => row.at_ms,
+            _ => panic!("not one of ours"),
+        },
+        Work::Change(_) => panic!("not one of ours"),
     }
 }
 

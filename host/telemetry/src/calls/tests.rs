@@ -12,7 +12,7 @@ use toolhost_contract::life::{Found, Millis, Step};
 use super::*;
 
 fn found() -> Step {
-    Step::Found(Box::new(Found {
+    Step::Found(Arc::new(Found {
         tool: "write_file".to_owned(),
         plugin: "files".to_owned(),
         version: "1.2.0".to_owned(),
@@ -121,7 +121,7 @@ fn the_time_a_person_takes_is_told_apart() {
         meta: None,
     };
     let modified = Step::Modified {
-        input: Arc::new(json!({})),
+        input: json!({}).into(),
         by: "terminal".to_owned(),
     };
     let approved = Step::Approved {

@@ -28,7 +28,7 @@ pub enum Part {
 use Part::{Asks, Brings, Says, Takes};
 
 fn found(tool: &str) -> Part {
-    Takes(Step::Found(Box::new(Found {
+    Takes(Step::Found(Arc::new(Found {
         tool: tool.to_owned(),
         plugin: "files".to_owned(),
         version: "1.0.0".to_owned(),
@@ -255,7 +255,7 @@ pub fn all() -> Vec<Story> {
                 found("edit"),
                 Asks(diff("two")),
                 Takes(Step::Modified {
-                    input: Arc::new(json!({"path": "a.txt", "new": "three"})),
+                    input: json!({"path": "a.txt", "new": "three"}).into(),
                     by: "person".to_owned(),
                 }),
                 Takes(Step::Picked),
@@ -329,8 +329,8 @@ impl Told {
         let mut record = Record::new(
             id.clone(),
             story.tool.to_owned(),
-            Arc::new(story.input),
-            Caller::default(),
+            story.input.into(),
+            Arc::default(),
             Millis(0),
         );
         record.batch = batch.map(str::to_owned);
@@ -361,7 +361,9 @@ impl Told {
         for event in &mut self.events {
             event.call = event.call.is_some().then(|| self.record.id.clone());
             if let Some(snapshot) = &mut event.snapshot {
-                Arc::make_mut(snapshot).record["id"] = json!(id);
+                let mut shown = snapshot.json().clone();
+                shown["id"] = json!(id);
+                *snapshot = Arc::new(Snapshot::drawn(shown));
             }
         }
         self
@@ -427,7 +429,7 @@ impl Told {
     }
 
     fn say(&mut self, happening: Happening) {
-        let snapshot = Arc::new(Snapshot::of(&self.record));
+        let snapshot = Arc::new(Snapshot::of(Arc::new(self.record.clone())));
         let call = Some(self.record.id.clone());
         self.push(happening, call, Some(snapshot));
     }
@@ -445,8 +447,7 @@ impl Told {
         self.events.push(BusEvent {
             seq: self.events.len() as u64,
             at: Millis(self.now),
-            session: "local".to_owned(),
-            agent: "main".to_owned(),
+            caller: Arc::default(),
             call,
             happening,
             snapshot,

@@ -103,7 +103,7 @@ fn before(call: &HookCall) -> Before {
 
 fn step(kind: &str) -> Vec<Step> {
     let duration = Duration::ZERO;
-    let (by, input) = (String::new, || Arc::new(Value::Null));
+    let (by, input) = (String::new, || Value::Null.into());
     let completed = |supplied_by| Step::Completed {
         is_error: false,
         supplied_by,
@@ -111,7 +111,7 @@ fn step(kind: &str) -> Vec<Step> {
     };
     vec![match kind {
         "picked" => Step::Picked,
-        "found" => Step::Found(Box::new(Found {
+        "found" => Step::Found(Arc::new(Found {
             tool: by(),
             plugin: by(),
             version: by(),
@@ -165,7 +165,7 @@ fn step(kind: &str) -> Vec<Step> {
 
 /// The trail of a call that has ended: from pending, step by legal step, to its only end.
 fn check_trail(event: &BusEvent) {
-    let record = &event.snapshot.as_ref().unwrap().record;
+    let record = &event.snapshot.as_ref().unwrap().json();
     let trail = record["auditTrail"].as_array().unwrap();
     assert_eq!(trail[0]["state"], "pending");
     let mut state = CallState::Pending;

@@ -51,8 +51,8 @@ impl House {
         Record::new(
             CallId(id.to_owned()),
             tool.to_owned(),
-            Arc::new(input),
-            Caller::default(),
+            input.into(),
+            Arc::default(),
             Millis(self.clock),
         )
     }
@@ -61,11 +61,10 @@ impl House {
         BusEvent {
             seq: 0,
             at: Millis(self.clock),
-            session: record.caller.session_id.clone(),
-            agent: record.caller.agent_id.clone(),
+            caller: Arc::clone(&record.caller),
             call: Some(record.id.clone()),
             happening,
-            snapshot: Some(Arc::new(Snapshot::of(record))),
+            snapshot: Some(Arc::new(Snapshot::of(Arc::new(record.clone())))),
         }
     }
 
