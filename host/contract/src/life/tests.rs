@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{CallId, Caller};
+use crate::CallId;
 
 fn steps() -> Vec<Step> {
     let words = || "x".to_owned();

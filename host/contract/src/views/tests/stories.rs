@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::bus::{BusEvent, Happening};
 use crate::life::{CallState, Found, Millis, Record, Snapshot, Step};
-use crate::{CallId, Caller, Event};
+use crate::{CallId, Event};
 
 pub struct Story {
     pub name: &'static str,

@@ -8,8 +8,8 @@ use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ScopeMetri
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use serde_json::{Value, json};
+use toolhost_contract::CallId;
 use toolhost_contract::life::{CallState, Millis, Record, Step};
-use toolhost_contract::{CallId, Caller};
 
 use super::super::*;
 
