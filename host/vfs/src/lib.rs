@@ -21,6 +21,8 @@ compile_error!(
 );
 
 #[cfg(target_os = "linux")]
+mod change;
+#[cfg(target_os = "linux")]
 mod dir;
 #[cfg(target_os = "linux")]
 mod grant;
@@ -49,6 +51,7 @@ mod walk;
 
 #[cfg(target_os = "linux")]
 pub use self::{
+    change::{Change, ContentHash, FileImage, Image, Location},
     dir::Entry,
     grant::{Access, PathGrant, Protected, Shield},
     mutate::NewTime,
