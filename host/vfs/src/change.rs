@@ -6,8 +6,11 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{FileId, Stat};
 
 /// One path before and after a call. In a list a directory comes before what is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +50,26 @@ pub struct FileImage {
     pub size: u64,
     /// Permission bits.
     pub mode: u32,
+}
+
+/// How a file looked when the call first touched it. While all of it is the same, the content is taken to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BaseStat {
+    pub id: FileId,
+    pub size: u64,
+    pub modified: Option<SystemTime>,
+    pub changed: Option<SystemTime>,
+}
+
+impl From<&Stat> for BaseStat {
+    fn from(stat: &Stat) -> Self {
+        Self {
+            id: stat.id,
+            size: stat.size,
+            modified: stat.modified,
+            changed: stat.changed,
+        }
+    }
 }
 
 /// BLAKE3 of a file's bytes; in hexadecimal where people or JSON see it.

@@ -51,7 +51,7 @@ mod walk;
 
 #[cfg(target_os = "linux")]
 pub use self::{
-    change::{Change, ContentHash, FileImage, Image, Location},
+    change::{BaseStat, Change, ContentHash, FileImage, Image, Location},
     dir::Entry,
     grant::{Access, PathGrant, Protected, Shield},
     mutate::NewTime,
