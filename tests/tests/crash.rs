@@ -172,6 +172,12 @@ fn killed_on_the_way_of_an_allowed_call() {
             "found",
             "scheduled",
             "started",
+            "released",
+            "commit_begun",
+            "commit-1",
+            "commit-3",
+            "commit_made",
+            "commit_ended",
             "completed",
         ],
         "",
@@ -182,8 +188,14 @@ fn killed_on_the_way_of_an_allowed_call() {
             picked: requested picked sealed; sealed: it had not started; it is safe to call again; not written
             found: requested picked found sealed; sealed: it had not started; it is safe to call again; not written
             scheduled: requested picked found scheduled sealed; sealed: it had not started; it is safe to call again; not written
-            started: requested picked found scheduled started sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; not written
-            completed: requested picked found scheduled started completed; written
+            started: requested picked found scheduled started sealed; sealed: it was interrupted before its changes were made; it is safe to call again; not written
+            released: requested picked found scheduled started released sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; not written
+            commit_begun: requested picked found scheduled started released sealed; sealed: it was interrupted and nothing of it was kept; it is safe to call again; not written
+            commit-1: requested picked found scheduled started released sealed; sealed: it was interrupted and nothing of it was kept; it is safe to call again; not written
+            commit-3: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host died; look at them before calling again; written
+            commit_made: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host died; look at them before calling again; written
+            commit_ended: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host died; look at them before calling again; written
+            completed: requested picked found scheduled started released completed; written
         "#]],
     );
 }
@@ -216,15 +228,15 @@ fn killed_while_a_person_is_asked() {
     const WAIT: &str = "[policy]\non_headless_ask = \"callback\"\n";
     let scene = Scene::new(WAIT);
     assert!(is_killed(scene.write("asked", &[])));
-    expect!["requested picked found asked sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written"].assert_eq(&scene.after());
+    expect!["requested picked found scheduled started asked sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written"].assert_eq(&scene.after());
     check(
         &["approved"],
         WAIT,
         &[],
         Some("allow_once"),
         expect![[r#"
-        approved: requested picked found asked approved sealed; sealed: it was approved and had not started; it is safe to call again; not written
-    "#]],
+            approved: requested picked found scheduled started asked approved sealed; sealed: it was approved and had not started; it is safe to call again; not written
+        "#]],
     );
     check(
         &["modified"],
@@ -232,8 +244,8 @@ fn killed_while_a_person_is_asked() {
         &[],
         Some("modify"),
         expect![[r#"
-        modified: requested picked found asked modified sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written
-    "#]],
+            modified: requested picked found scheduled started asked modified sealed; sealed: it was waiting for approval and did not run; call again to ask again; not written
+        "#]],
     );
     check(
         &["cancelled"],
@@ -241,8 +253,8 @@ fn killed_while_a_person_is_asked() {
         &[],
         Some("cancel"),
         expect![[r#"
-        cancelled: requested picked found asked cancelled; cancelled: Permission denied: the user cancelled at the question about `write_file`; not written
-    "#]],
+            cancelled: requested picked found scheduled started asked cancelled; cancelled: Permission denied: the user cancelled at the question about `write_file`; not written
+        "#]],
     );
 }
 
@@ -272,8 +284,8 @@ command = ["sh", "-c", """cat > /dev/null; echo '{"updated_input": {"path": "oth
         &[],
         None,
         expect![[r#"
-        post_processing: requested picked found scheduled started post_processing sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; written
-    "#]],
+            post_processing: requested picked found scheduled started released post_processing sealed; sealed: its changes to files were made before its host died; look at them before calling again; written
+        "#]],
     );
     check(
         &["input_changed"],
@@ -298,7 +310,7 @@ fn killed_while_it_seals_it_does_not_seal_twice() {
         .spawn()
         .unwrap();
     assert!(is_killed(sealing));
-    expect!["requested picked found scheduled started sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; not written"].assert_eq(&scene.after());
+    expect!["requested picked found scheduled started sealed; sealed: it was interrupted before its changes were made; it is safe to call again; not written"].assert_eq(&scene.after());
 }
 
 #[test]

@@ -35,7 +35,14 @@ async fn load(path: &Path, scope: Scope) -> Plugin {
     let mut limits = Limits::default();
     loaded.manifest().limits.apply(&mut limits);
     let env = vec![("SECRET".to_owned(), "x".to_owned())];
-    loaded.grant(PluginGrants { scope, env, limits }).unwrap()
+    loaded
+        .grant(PluginGrants {
+            scope,
+            env,
+            limits,
+            staging: None,
+        })
+        .unwrap()
 }
 
 fn call(input: Value) -> HookCall {

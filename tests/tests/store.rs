@@ -54,6 +54,11 @@ fn plain(text: &str, id: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Takes away what the call has written.
+fn forget(desk: &Desk) {
+    std::fs::remove_file(desk.workspace().join("new.txt")).unwrap();
+}
+
 // R-201
 #[test]
 fn a_second_process_approves_while_the_first_one_waits() {
@@ -101,7 +106,7 @@ fn a_second_process_approves_while_the_first_one_waits() {
         .collect();
     assert_eq!(
         states.join(" "),
-        "pending validating validating awaiting_approval approved scheduled executing completed"
+        "pending validating validating scheduled executing awaiting_approval approved executing completed"
     );
 
     for answer in [&["approve", &id][..], &["deny", &id]] {
@@ -148,6 +153,8 @@ fn a_question_is_answered_once_and_only_to_the_living() {
     );
     kill_process(pid, Signal::CONT).unwrap();
     assert_eq!(end(waiting).code, Some(0));
+    // Writing once more what is there would change nothing, and nobody would be asked.
+    forget(&desk);
 
     let waiting = desk.start(&WRITE);
     let id = desk.wait_for("awaiting_approval");
@@ -190,9 +197,11 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
         1 [N] ms pending requested
         2 [N] ms validating picked
         3 [N] ms validating found
-        4 [N] ms awaiting_approval asked it changes files
-        5 [N] ms approved approved cli: once
-        6 [N] ms sealed sealed sealed: it was approved and had not started; it is safe to call again"#]]
+        4 [N] ms scheduled scheduled its changes are judged when they are known
+        5 [N] ms executing started
+        6 [N] ms awaiting_approval asked it changes files
+        7 [N] ms approved approved cli: once
+        8 [N] ms sealed sealed sealed: it was approved and had not started; it is safe to call again"#]]
     .assert_eq(
         plain(&desk.run(&["calls", "show", id]).stdout, id)
             .split_once("\n\n")
@@ -203,6 +212,7 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
     let other = desk.work(&["call", "write_file", "path=other.txt", "content=hello"]);
     assert_eq!(other.code, Some(8), "{other:?}");
     assert_eq!(desk.work(&WRITE).code, Some(0));
+    forget(&desk);
     assert_eq!(desk.work(&WRITE).code, Some(8));
 
     let id = desk.wait_for("awaiting_approval");
@@ -229,6 +239,7 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
         "approved",
     );
     assert_eq!(end(waiting).code, Some(0));
+    forget(&desk);
     // The next one is not asked about.
     assert_eq!(desk.work(&WRITE).code, Some(0));
 

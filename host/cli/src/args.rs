@@ -14,6 +14,7 @@ use crate::commands::batch::{self, BatchArgs};
 use crate::commands::calls::CallsArgs;
 use crate::commands::policy::PolicyCommand;
 use crate::commands::sessions::SessionsArgs;
+use crate::commands::undo::UndoArgs;
 use crate::config::{Form, OnDuplicate, PathEntry, Variable};
 use crate::events_file::EventsArgs;
 
@@ -90,6 +91,8 @@ pub enum Command {
         #[command(subcommand)]
         command: ApprovalsCommand,
     },
+    /// Take back what calls did to files
+    Undo(UndoArgs),
     /// Say yes to a call that waits for an approval
     Approve(ApproveArgs),
     /// Say no to a call that waits for an approval

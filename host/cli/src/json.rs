@@ -26,6 +26,9 @@ pub fn report(report: &Report) -> Value {
         json!((report.duration.as_secs_f64() * 1e6).round() / 1e3),
     );
     shown.insert("allowed_by".into(), json!(report.allowed_by));
+    if !report.commits.is_empty() {
+        shown.insert("undo_ids".into(), json!(report.commits));
+    }
     if !report.repairs.is_empty() {
         shown.insert("repairs".into(), json!(report.repairs));
     }
@@ -208,6 +211,7 @@ mod tests {
             result,
             allowed_by: None,
             duration: Duration::from_micros(1_500),
+            commits: vec!["commit-1".to_owned()],
             stopped: false,
             repairs: Vec::new(),
         });

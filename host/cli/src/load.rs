@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::Diagnostic;
@@ -13,7 +14,7 @@ use toolhost_contract::units::show_duration;
 use toolhost_contract::{Descriptor, Digest, Limits, Manifest, ToolName, text};
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{Kernel, PluginInfo, Prompter};
-use toolhost_runtime::{Compiler, Loaded, Plugin, PluginGrants, Runtime, RuntimeSettings};
+use toolhost_runtime::{Compiler, Loaded, Plugin, PluginGrants, Runtime, RuntimeSettings, Staging};
 use toolhost_store::Store;
 use toolhost_telemetry::{Following, Telemetry};
 use toolhost_vfs::Scope;
@@ -22,6 +23,7 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::grants::{Granter, plan};
 use crate::hooks;
 use crate::settings::Settings;
+use crate::staging;
 use crate::terminal::note;
 use crate::unused::unused;
 
@@ -42,6 +44,8 @@ pub struct Host {
     pub settings: Settings,
     /// Tells a collector what happens, when the environment names one.
     telemetry: Mutex<Option<Following>>,
+    /// Where changes wait when there are no records.
+    _temporary: Option<TempDir>,
 }
 
 /// A plugin whose tools are registered, and what it was given.
@@ -95,20 +99,29 @@ pub async fn load_with(
             format!("no plugin folder given; write --plugins DIR{where_else}"),
         ));
     }
+    let store = open_store(&settings, purpose)?;
+    let (staging, temporary) = match (&store, purpose) {
+        (_, Purpose::Look | Purpose::Judge) => (None, None),
+        (Some(store), Purpose::Run) => (Some(staging::of_store(store)?), None),
+        (None, Purpose::Run) => {
+            let (staging, dir) = staging::temporary()?;
+            (Some(staging), Some(dir))
+        }
+    };
     let mut granter = Granter::new(&settings).or_exit(Exit::Config)?;
     let sandboxes = settings.pools.all + hooks::SANDBOXES;
     let runtime = runtime(settings.places.cache.clone(), sandboxes)?;
     let (files, mut broken) = find(&settings.plugins);
     let mut granted = Vec::new();
     for (path, loaded, took) in read_all(&runtime, files).await {
-        match loaded.and_then(|loaded| grant(&settings, &mut granter, loaded)) {
+        match loaded.and_then(|loaded| grant(&settings, &mut granter, loaded, staging.clone())) {
             Ok(one) => granted.push((one, path, took)),
             Err(reason) => broken.push(Broken { path, reason }),
         }
     }
     // The kernel is made with its hooks, so the plugins among them come before it and their tools after it.
     let (entries, missing) = hook_entries(&settings, granted.iter().map(|(one, ..)| one));
-    let kernel = kernel(&settings, prompter, purpose, entries, begin).await?;
+    let kernel = kernel(&settings, prompter, store, staging.as_ref(), entries, begin).await?;
     let mut plugins = Vec::new();
     for (one, path, took) in granted {
         let from_cache = one.plugin.loaded().from_cache();
@@ -134,6 +147,7 @@ pub async fn load_with(
         broken,
         settings,
         telemetry: Mutex::new(telemetry),
+        _temporary: temporary,
     };
     host.keep_only_chosen_tools();
     host.report();
@@ -174,10 +188,21 @@ pub enum Purpose {
     Run,
 }
 
+fn open_store(settings: &Settings, purpose: Purpose) -> Result<Option<Store>, Failure> {
+    let dir = settings.store.as_ref().filter(|dir| match purpose {
+        Purpose::Look => false,
+        Purpose::Judge => dir.exists(),
+        Purpose::Run => true,
+    });
+    dir.map(|dir| Store::open(dir).or_exit(Exit::Store))
+        .transpose()
+}
+
 async fn kernel(
     settings: &Settings,
     prompter: Arc<dyn Prompter>,
-    purpose: Purpose,
+    store: Option<Store>,
+    staging: Option<&Staging>,
     hooks: Vec<HookEntry>,
     begin: impl FnOnce(&Kernel),
 ) -> Result<Kernel, Failure> {
@@ -185,19 +210,17 @@ async fn kernel(
     for hook in hooks {
         builder = builder.hook(hook);
     }
-    let dir = settings.store.as_ref().filter(|dir| match purpose {
-        Purpose::Look => false,
-        Purpose::Judge => dir.exists(),
-        Purpose::Run => true,
-    });
-    if let Some(dir) = dir {
-        let store = Store::open(dir).or_exit(Exit::Store)?;
+    if let Some(store) = store.clone() {
         builder = builder.store(store, settings.durability);
     }
     let kernel = builder.build().or_exit(Exit::Config)?;
     begin(&kernel);
-    if purpose != Purpose::Run {
+    let Some(staging) = staging else {
         return Ok(kernel);
+    };
+    if let Some(store) = &store {
+        staging::recover(store, staging).await?;
+        staging::sweep(store, staging);
     }
     for sealed in kernel.seal().await.or_exit(Exit::Store)? {
         let tool = sealed.tool.as_deref().unwrap_or("a tool");
@@ -274,7 +297,12 @@ struct Granted {
     scope: Scope,
 }
 
-fn grant(settings: &Settings, granter: &mut Granter, loaded: Loaded) -> Result<Granted, String> {
+fn grant(
+    settings: &Settings,
+    granter: &mut Granter,
+    loaded: Loaded,
+    staging: Option<Staging>,
+) -> Result<Granted, String> {
     let manifest = loaded.manifest().clone();
     let plan = plan(&manifest, settings);
     let scope = granter.grant(&plan).map_err(|error| error.to_string())?;
@@ -317,6 +345,7 @@ fn grant(settings: &Settings, granter: &mut Granter, loaded: Loaded) -> Result<G
             scope: scope.clone(),
             env,
             limits: plan.limits,
+            staging,
         })
         .map_err(|error| error.to_string())?;
     Ok(Granted {

@@ -19,6 +19,7 @@ mod prompt;
 mod records;
 mod serve;
 mod settings;
+mod staging;
 mod terminal;
 #[cfg(test)]
 mod testing;
@@ -83,6 +84,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Approvals { command } => {
             runtime()?.block_on(commands::approvals::approvals(command))
         }
+        Command::Undo(args) => runtime()?.block_on(commands::undo::undo(args)),
         Command::Approve(args) => runtime()?.block_on(commands::answer::approve(args)),
         Command::Deny(args) => runtime()?.block_on(commands::answer::deny(args)),
         Command::Tools(args) => runtime()?.block_on(commands::tools::tools(args)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::{Call, CallError, Descriptor, Grant, Outcome};
+use crate::{Call, CallError, Descriptor, Grant, Outcome, Staged};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -21,6 +21,35 @@ pub trait Backend: Send + Sync {
         grant: Grant,
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>>;
+
+    /// Does [`Backend::stage`] hold back what calls do to files?
+    fn stages(&self) -> bool {
+        false
+    }
+
+    /// Runs a call and hands over what it would change, which is not real before it is committed. Whoever holds
+    /// nothing back says so with [`Backend::stages`], and is not given a call that counts on it.
+    fn stage(
+        &self,
+        call: Call,
+        grant: Grant,
+        sink: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Ran, CallError>> {
+        let outcome = self.invoke(call, grant, sink);
+        Box::pin(async {
+            Ok(Ran {
+                outcome: outcome.await?,
+                staged: None,
+            })
+        })
+    }
+}
+
+/// A call that ran to its end.
+pub struct Ran {
+    pub outcome: Outcome,
+    /// None: it changed nothing, or nothing was held back.
+    pub staged: Option<Box<dyn Staged>>,
 }
 
 /// What a running call tells the world.

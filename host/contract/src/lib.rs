@@ -6,6 +6,7 @@
 mod backend;
 pub mod bus;
 mod call;
+mod changes;
 mod descriptor;
 mod error;
 pub mod hook;
@@ -20,8 +21,11 @@ pub mod text;
 pub mod units;
 pub mod views;
 
-pub use backend::{Backend, BoxFuture, Event, Level, NoSink, Sink};
+pub use backend::{Backend, BoxFuture, Event, Level, NoSink, Ran, Sink};
 pub use call::{Access, Call, CallId, Caller};
+pub use changes::{
+    ChangeKind, ChangeSet, CommitError, FileChange, FileKind, Recovered, Staged, Undo,
+};
 pub use descriptor::{Annotations, Concurrency, Descriptor, Effect, Example};
 pub use error::{CallError, ErrorClass};
 pub use limits::Limits;

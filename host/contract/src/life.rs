@@ -164,6 +164,12 @@ pub enum Step {
     },
     /// A guest runs.
     Started,
+    /// The guest is done, and what it did is let through: its changes are about to become real.
+    Released {
+        by: String,
+        /// The commit, when it changed anything.
+        commit: Option<String>,
+    },
     /// The guest is done; hooks look at what it brought.
     PostProcessing,
     /// The caller was answered, and the work goes on under another record.
@@ -234,6 +240,7 @@ impl Step {
             Step::Approved { .. } => "approved",
             Step::Scheduled { .. } => "scheduled",
             Step::Started => "started",
+            Step::Released { .. } => "released",
             Step::PostProcessing => "post_processing",
             Step::Backgrounded { .. } => "backgrounded",
             Step::Completed { .. } => "completed",
@@ -250,8 +257,8 @@ impl Step {
     pub fn leads(&self, from: CallState) -> Option<CallState> {
         use CallState as S;
         let to = match (self, from) {
-            // 2, 6, 7: looked at, for the first time or again with other input
-            (Step::Picked, S::Pending | S::AwaitingApproval) => S::Validating,
+            // 2, 6, 7: looked at, for the first time or again with other input; 12: or because what it saw has changed
+            (Step::Picked, S::Pending | S::AwaitingApproval | S::Executing) => S::Validating,
             (Step::Found(_) | Step::InputChanged { .. }, S::Validating) => S::Validating,
             // 6, 12: before it runs, or because it met a limit of its grant while it ran
             (Step::Asked { .. }, S::Validating | S::Executing) => S::AwaitingApproval,
@@ -263,6 +270,7 @@ impl Step {
             (Step::Scheduled { .. }, S::Validating | S::Approved) => S::Scheduled,
             // 11
             (Step::Started, S::Scheduled) => S::Executing,
+            (Step::Released { .. }, S::Executing | S::Approved) => S::Executing,
             (Step::PostProcessing, S::Executing) => S::Executing,
             // 14
             (Step::Backgrounded { .. }, S::Executing) => S::Executing,
@@ -283,8 +291,8 @@ impl Step {
             ) => S::Completed,
             // 3, 13
             (Step::Failed { .. }, S::Validating | S::Scheduled | S::Executing) => S::Failed,
-            // 4, 9
-            (Step::Denied { .. }, S::Validating | S::AwaitingApproval) => S::Denied,
+            // 4, 9; 12: for what it would have changed
+            (Step::Denied { .. }, S::Validating | S::AwaitingApproval | S::Executing) => S::Denied,
             // 2, 10, 13
             (Step::Cancelled { .. }, from) if !from.is_terminal() => S::Cancelled,
             // 16

@@ -28,6 +28,10 @@ pub struct Limits {
     pub resources: usize,
     /// Entries of one directory listing.
     pub dir_entries: usize,
+    /// Bytes that one call may write to files.
+    pub written: u64,
+    /// Files and directories that one call may make or change.
+    pub changed: usize,
     /// Random bytes of one host call.
     pub random: u64,
     /// Log messages, events and progress updates per second, each.
@@ -64,6 +68,8 @@ impl Default for Limits {
             handles: 4_096,
             resources: 1_024,
             dir_entries: 10_000,
+            written: 2 << 30,
+            changed: 10_000,
             random: 64 << 10,
             messages_per_second: 1_000,
             message_bytes_per_second: 256 << 10,

@@ -48,7 +48,7 @@ pub use approval::{
 pub use diagnostic::{Diagnostic, Severity, Source};
 pub use example::Example;
 pub use explain::Explanation;
-pub use grant::{Denial, DenialCode, FileAccess, Grant};
+pub use grant::{Denial, DenialCode, FileAccess, Grant, HELD};
 pub use mode::{Column, Decision, Mode, UnknownMode};
 pub use offer::Offer;
 pub use place::{Mount, Places};
@@ -87,6 +87,9 @@ pub struct Request<'a> {
     pub narrow: Option<&'a Restriction>,
     /// The result of a tool asks for the call, and nobody else does.
     pub tail: bool,
+    /// The call has run, nothing of it is real yet, and the subject says what it changes and reads: what its
+    /// description might hide counts no more.
+    pub known: bool,
 }
 
 /// What hooks said about a call before it runs. A veto or an answer of theirs ends the call and does not come here.

@@ -206,9 +206,12 @@ impl Life {
         if self.record.is_effectful() {
             self.commit().await?;
         }
-        // Not earlier: the time of a disk is not the tool's.
-        self.started = Some(Instant::now());
         Ok(())
+    }
+
+    /// The tool's own time begins. Not earlier: the time of a disk is not the tool's.
+    pub(crate) fn start_clock(&mut self) {
+        self.started = Some(Instant::now());
     }
 
     /// For a call that takes its time: if the host dies now, the next one knows of it.

@@ -5,6 +5,7 @@ mod deferred;
 mod halt;
 mod judge;
 mod registration;
+mod release;
 mod remember;
 mod run;
 mod seal;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use serde_json::Value;
 use toolhost_contract::life::{Input, Millis, Origin, Step};
-use toolhost_contract::policy::{Mode, Policy, Restriction};
+use toolhost_contract::policy::{HookSaid, Mode, Policy, Restriction};
 use toolhost_contract::{
     CallError, CallId, Caller, Denial, DenialCode, ErrorClass, Failure, Outcome, Sink, ToolName,
 };
@@ -27,6 +28,7 @@ use toolhost_store::Store;
 
 use self::halt::Halt;
 use self::judge::Cleared;
+use self::release::Released;
 use self::remember::Session;
 use self::run::{Place, Run, invoke, is_failure};
 use crate::approvals::Approvals;
@@ -94,6 +96,8 @@ pub struct Report {
     pub repairs: Vec<String>,
     /// A person or the caller stopped it.
     pub stopped: bool,
+    /// The commits of what it, and its tails, changed in files: what [`crate::undo::undo`] takes back.
+    pub commits: Vec<String>,
 }
 
 /// Calls that may follow each other as tails of one.
@@ -118,6 +122,8 @@ pub struct Kernel {
     approvals: Approvals,
     journal: Arc<Journal>,
     running: Mutex<HashMap<CallId, Halt>>,
+    /// Held by the commit that is being made.
+    committing: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What a kernel is made of. Everything but the settings has a default: nobody to ask, no store, no hooks.
@@ -180,6 +186,7 @@ impl Builder {
             asks: Asks::default(),
             journal,
             running: Mutex::default(),
+            committing: Arc::default(),
         })
     }
 }
@@ -245,6 +252,7 @@ impl Kernel {
             report.duration += follow.duration;
             report.repairs.extend(follow.repairs);
             report.stopped |= follow.stopped;
+            report.commits.extend(follow.commits);
         }
         report
     }
@@ -274,22 +282,41 @@ impl Kernel {
         let entry = self.find(run)?;
         self.enter(&entry, run).await?;
         self.guard(&entry, run)?;
-        let input = std::mem::take(&mut run.input);
-        let halt = run.halt.clone();
-        let grant = match halt.or(self.clear(&entry, input, run)).await? {
-            Cleared::Run(grant) => grant,
-            Cleared::Supplied { by, outcome } => {
-                run.supplied_by = Some(by);
-                return Ok(*outcome);
+        let mut input = std::mem::take(&mut run.input);
+        let mut rounds = 0;
+        let result = loop {
+            run.known = false;
+            let halt = run.halt.clone();
+            let grant = match halt.or(self.clear(&entry, input, run)).await? {
+                Cleared::Run(grant) => grant,
+                Cleared::Supplied { by, outcome } => {
+                    run.supplied_by = Some(by);
+                    return Ok(*outcome);
+                }
+            };
+            let (by, held) = (grant.by().to_owned(), grant.is_held());
+            run.life.step(Step::Scheduled { by, wave: None }).await?;
+            let permit = halt.or(self.admit(&entry, run)).await?;
+            run.life.step(Step::Started).await?;
+            if !held {
+                run.life.intend().await?;
+            }
+            halt.check()?;
+            run.life.start_clock();
+            let ran = invoke(&entry, grant, run).await;
+            if !held {
+                break ran.map(|ran| ran.outcome);
+            }
+            match self.release(&entry, ran, permit, run).await {
+                Ok(Released::Through(outcome)) => break Ok(*outcome),
+                Ok(Released::Again(again)) => {
+                    rounds += 1;
+                    again.may_run(rounds)?;
+                    input = again.input;
+                }
+                Err(error) => break Err(error),
             }
         };
-        let by = grant.by().to_owned();
-        run.life.step(Step::Scheduled { by, wave: None }).await?;
-        let _permit = halt.or(self.admit(&entry, run)).await?;
-        run.life.step(Step::Started).await?;
-        run.life.intend().await?;
-        halt.check()?;
-        let result = invoke(&entry, grant, run).await;
         let result = if self.hooks.is_empty() {
             result
         } else {
@@ -354,6 +381,9 @@ impl Kernel {
             instead: None,
             duration: Duration::ZERO,
             given_up: false,
+            said: HookSaid::default(),
+            known: false,
+            commits: Vec::new(),
         })
     }
 

@@ -20,6 +20,7 @@ mod schema;
 mod settings;
 mod sink;
 mod stats;
+pub mod undo;
 
 pub use approvals::row as approval_row;
 pub use asks::{AnswerError, Answered, Pending};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::{Backend, Descriptor, Digest, PluginName, ToolName, nearest, text};
+use toolhost_contract::{Backend, Descriptor, Digest, Effect, PluginName, ToolName, nearest, text};
 
 use crate::schedule::Lane;
 use crate::schema::Schema;
@@ -36,6 +36,17 @@ pub struct Entry {
     pub(crate) schema: Arc<Schema>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) lane: Arc<Lane>,
+}
+
+impl Entry {
+    /// Nothing that it does to files becomes real before it is known what that is. Whatever else it changes could not
+    /// be held back.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.backend.stages()
+            && self.tool.effect() > Effect::Reads
+            && self.tool.annotations.open_world != Some(true)
+            && self.tool.kind != "execute"
+    }
 }
 
 /// The status of a tool in the words of a configuration file.

@@ -48,6 +48,18 @@ fn failure_details(failure: &Failure) -> Value {
     json!({"class": "failed", "code": failure.code.as_deref().unwrap_or("failed"), "retryable": failure.retryable})
 }
 
+/// What the call changed in files can be taken back under these names. In `_meta` of the result.
+const UNDO: &str = "dev.toolhost/undo";
+
+/// Tells a client how to take back what the call has changed.
+pub(crate) fn undoable(mut result: CallToolResult, commits: &[String]) -> CallToolResult {
+    if !commits.is_empty() {
+        let meta = result.meta.get_or_insert_with(MetaObject::default);
+        meta.0.insert(UNDO.to_owned(), json!({"ids": commits}));
+    }
+    result
+}
+
 fn meta(details: Value) -> MetaObject {
     MetaObject(JsonObject::from_iter([(ERROR.to_owned(), details)]))
 }

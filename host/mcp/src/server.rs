@@ -115,13 +115,15 @@ impl Server {
                 let registry = self.kernel.registry();
                 let entry = tool.as_ref().and_then(|name| registry.get(name.as_str()));
                 let structured = entry.is_some_and(|entry| tools::has_output_schema(&entry.tool));
-                Ok(content::result(outcome, structured))
+                let result = content::result(outcome, structured);
+                Ok(content::undoable(result, &report.commits))
             }
             // The protocol wants an error of its own here: there is no tool that could have failed.
             (Err(error), None) if error.class == ErrorClass::NotRegistered => Err(
                 ErrorData::invalid_params(error.for_model(), Some(content::error_details(&error))),
             ),
-            (Err(error), _) => Ok(content::failed(&error)),
+            // A call that had changed something and then named another one, which failed.
+            (Err(error), _) => Ok(content::undoable(content::failed(&error), &report.commits)),
         }
     }
 

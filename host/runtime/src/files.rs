@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use toolhost_vfs::{Access, Entry, Kind, NewTime, OpenHow, Refusal, Scope, Stat};
+use toolhost_vfs::{Access, Entry, Kind, NewTime, OpenHow, Refusal, Scope, Stage, Stat};
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{
     Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView as _,
@@ -20,7 +20,9 @@ use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 use wasmtime_wasi::{FsPerms, OpenMode};
 
+use crate::quota::{Counted, Quota};
 use crate::state::State;
+use crate::tree::Tree;
 use types::{ErrorCode, HostDescriptor, HostDirectoryEntryStream};
 
 /// Directory entries that the open listings of one call may hold together.
@@ -32,7 +34,7 @@ const MAX_SET_SIZE: u64 = 1 << 30;
 /// What a plugin's calls share of its files: the rules, and the roots as wasmtime wants them.
 #[derive(Clone)]
 pub struct Files {
-    scope: Scope,
+    tree: Tree,
     preopens: Arc<[(Dir, String)]>,
     /// System calls are made on the calling thread. Only where every root is on a local disk: a hung network file
     /// system would otherwise take an executor thread with it.
@@ -59,14 +61,23 @@ impl Files {
             preopens.push((first, ".".to_owned()));
         }
         Ok(Self {
-            scope,
+            tree: Tree::Plain(scope),
             preopens: preopens.into(),
             inline,
         })
     }
 
     pub fn scope(&self) -> &Scope {
-        &self.scope
+        self.tree.scope()
+    }
+
+    /// The same files, with what is written held back in the stage.
+    #[must_use]
+    pub fn staged(&self, stage: Stage) -> Self {
+        Self {
+            tree: Tree::Staged(stage),
+            ..self.clone()
+        }
     }
 }
 
@@ -93,6 +104,7 @@ pub struct FilesView<'a> {
     wasi: WasiFilesystemCtxView<'a>,
     files: Files,
     dir_entries: usize,
+    written: Quota,
     /// Entries in the listings that the call holds open; the host's memory, which no limit of the guest's counts.
     listed: Arc<AtomicUsize>,
 }
@@ -101,13 +113,26 @@ impl<'a> FilesView<'a> {
     pub fn of(state: &'a mut State) -> Self {
         let files = state.files.clone();
         let dir_entries = state.dir_entries;
+        let written = state.written.clone();
         let listed = Arc::clone(&state.listed);
         Self {
             wasi: state.filesystem(),
             files,
             dir_entries,
+            written,
             listed,
         }
+    }
+
+    fn counted(
+        &mut self,
+        stream: Resource<DynOutputStream>,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        let counted = Counted {
+            inner: self.wasi.table.delete(stream)?,
+            quota: self.written.clone(),
+        };
+        Ok(self.wasi.table.push(Box::new(counted) as DynOutputStream)?)
     }
 
     fn dir(&self, fd: &Resource<Descriptor>) -> FsResult<(Arc<std::fs::File>, Access)> {
@@ -132,13 +157,13 @@ impl<'a> FilesView<'a> {
     ) -> impl Future<Output = FsResult<R>> + Send + use<R, W>
     where
         R: Send + 'static,
-        W: FnOnce(&Scope, BorrowedFd<'_>, Access) -> Result<R, Refusal> + Send + 'static,
+        W: FnOnce(&Tree, BorrowedFd<'_>, Access) -> Result<R, Refusal> + Send + 'static,
     {
         let dir = self.dir(fd);
         let files = self.files.clone();
         async move {
             let (dir, access) = dir?;
-            run(files, move |scope| work(scope, dir.as_fd(), access)).await
+            run(files, move |tree| work(tree, dir.as_fd(), access)).await
         }
     }
 }
@@ -146,12 +171,12 @@ impl<'a> FilesView<'a> {
 /// Runs `work` where it may block.
 async fn run<R: Send + 'static>(
     files: Files,
-    work: impl FnOnce(&Scope) -> Result<R, Refusal> + Send + 'static,
+    work: impl FnOnce(&Tree) -> Result<R, Refusal> + Send + 'static,
 ) -> FsResult<R> {
     let result = if files.inline {
-        work(&files.scope)
+        work(&files.tree)
     } else {
-        tokio::task::spawn_blocking(move || work(&files.scope))
+        tokio::task::spawn_blocking(move || work(&files.tree))
             .await
             .map_err(|error| FsError::trap(wasmtime::Error::msg(error.to_string())))?
     };
@@ -207,8 +232,11 @@ impl HostDescriptor for FilesView<'_> {
         if flags.contains(types::DescriptorFlags::MUTATE_DIRECTORY) && access == Access::ReadOnly {
             return Err(ErrorCode::NotPermitted.into());
         }
-        let opened = run(self.files.clone(), move |scope| {
-            scope.open_at(dir.as_fd(), access, &path, &how)
+        let mut files = self.files.clone();
+        // The first open for writing copies the file.
+        files.inline &= !(how.changes() && files.tree.is_staged());
+        let opened = run(files, move |tree| {
+            tree.open_at(dir.as_fd(), access, &path, &how)
         })
         .await?;
         let file = std::fs::File::from(opened.fd);
@@ -234,7 +262,7 @@ impl HostDescriptor for FilesView<'_> {
         let held = self.listed.load(Ordering::Relaxed);
         let limit = self.dir_entries.min(MAX_LISTED.saturating_sub(held));
         let entries = self
-            .at(&fd, move |scope, dir, _| scope.read_dir(dir, limit))
+            .at(&fd, move |tree, dir, _| tree.read_dir(dir, limit))
             .await?;
         // An empty listing costs something too.
         let size = entries.len() + 1;
@@ -253,7 +281,7 @@ impl HostDescriptor for FilesView<'_> {
     ) -> FsResult<types::DescriptorStat> {
         let follow = path_flags.contains(types::PathFlags::SYMLINK_FOLLOW);
         let stat = self
-            .at(&fd, move |scope, dir, _| scope.stat_at(dir, &path, follow))
+            .at(&fd, move |tree, dir, _| tree.stat_at(dir, &path, follow))
             .await?;
         Ok(show_stat(&stat))
     }
@@ -266,7 +294,7 @@ impl HostDescriptor for FilesView<'_> {
     ) -> FsResult<types::MetadataHashValue> {
         let follow = path_flags.contains(types::PathFlags::SYMLINK_FOLLOW);
         let stat = self
-            .at(&fd, move |scope, dir, _| scope.stat_at(dir, &path, follow))
+            .at(&fd, move |tree, dir, _| tree.stat_at(dir, &path, follow))
             .await?;
         Ok(identity(&stat))
     }
@@ -288,8 +316,8 @@ impl HostDescriptor for FilesView<'_> {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        self.at(&fd, move |scope, dir, access| {
-            scope.create_dir_at(dir, access, &path)
+        self.at(&fd, move |tree, dir, access| {
+            tree.create_dir_at(dir, access, &path)
         })
         .await
     }
@@ -299,21 +327,21 @@ impl HostDescriptor for FilesView<'_> {
         fd: Resource<Descriptor>,
         path: String,
     ) -> FsResult<()> {
-        self.at(&fd, move |scope, dir, access| {
-            scope.remove_dir_at(dir, access, &path)
+        self.at(&fd, move |tree, dir, access| {
+            tree.remove_dir_at(dir, access, &path)
         })
         .await
     }
 
     async fn unlink_file_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<()> {
-        self.at(&fd, move |scope, dir, access| {
-            scope.unlink_at(dir, access, &path)
+        self.at(&fd, move |tree, dir, access| {
+            tree.unlink_at(dir, access, &path)
         })
         .await
     }
 
     async fn readlink_at(&mut self, fd: Resource<Descriptor>, path: String) -> FsResult<String> {
-        self.at(&fd, move |scope, dir, _| scope.read_link_at(dir, &path))
+        self.at(&fd, move |tree, dir, _| tree.read_link_at(dir, &path))
             .await
     }
 
@@ -323,8 +351,8 @@ impl HostDescriptor for FilesView<'_> {
         target: String,
         path: String,
     ) -> FsResult<()> {
-        self.at(&fd, move |scope, dir, access| {
-            scope.symlink_at(dir, access, &target, &path)
+        self.at(&fd, move |tree, dir, access| {
+            tree.symlink_at(dir, access, &target, &path)
         })
         .await
     }
@@ -337,8 +365,8 @@ impl HostDescriptor for FilesView<'_> {
         new_path: String,
     ) -> FsResult<()> {
         let (new_dir, new_access) = self.dir(&new_fd)?;
-        self.at(&fd, move |scope, dir, access| {
-            scope.rename_at(dir, access, &path, new_dir.as_fd(), new_access, &new_path)
+        self.at(&fd, move |tree, dir, access| {
+            tree.rename_at(dir, access, &path, new_dir.as_fd(), new_access, &new_path)
         })
         .await
     }
@@ -355,8 +383,8 @@ impl HostDescriptor for FilesView<'_> {
             return Err(ErrorCode::Invalid.into());
         }
         let (new_dir, new_access) = self.dir(&new_fd)?;
-        self.at(&fd, move |scope, dir, access| {
-            scope.link_at(dir, access, &path, new_dir.as_fd(), new_access, &new_path)
+        self.at(&fd, move |tree, dir, access| {
+            tree.link_at(dir, access, &path, new_dir.as_fd(), new_access, &new_path)
         })
         .await
     }
@@ -371,8 +399,8 @@ impl HostDescriptor for FilesView<'_> {
     ) -> FsResult<()> {
         let follow = path_flags.contains(types::PathFlags::SYMLINK_FOLLOW);
         let (accessed, modified) = (new_time(accessed)?, new_time(modified)?);
-        self.at(&fd, move |scope, dir, access| {
-            scope.set_times_at(dir, access, &path, follow, accessed, modified)
+        self.at(&fd, move |tree, dir, access| {
+            tree.set_times_at(dir, access, &path, follow, accessed, modified)
         })
         .await
     }
@@ -424,6 +452,24 @@ impl HostDescriptor for FilesView<'_> {
         accessed: types::NewTimestamp,
         modified: types::NewTimestamp,
     ) -> FsResult<()> {
+        if self.files.tree.is_staged() {
+            match self.wasi.table.get(&fd)? {
+                // The descriptor is the real directory's.
+                Descriptor::Dir(_) => {
+                    let (accessed, modified) = (new_time(accessed)?, new_time(modified)?);
+                    return self
+                        .at(&fd, move |tree, dir, access| {
+                            tree.set_times_at(dir, access, ".", false, accessed, modified)
+                        })
+                        .await;
+                }
+                // And this is the real file's, for it was opened to be read.
+                Descriptor::File(file) if !file.open_mode.contains(OpenMode::WRITE) => {
+                    return Err(ErrorCode::NotPermitted.into());
+                }
+                Descriptor::File(_) => {}
+            }
+        }
         HostDescriptor::set_times(&mut self.wasi, fd, accessed, modified).await
     }
 
@@ -442,6 +488,9 @@ impl HostDescriptor for FilesView<'_> {
         bytes: Vec<u8>,
         offset: types::Filesize,
     ) -> FsResult<types::Filesize> {
+        if !self.written.take(bytes.len()) {
+            return Err(ErrorCode::Quota.into());
+        }
         HostDescriptor::write(&mut self.wasi, fd, bytes, offset).await
     }
 
@@ -470,14 +519,16 @@ impl HostDescriptor for FilesView<'_> {
         fd: Resource<Descriptor>,
         offset: types::Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
-        self.wasi.write_via_stream(fd, offset)
+        let stream = self.wasi.write_via_stream(fd, offset)?;
+        self.counted(stream)
     }
 
     fn append_via_stream(
         &mut self,
         fd: Resource<Descriptor>,
     ) -> FsResult<Resource<DynOutputStream>> {
-        self.wasi.append_via_stream(fd)
+        let stream = self.wasi.append_via_stream(fd)?;
+        self.counted(stream)
     }
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {

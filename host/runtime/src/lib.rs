@@ -9,6 +9,7 @@ mod api;
 pub mod bench;
 mod cache;
 mod compile;
+mod crash;
 mod engine;
 mod error;
 mod files;
@@ -18,11 +19,14 @@ mod limiter;
 mod load;
 mod pack;
 mod plugin;
+mod quota;
 mod scan;
+mod staging;
 mod state;
 mod stdio;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use compile::{Compiler, compile_worker};
 pub use error::{LoadError, RuntimeError};
@@ -30,3 +34,4 @@ pub use hooks::HookCall;
 pub use load::{Loaded, Runtime, RuntimeSettings};
 pub use pack::pack;
 pub use plugin::{Plugin, PluginGrants};
+pub use staging::Staging;

@@ -6,20 +6,23 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, Descriptor, ErrorClass, FileAccess, Grant, Limits,
-    Outcome, PluginName, Sink,
+    Outcome, PluginName, Ran, Sink, Staged,
 };
-use toolhost_vfs::Scope;
+use toolhost_vfs::{Scope, Stage, StageLimits};
 
 use crate::api::v0_1::{self, types};
 use crate::files::Files;
 use crate::instance::{self, Setting};
 use crate::load::Loaded;
+use crate::staging::{Held, Staging};
 
 /// What the operator gives a plugin. Each call gets of it what its own grant says, never more.
 pub struct PluginGrants {
     pub scope: Scope,
     pub env: Vec<(String, String)>,
     pub limits: Limits,
+    /// None: what a call writes is real at once, and cannot be judged or undone.
+    pub staging: Option<Staging>,
 }
 
 pub struct Plugin {
@@ -29,6 +32,7 @@ pub struct Plugin {
     read_only: Files,
     granted: Files,
     env: Vec<(String, String)>,
+    staging: Option<Staging>,
 }
 
 impl Plugin {
@@ -40,6 +44,7 @@ impl Plugin {
             read_only: Files::new(grants.scope.read_only())?,
             granted: Files::new(grants.scope)?,
             env: grants.env,
+            staging: grants.staging,
         })
     }
 
@@ -65,17 +70,24 @@ impl Plugin {
         mut call: Call,
         grant: Grant,
         sink: Arc<dyn Sink>,
+        stage: Option<&Stage>,
     ) -> Result<Outcome, CallError> {
-        let files = match grant.files() {
-            FileAccess::Nothing => &self.nothing,
-            FileAccess::ReadOnly => &self.read_only,
-            FileAccess::AsGranted => &self.granted,
+        let files = match (grant.files(), stage) {
+            (FileAccess::Nothing, _) => self.nothing.clone(),
+            (FileAccess::ReadOnly, _) => self.read_only.clone(),
+            (FileAccess::AsGranted, Some(stage)) => self.granted.staged(stage.clone()),
+            (FileAccess::AsGranted, None) if grant.is_held() => {
+                return Err(CallError::internal(
+                    "a call whose changes are to be held back has no stage",
+                ));
+            }
+            (FileAccess::AsGranted, None) => self.granted.clone(),
         };
         use_guest_names(&mut call.input, files.scope());
         let request = request(call, files.scope());
         let setting = Setting {
             limits: &self.limits,
-            files: files.clone(),
+            files,
             env: if grant.environment() { &self.env } else { &[] },
             timeout: grant.timeout(),
             sink,
@@ -100,6 +112,43 @@ impl Plugin {
     }
 }
 
+impl Plugin {
+    async fn run_staged(
+        &self,
+        call: Call,
+        grant: Grant,
+        sink: Arc<dyn Sink>,
+    ) -> Result<Ran, CallError> {
+        let staging = self
+            .staging
+            .as_ref()
+            .filter(|_| grant.files() == FileAccess::AsGranted);
+        let Some(staging) = staging else {
+            return Ok(Ran {
+                outcome: self.run(call, grant, sink, None).await?,
+                staged: None,
+            });
+        };
+        let stage = Stage::new(
+            self.granted.scope().clone(),
+            staging.stages.clone(),
+            StageLimits {
+                bytes: self.limits.written,
+                files: self.limits.changed,
+            },
+        );
+        let outcome = self.run(call, grant, sink, Some(&stage)).await?;
+        let blobs = Arc::clone(&staging.blobs);
+        let held = tokio::task::spawn_blocking(move || Held::of(stage, blobs))
+            .await
+            .map_err(CallError::internal)??;
+        Ok(Ran {
+            outcome,
+            staged: held.map(|held| Box::new(held) as Box<dyn Staged>),
+        })
+    }
+}
+
 impl Backend for Plugin {
     fn tools(&self) -> &[Descriptor] {
         self.loaded.tools()
@@ -111,7 +160,20 @@ impl Backend for Plugin {
         grant: Grant,
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
-        Box::pin(self.run(call, grant, sink))
+        Box::pin(self.run(call, grant, sink, None))
+    }
+
+    fn stages(&self) -> bool {
+        self.staging.is_some()
+    }
+
+    fn stage(
+        &self,
+        call: Call,
+        grant: Grant,
+        sink: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Ran, CallError>> {
+        Box::pin(self.run_staged(call, grant, sink))
     }
 }
 

@@ -11,6 +11,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::files::Files;
 use crate::limiter::Limiter;
+use crate::quota::Quota;
 use crate::stdio::Capture;
 
 /// How much of standard error an error message shows.
@@ -21,6 +22,7 @@ pub struct State {
     table: ResourceTable,
     pub files: Files,
     pub dir_entries: usize,
+    pub written: Quota,
     pub listed: Arc<AtomicUsize>,
     pub limiter: Limiter,
     pub deadline: Instant,
@@ -56,6 +58,7 @@ impl State {
             table,
             files,
             dir_entries: limits.dir_entries,
+            written: Quota::new(limits.written),
             listed: Arc::default(),
             limiter: Limiter::new(limits),
             deadline,

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use toolhost_contract::text;
 
+use crate::CommitState;
+
 /// One variant for each thing a caller might do differently. An error reaches everybody whose write was in the same
 /// transaction, so it can be cloned; causes are kept as their text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -120,6 +122,41 @@ pub enum ApprovalError {
     Unknown { id: String },
     #[error("an approval named `{}` exists already; choose another name", name(id))]
     Exists { id: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a commit did not begin or did not change its state.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    #[error("`{}` cannot name a commit; use 1 to 64 of a-z, 0-9 and -", name(id))]
+    Name { id: String },
+    #[error("a commit cannot begin as {state}; begin it as begun and end it later")]
+    NotBegun { state: CommitState },
+    #[error("a commit named `{}` exists already; choose another name", name(id))]
+    Exists { id: String },
+    #[error(
+        "commit `{}` is {state}; only what is done or undone can be undone or redone",
+        name(id)
+    )]
+    Unsettled { id: String, state: CommitState },
+    #[error(
+        "commit `{}` is being undone or redone by `{}`; look again when that has ended",
+        name(id),
+        name(by)
+    )]
+    Busy { id: String, by: String },
+    #[error("no commit is named `{}`; list the commits", name(id))]
+    Unknown { id: String },
+    #[error(
+        "commit `{}` is {state} and cannot become {next}; look at it again, perhaps another process was faster",
+        name(id)
+    )]
+    State {
+        id: String,
+        state: CommitState,
+        next: CommitState,
+    },
     #[error(transparent)]
     Store(#[from] StoreError),
 }

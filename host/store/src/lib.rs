@@ -1,14 +1,16 @@
 //! What the host remembers, in one SQLite file of the project's state directory.
 //!
-//! The store keeps rows and knows no lifecycle: which state may follow which is the kernel's business, and so is the
-//! clock. What it promises is that an acknowledged row survives a kill at any moment, that the transitions form a
-//! chain in which a change is found, and that a store that cannot be written says so before anything depends on it.
+//! The store keeps rows and knows no lifecycle of a call: which state may follow which is the kernel's business, and so
+//! is the clock. What it promises is that an acknowledged row survives a kill at any moment, that the transitions form
+//! a chain in which a change is found, and that a store that cannot be written says so before anything depends on it.
+//! Of commits it knows the states, because two processes may want to change one at the same time.
 //!
 //! Two processes may use one directory at once. Every change goes through the one writer thread of its process; the
 //! writers of several processes take turns by SQLite's own lock.
 
 mod apply;
 mod chain;
+mod commits;
 mod decide;
 mod error;
 mod owner;
@@ -17,6 +19,7 @@ mod queue;
 mod read;
 mod rows;
 mod schema;
+mod stage;
 mod store;
 mod writer;
 
@@ -24,7 +27,8 @@ mod writer;
 mod tests;
 
 pub use chain::{Breakage, Verification};
-pub use error::{AnswerError, ApprovalError, StoreError};
+pub use commits::{CommitFilter, CommitRow, CommitState};
+pub use error::{AnswerError, ApprovalError, CommitError, StoreError};
 pub use rows::{
     AnswerRow, ApprovalRow, BatchRow, CallFilter, CallRow, EventRow, MAX_ROW, SessionRow,
     StoredTransition, TransitionFilter, TransitionRow, Write,

@@ -65,8 +65,12 @@ impl Drop for Owner {
 /// Whether the process that took this name still runs.
 pub fn lives(owners: &Path, id: &str) -> bool {
     // The name comes from a table; only what we could have made becomes a path.
-    let ours = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    ours && take(&file(owners, id)).is_none_or(|taken| !taken)
+    is_name(id) && take(&file(owners, id)).is_none_or(|taken| !taken)
+}
+
+/// Whether a process could have this name.
+pub fn is_name(id: &str) -> bool {
+    id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Removes the lock files whose owners are gone.

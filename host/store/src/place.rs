@@ -16,6 +16,10 @@ use crate::StoreError;
 pub struct Place {
     pub database: PathBuf,
     pub owners: PathBuf,
+    /// Contents of files that were replaced or removed; made when first asked for.
+    pub blobs: PathBuf,
+    /// What calls have written and nobody has committed; made when first asked for.
+    pub stage: PathBuf,
 }
 
 impl Place {
@@ -28,6 +32,8 @@ impl Place {
         let place = Self {
             database: dir.join("store.db"),
             owners: dir.join("owners"),
+            blobs: dir.join("blobs"),
+            stage: dir.join("stage"),
         };
         private_dir(&place.owners)?;
         private_file(&place.database)?;
@@ -35,7 +41,8 @@ impl Place {
     }
 }
 
-fn private_dir(dir: &Path) -> Result<(), StoreError> {
+/// Makes a directory for its owner alone, or checks that the one that is there may be trusted.
+pub fn private_dir(dir: &Path) -> Result<(), StoreError> {
     let failed = |error: io::Error| StoreError::io(dir, &error);
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent).map_err(|error| match error.kind() {
@@ -51,7 +58,12 @@ fn private_dir(dir: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed(error)),
     }
-    let metadata = fs::metadata(dir).map_err(failed)?;
+    check_dir(dir)
+}
+
+/// A directory that only its owner can change, and its owner is us.
+pub fn check_dir(dir: &Path) -> Result<(), StoreError> {
+    let metadata = fs::metadata(dir).map_err(|error| StoreError::io(dir, &error))?;
     if !metadata.is_dir() {
         return Err(StoreError::NotADirectory {
             path: dir.to_owned(),

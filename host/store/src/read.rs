@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// No list is longer, whatever limit is asked for.
-const MAX_LIST: u32 = 10_000;
+pub const MAX_LIST: u32 = 10_000;
 
 const CALL: &str =
     "id, session, batch, parent, tool, plugin, state, finished, deferred, effectful, created_ms,
@@ -212,7 +212,7 @@ pub fn version(connection: &Connection) -> rusqlite::Result<i64> {
         .query_row([], |row| row.get(0))
 }
 
-fn list<T>(
+pub fn list<T>(
     connection: &Connection,
     sql: &str,
     params: impl Params,
@@ -272,7 +272,7 @@ fn event_of(row: &Row) -> rusqlite::Result<(i64, EventRow)> {
     ))
 }
 
-fn json(row: &Row, index: usize) -> rusqlite::Result<Value> {
+pub fn json(row: &Row, index: usize) -> rusqlite::Result<Value> {
     let text = row.get_ref(index)?.as_str()?;
     serde_json::from_str(text).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(index, Type::Text, Box::new(error))

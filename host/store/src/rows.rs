@@ -198,11 +198,11 @@ pub(crate) fn weight_of(value: &Value) -> usize {
     }
 }
 
-fn texts(texts: &[&str]) -> usize {
+pub(crate) fn texts(texts: &[&str]) -> usize {
     texts.iter().map(|text| text.len()).sum()
 }
 
-fn maybe(text: Option<&String>) -> usize {
+pub(crate) fn maybe(text: Option<&String>) -> usize {
     text.map_or(0, String::len)
 }
 

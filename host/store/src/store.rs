@@ -1,5 +1,7 @@
 //! The store as its users see it: writes go to the writer, reads have a connection of their own.
 
+mod commits;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -18,7 +20,7 @@ use crate::writer::Writer;
 use crate::{
     AnswerError, AnswerRow, ApprovalError, ApprovalRow, BatchRow, CallFilter, CallRow, EventRow,
     MAX_ROW, SessionRow, StoreError, StoredTransition, TransitionFilter, Verification, Write,
-    chain, decide, read, schema,
+    chain, decide, read, schema, stage,
 };
 
 /// How long one process waits for another one's transaction.
@@ -61,6 +63,7 @@ impl Store {
             .pragma_update(None, "query_only", true)
             .map_err(|error| StoreError::sql(&place.database, &error))?;
         owner::sweep(&place.owners)?;
+        stage::sweep(&place.stage, &place.owners)?;
         let owner = Owner::enter(&place.owners)?;
         let queue = Arc::new(Queue::default());
         let writer = Writer {

@@ -1,13 +1,17 @@
 //! What the tests of the store share: rows with every column set, and a store in a directory of its own.
 
+mod adoption;
 mod answers;
 mod approvals;
 mod chain;
+mod commits;
 mod failures;
+mod migration;
 mod owners;
 mod place;
 mod queue;
 mod rows;
+mod stage;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +20,9 @@ use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{AnswerRow, ApprovalRow, CallRow, EventRow, Store, TransitionRow, Write};
+use crate::{
+    AnswerRow, ApprovalRow, CallRow, CommitRow, CommitState, EventRow, Store, TransitionRow, Write,
+};
 
 /// Short, because some tests wait for a lock that never comes free.
 const BUSY: Duration = Duration::from_millis(50);
@@ -126,5 +132,19 @@ fn answer(call: &str, by: &str) -> AnswerRow {
         payload: Some(json!({"path": "b"})),
         by: by.to_owned(),
         at_ms: 3_000,
+    }
+}
+
+fn commit(id: &str) -> CommitRow {
+    CommitRow {
+        id: id.to_owned(),
+        call: "c1".to_owned(),
+        session: "s1".to_owned(),
+        batch: Some("b1".to_owned()),
+        tool: "write".to_owned(),
+        at_ms: 1_500,
+        state: CommitState::Begun,
+        of: None,
+        body: json!({"changes": [{"at": "ä\u{0}\n"}]}),
     }
 }

@@ -13,7 +13,7 @@ use rustix::{
 use crate::{
     Access, FileId, Kind, Refusal, Scope, Shield, Stat,
     sys::{BENEATH, NAME_ONLY, check_path, open_beneath, open_refused},
-    walk::Last,
+    walk::{Last, Place},
 };
 
 /// One line of a directory listing.
@@ -30,6 +30,16 @@ impl Scope {
     /// `limit`. A name that is not UTF-8 counts but is left out, since no guest could ask for it; so is what is
     /// hidden.
     pub fn read_dir(&self, dir: BorrowedFd<'_>, limit: usize) -> Result<Vec<Entry>, Refusal> {
+        self.read_dir_but(dir, limit, |_| false)
+    }
+
+    /// As if the names that `skip` says were not there.
+    pub(crate) fn read_dir_but(
+        &self,
+        dir: BorrowedFd<'_>,
+        limit: usize,
+        skip: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<Entry>, Refusal> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         // Opened anew: the handle may be `O_PATH`, and its position is shared with every other call.
         let own = open_beneath(dir, ".", flags, Mode::empty(), BENEATH).map_err(open_refused)?;
@@ -43,7 +53,7 @@ impl Scope {
         for entry in rustix::fs::Dir::new(own)? {
             let entry = entry?;
             let name = entry.file_name();
-            if name == c"." || name == c".." {
+            if name == c"." || name == c".." || skip(name.to_bytes()) {
                 continue;
             }
             seen += 1;
@@ -96,28 +106,34 @@ impl Scope {
         } else {
             Last::FollowIfSlash
         };
-        let place = self.walk(dir, Access::ReadOnly, path, last)?;
-        let found = place.found.as_ref().ok_or(Refusal::NotFound)?;
-        if place.dir_only && found.stat.kind != Kind::Directory {
-            return Err(Refusal::NotDirectory);
-        }
-        Ok(found.stat)
+        stat_of(&self.walk(dir, Access::ReadOnly, path, last)?)
     }
 
     /// The text of a symbolic link. An absolute one would only tell the guest about the host, so it stays closed.
     pub fn read_link_at(&self, dir: BorrowedFd<'_>, path: &str) -> Result<String, Refusal> {
-        let place = self.walk(dir, Access::ReadOnly, path, Last::FollowIfSlash)?;
-        let found = place.found.as_ref().ok_or(Refusal::NotFound)?;
-        if found.stat.kind != Kind::Symlink {
-            return Err(Refusal::Invalid);
-        }
-        let target = rustix::fs::readlinkat(found.fd.as_fd(), "", Vec::new())?;
-        let target = target.into_string().map_err(|_| Refusal::NotUtf8)?;
-        if target.starts_with('/') {
-            Err(Refusal::NotPermitted)
-        } else {
-            Ok(target)
-        }
+        link_text(&self.walk(dir, Access::ReadOnly, path, Last::FollowIfSlash)?)
+    }
+}
+
+pub(crate) fn stat_of(place: &Place<'_>) -> Result<Stat, Refusal> {
+    let found = place.found.as_ref().ok_or(Refusal::NotFound)?;
+    if place.dir_only && found.stat.kind != Kind::Directory {
+        return Err(Refusal::NotDirectory);
+    }
+    Ok(found.stat)
+}
+
+pub(crate) fn link_text(place: &Place<'_>) -> Result<String, Refusal> {
+    let found = place.found.as_ref().ok_or(Refusal::NotFound)?;
+    if found.stat.kind != Kind::Symlink {
+        return Err(Refusal::Invalid);
+    }
+    let target = rustix::fs::readlinkat(found.fd.as_fd(), "", Vec::new())?;
+    let target = target.into_string().map_err(|_| Refusal::NotUtf8)?;
+    if target.starts_with('/') {
+        Err(Refusal::NotPermitted)
+    } else {
+        Ok(target)
     }
 }
 

@@ -2,7 +2,8 @@
 //! directories once, by inode, and answers every later path question below those descriptors.
 //!
 //! Read in this order: [`PathGrant`] and [`Protected`] say what is wanted, [`Scope::open`] turns them into held
-//! descriptors, [`Scope::open_at`] and its sisters act below them, [`Refusal`] says why not.
+//! descriptors, [`Scope::open_at`] and its sisters act below them, [`Refusal`] says why not. [`Stage`] has the same
+//! operations for a call whose writes are looked at before they happen.
 //!
 //! Two resolvers answer a path. Where no grant lies inside another and nothing protected lies inside a grant, the
 //! kernel does it in one `openat2`. Otherwise, and for everything that changes a directory, `walk.rs` goes
@@ -20,6 +21,10 @@ compile_error!(
     "toolhost-vfs confines paths with Linux's openat2, and has no resolver for this system yet; build for Linux"
 );
 
+#[cfg(target_os = "linux")]
+mod apply;
+#[cfg(target_os = "linux")]
+mod blobs;
 #[cfg(target_os = "linux")]
 mod change;
 #[cfg(target_os = "linux")]
@@ -41,6 +46,8 @@ mod roots;
 #[cfg(target_os = "linux")]
 mod scope;
 #[cfg(target_os = "linux")]
+mod stage;
+#[cfg(target_os = "linux")]
 mod stat;
 #[cfg(target_os = "linux")]
 mod sys;
@@ -51,6 +58,11 @@ mod walk;
 
 #[cfg(target_os = "linux")]
 pub use self::{
+    apply::{
+        ApplyError, Conflict, Op, Roots, Source, apply, check, check_undo, inverted, keep_before,
+        recover, tidy, undo,
+    },
+    blobs::{Blobs, Swept},
     change::{BaseStat, Change, ContentHash, FileImage, Image, Location},
     dir::Entry,
     grant::{Access, PathGrant, Protected, Shield},
@@ -58,5 +70,6 @@ pub use self::{
     open::{OpenHow, Opened},
     refusal::{Refusal, ScopeError},
     scope::{Root, Scope},
+    stage::{Stage, StageError, StageLimits, Staged},
     stat::{FileId, Kind, Stat},
 };

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How many entries of a directory are looked through before it may move upwards.
-const MAX_MOVED: usize = 10_000;
+pub(crate) const MAX_MOVED: usize = 10_000;
 
 /// Whether a new link with this target may stand `depth` directories below its handle. `..` is allowed only in
 /// front, where it can be counted: `d/..` is another place than it looks like when `d` is itself a link.
@@ -39,7 +39,7 @@ pub(crate) fn check_target(target: &[u8], depth: usize) -> Result<(), Refusal> {
     }
 }
 
-fn stays_inside(target: &[u8], depth: usize) -> Result<(), Refusal> {
+pub(crate) fn stays_inside(target: &[u8], depth: usize) -> Result<(), Refusal> {
     if leading_ups(target) > depth {
         Err(Refusal::NotPermitted)
     } else {
@@ -101,6 +101,6 @@ fn links_stay_inside(
     Ok(())
 }
 
-fn target_of(dir: BorrowedFd<'_>, name: &CStr) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn target_of(dir: BorrowedFd<'_>, name: &CStr) -> Result<Vec<u8>, Refusal> {
     Ok(rustix::fs::readlinkat(dir, name, Vec::new())?.into_bytes())
 }

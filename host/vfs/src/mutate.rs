@@ -27,11 +27,7 @@ impl Scope {
         path: &str,
     ) -> Result<(), Refusal> {
         let place = self.walk(dir, access, path, Last::Exact)?;
-        // First, so that without write access the answer is the same whether or not the name exists.
-        may_make(&place)?;
-        if place.is_dot() || place.found.is_some() {
-            return Err(Refusal::Exists);
-        }
+        may_make_new(&place)?;
         Ok(rustix::fs::mkdirat(
             place.parent(),
             place.name.as_slice(),
@@ -61,11 +57,7 @@ impl Scope {
         path: &str,
     ) -> Result<(), Refusal> {
         let place = self.walk(dir, access, path, Last::Exact)?;
-        let found = self.may_take_away(&place)?;
-        if found.stat.kind == Kind::Directory {
-            return Err(Refusal::IsDirectory);
-        }
-        no_slash_after(&place)?;
+        self.may_unlink(&place)?;
         Ok(rustix::fs::unlinkat(
             place.parent(),
             place.name.as_slice(),
@@ -85,23 +77,7 @@ impl Scope {
     ) -> Result<(), Refusal> {
         let from = self.walk(dir, access, path, Last::Exact)?;
         let to = self.walk(new_dir, new_access, new_path, Last::Exact)?;
-        // Refused before anything else, so that a read-only place tells nothing by its errors.
-        if from.access == Access::ReadOnly || to.access == Access::ReadOnly {
-            return Err(Refusal::NotPermitted);
-        }
-        let moved = self.may_take_away(&from)?;
-        if to.is_dot() {
-            return Err(Refusal::Invalid);
-        }
-        if to.found.is_some() {
-            self.may_take_away(&to)?;
-        } else {
-            may_make(&to)?;
-        }
-        if moved.stat.kind != Kind::Directory {
-            no_slash_after(&from)?;
-            no_slash_after(&to)?;
-        }
+        let moved = self.may_rename(&from, &to)?;
         may_point_from(moved, &from, &to)?;
         Ok(rustix::fs::renameat(
             from.parent(),
@@ -123,20 +99,7 @@ impl Scope {
     ) -> Result<(), Refusal> {
         let from = self.walk(dir, access, path, Last::Exact)?;
         let to = self.walk(new_dir, new_access, new_path, Last::Exact)?;
-        if from.access == Access::ReadOnly || to.access == Access::ReadOnly {
-            return Err(Refusal::NotPermitted);
-        }
-        let linked = self.may_take_away(&from)?;
-        no_slash_after(&from)?;
-        // A second name for a device or a socket serves no tool; a directory cannot have one.
-        if !matches!(linked.stat.kind, Kind::File | Kind::Symlink) {
-            return Err(Refusal::NotPermitted);
-        }
-        may_make(&to)?;
-        if to.is_dot() || to.found.is_some() {
-            return Err(Refusal::Exists);
-        }
-        no_slash_after(&to)?;
+        let linked = self.may_link(&from, &to)?;
         may_point_from(linked, &from, &to)?;
         let flags = AtFlags::empty();
         Ok(rustix::fs::linkat(
@@ -158,12 +121,7 @@ impl Scope {
         path: &str,
     ) -> Result<(), Refusal> {
         let place = self.walk(dir, access, path, Last::Exact)?;
-        may_make(&place)?;
-        if place.is_dot() || place.found.is_some() {
-            return Err(Refusal::Exists);
-        }
-        no_slash_after(&place)?;
-        check_target(target.as_bytes(), place.depth)?;
+        may_link_symbolically(&place, target)?;
         Ok(rustix::fs::symlinkat(
             target,
             place.parent(),
@@ -186,15 +144,7 @@ impl Scope {
             Last::FollowIfSlash
         };
         let place = self.walk(dir, access, path, last)?;
-        let Some(found) = &place.found else {
-            return Err(Refusal::NotFound);
-        };
-        if found.access == Access::ReadOnly {
-            return Err(Refusal::NotPermitted);
-        }
-        if found.stat.kind != Kind::Directory {
-            no_slash_after(&place)?;
-        }
+        may_set_times(&place)?;
         let times = Timestamps {
             last_access: timespec(accessed)?,
             last_modification: timespec(modified)?,
@@ -208,8 +158,66 @@ impl Scope {
         )?)
     }
 
+    pub(crate) fn may_unlink<'p>(&self, place: &'p Place<'_>) -> Result<&'p Found, Refusal> {
+        let found = self.may_take_away(place)?;
+        if found.stat.kind == Kind::Directory {
+            return Err(Refusal::IsDirectory);
+        }
+        no_slash_after(place)?;
+        Ok(found)
+    }
+
+    /// What moves, when it may. Where its links would point is another question.
+    pub(crate) fn may_rename<'p>(
+        &self,
+        from: &'p Place<'_>,
+        to: &Place<'_>,
+    ) -> Result<&'p Found, Refusal> {
+        // Refused before anything else, so that a read-only place tells nothing by its errors.
+        if from.access == Access::ReadOnly || to.access == Access::ReadOnly {
+            return Err(Refusal::NotPermitted);
+        }
+        let moved = self.may_take_away(from)?;
+        if to.is_dot() {
+            return Err(Refusal::Invalid);
+        }
+        if to.found.is_some() {
+            self.may_take_away(to)?;
+        } else {
+            may_make(to)?;
+        }
+        if moved.stat.kind != Kind::Directory {
+            no_slash_after(from)?;
+            no_slash_after(to)?;
+        }
+        Ok(moved)
+    }
+
+    /// What gets another name, when it may.
+    pub(crate) fn may_link<'p>(
+        &self,
+        from: &'p Place<'_>,
+        to: &Place<'_>,
+    ) -> Result<&'p Found, Refusal> {
+        if from.access == Access::ReadOnly || to.access == Access::ReadOnly {
+            return Err(Refusal::NotPermitted);
+        }
+        let linked = self.may_take_away(from)?;
+        no_slash_after(from)?;
+        // A second name for a device or a socket serves no tool; a directory cannot have one.
+        if !matches!(linked.stat.kind, Kind::File | Kind::Symlink) {
+            return Err(Refusal::NotPermitted);
+        }
+        may_make(to)?;
+        if to.is_dot() || to.found.is_some() {
+            return Err(Refusal::Exists);
+        }
+        no_slash_after(to)?;
+        Ok(linked)
+    }
+
     /// Whether the name may go: it exists, is the guest's to change, and nobody's directory.
-    fn may_take_away<'p>(&self, place: &'p Place<'_>) -> Result<&'p Found, Refusal> {
+    pub(crate) fn may_take_away<'p>(&self, place: &'p Place<'_>) -> Result<&'p Found, Refusal> {
         if place.access == Access::ReadOnly {
             return Err(Refusal::NotPermitted);
         }
@@ -233,6 +241,35 @@ fn may_make(place: &Place<'_>) -> Result<(), Refusal> {
     }
 }
 
+/// Whether a new thing may be made at the place.
+pub(crate) fn may_make_new(place: &Place<'_>) -> Result<(), Refusal> {
+    // First, so that without write access the answer is the same whether or not the name exists.
+    may_make(place)?;
+    if place.is_dot() || place.found.is_some() {
+        return Err(Refusal::Exists);
+    }
+    Ok(())
+}
+
+pub(crate) fn may_link_symbolically(place: &Place<'_>, target: &str) -> Result<(), Refusal> {
+    may_make_new(place)?;
+    no_slash_after(place)?;
+    check_target(target.as_bytes(), place.depth)
+}
+
+pub(crate) fn may_set_times<'p>(place: &'p Place<'_>) -> Result<&'p Found, Refusal> {
+    let Some(found) = &place.found else {
+        return Err(Refusal::NotFound);
+    };
+    if found.access == Access::ReadOnly {
+        return Err(Refusal::NotPermitted);
+    }
+    if found.stat.kind != Kind::Directory {
+        no_slash_after(place)?;
+    }
+    Ok(found)
+}
+
 /// `f.txt/` and `link/` name directories. Taking them for the file or the link itself is how other hosts were
 /// led out of their roots.
 fn no_slash_after(place: &Place<'_>) -> Result<(), Refusal> {
@@ -243,7 +280,7 @@ fn no_slash_after(place: &Place<'_>) -> Result<(), Refusal> {
     }
 }
 
-fn timespec(time: NewTime) -> Result<Timespec, Refusal> {
+pub(crate) fn timespec(time: NewTime) -> Result<Timespec, Refusal> {
     let time = match time {
         NewTime::Keep => {
             return Ok(Timespec {

@@ -10,7 +10,7 @@ use rustix::{
 use crate::{
     Access, Kind, Refusal, Scope, Stat,
     sys::{BENEATH, check_path, open_beneath, open_refused},
-    walk::Last,
+    walk::{Last, Place},
 };
 
 /// How to open. With neither `read` nor `write`, a file is opened for reading.
@@ -46,14 +46,14 @@ impl OpenHow {
         self.write || self.append || self.create || self.truncate
     }
 
-    fn check(self) -> Result<(), Refusal> {
+    pub(crate) fn check(self) -> Result<(), Refusal> {
         if self.directory && (self.create || self.truncate || self.exclusive) {
             return Err(Refusal::Invalid);
         }
         Ok(())
     }
 
-    fn flags(self) -> OFlags {
+    pub(crate) fn flags(self) -> OFlags {
         let writes = self.write || self.append || self.truncate;
         let mut flags = match (self.read, writes) {
             (true, true) => OFlags::RDWR,
@@ -78,12 +78,49 @@ impl OpenHow {
     }
 
     /// Never executable; the kernel takes the umask off.
-    fn mode(self) -> Mode {
+    pub(crate) fn mode(self) -> Mode {
         if self.create {
             Mode::from_raw_mode(0o666)
         } else {
             Mode::empty()
         }
+    }
+
+    /// What a walk has to do with a link in the last component.
+    pub(crate) fn last(self) -> Last {
+        match (self.create && self.exclusive, self.follow) {
+            (true, _) => Last::Exact,
+            (false, true) => Last::Follow,
+            (false, false) => Last::FollowIfSlash,
+        }
+    }
+
+    /// Whether what a walk found may be opened so, or made where it found nothing; and the access there.
+    pub(crate) fn may_open(self, place: &Place<'_>) -> Result<Access, Refusal> {
+        // As the kernel has it: a name with a slash after it is never the name of a new file.
+        if self.create && place.dir_only && !place.is_dot() {
+            return Err(Refusal::IsDirectory);
+        }
+        let access = match &place.found {
+            Some(found) => {
+                match found.stat.kind {
+                    Kind::Symlink if self.create && self.exclusive => return Err(Refusal::Exists),
+                    Kind::Symlink => return Err(Refusal::Loop),
+                    Kind::File if place.dir_only => return Err(Refusal::NotDirectory),
+                    Kind::File | Kind::Directory => {}
+                    // Not even opened: opening alone can wake a FIFO's writer or rewind a tape.
+                    _ => return Err(Refusal::NotPermitted),
+                }
+                found.access
+            }
+            None if !self.create => return Err(Refusal::NotFound),
+            None if place.guarded => return Err(Refusal::NotPermitted),
+            None => place.access,
+        };
+        if self.changes() && access == Access::ReadOnly {
+            return Err(Refusal::NotPermitted);
+        }
+        Ok(access)
     }
 }
 
@@ -120,32 +157,8 @@ impl Scope {
         path: &str,
         how: OpenHow,
     ) -> Result<Opened, Refusal> {
-        let last = match (how.create && how.exclusive, how.follow) {
-            (true, _) => Last::Exact,
-            (false, true) => Last::Follow,
-            (false, false) => Last::FollowIfSlash,
-        };
-        let place = self.walk(dir, access, path, last)?;
-        let access = match &place.found {
-            Some(found) => {
-                match found.stat.kind {
-                    Kind::Symlink if how.create && how.exclusive => return Err(Refusal::Exists),
-                    Kind::Symlink => return Err(Refusal::Loop),
-                    Kind::File if place.dir_only => return Err(Refusal::NotDirectory),
-                    Kind::File | Kind::Directory => {}
-                    // Not even opened: opening alone can wake a FIFO's writer or rewind a tape.
-                    _ => return Err(Refusal::NotPermitted),
-                }
-                found.access
-            }
-            None if !how.create => return Err(Refusal::NotFound),
-            None if place.dir_only => return Err(Refusal::IsDirectory),
-            None if place.guarded => return Err(Refusal::NotPermitted),
-            None => place.access,
-        };
-        if how.changes() && access == Access::ReadOnly {
-            return Err(Refusal::NotPermitted);
-        }
+        let place = self.walk(dir, access, path, how.last())?;
+        let access = how.may_open(&place)?;
         let fd = open_beneath(
             place.parent(),
             place.name.as_slice(),
@@ -158,7 +171,12 @@ impl Scope {
     }
 
     /// The decision is taken on what was really opened, so it does not matter who swapped the name meanwhile.
-    fn admit(&self, fd: OwnedFd, access: Access, how: OpenHow) -> Result<Opened, Refusal> {
+    pub(crate) fn admit(
+        &self,
+        fd: OwnedFd,
+        access: Access,
+        how: OpenHow,
+    ) -> Result<Opened, Refusal> {
         let stat = Stat::of(&fd)?;
         if !matches!(stat.kind, Kind::File | Kind::Directory) {
             return Err(Refusal::NotPermitted);

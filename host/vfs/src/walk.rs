@@ -14,6 +14,7 @@ use rustix::{
 
 use crate::{
     Access, FileId, Kind, Refusal, Scope, Shield, Stat,
+    stage::{Layers, Origin},
     sys::{BENEATH, NAME_ONLY, PATH_MAX, check_path, open_beneath, open_refused},
 };
 
@@ -40,6 +41,7 @@ pub(crate) struct Place<'a> {
     /// Which handle the walk started at.
     pub start_id: FileId,
     parent_fd: Option<OwnedFd>,
+    pub parent_id: FileId,
     /// Of the parent directory.
     pub access: Access,
     /// How many directories the parent is below the start.
@@ -59,6 +61,7 @@ pub(crate) struct Found {
     pub fd: OwnedFd,
     pub stat: Stat,
     pub access: Access,
+    pub origin: Origin,
 }
 
 impl Place<'_> {
@@ -77,8 +80,10 @@ struct Level {
     access: Access,
 }
 
-struct Walk<'a> {
+struct Walk<'a, 'o> {
     scope: &'a Scope,
+    /// What a call changed so far; its names come before the real ones.
+    over: Option<&'o Layers>,
     start: BorrowedFd<'a>,
     start_id: FileId,
     start_access: Access,
@@ -97,9 +102,21 @@ impl Scope {
         path: &str,
         last: Last,
     ) -> Result<Place<'a>, Refusal> {
+        self.walk_over(None, dir, access, path, last)
+    }
+
+    pub(crate) fn walk_over<'a>(
+        &'a self,
+        over: Option<&Layers>,
+        dir: BorrowedFd<'a>,
+        access: Access,
+        path: &str,
+        last: Last,
+    ) -> Result<Place<'a>, Refusal> {
         check_path(path)?;
         let mut walk = Walk {
             scope: self,
+            over,
             start: dir,
             start_id: Stat::of(dir)?.id,
             start_access: access.min(self.cap),
@@ -113,7 +130,7 @@ impl Scope {
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Walk<'a, '_> {
     /// Puts the components of `path` before those still to go.
     fn push(&mut self, path: &[u8]) {
         // A slash at the end of a link's target matters only when nothing comes after it.
@@ -143,14 +160,8 @@ impl<'a> Walk<'a> {
             if shield == Some(Shield::Hidden) {
                 return Err(Refusal::NotPermitted);
             }
-            let found = match open_beneath(
-                self.fd(),
-                name.as_slice(),
-                NAME_ONLY,
-                Mode::empty(),
-                BENEATH,
-            ) {
-                Ok(fd) => self.found(fd, shield)?,
+            let found = match self.look_up(&name) {
+                Ok((fd, origin)) => self.found(fd, origin, shield)?,
                 Err(Errno::NOENT) if is_last => return Ok(self.place(name, shield, None)),
                 Err(errno) => return Err(open_refused(errno)),
             };
@@ -171,13 +182,26 @@ impl<'a> Walk<'a> {
         Err(Refusal::Loop)
     }
 
-    fn found(&self, fd: OwnedFd, shield: Option<Shield>) -> Result<Found, Refusal> {
+    fn look_up(&self, name: &[u8]) -> Result<(OwnedFd, Origin), Errno> {
+        if let Some(layers) = self.over {
+            return layers.look_up(self.fd(), self.id(), name);
+        }
+        let fd = open_beneath(self.fd(), name, NAME_ONLY, Mode::empty(), BENEATH)?;
+        Ok((fd, Origin::Real))
+    }
+
+    fn found(&self, fd: OwnedFd, origin: Origin, shield: Option<Shield>) -> Result<Found, Refusal> {
         let stat = Stat::of(&fd)?;
         let mut access = self.scope.enter(stat.id, self.access())?;
         if shield.is_some() {
             access = Access::ReadOnly;
         }
-        Ok(Found { fd, stat, access })
+        Ok(Found {
+            fd,
+            stat,
+            access,
+            origin,
+        })
     }
 
     fn follow(&mut self, link: &Found) -> Result<(), Refusal> {
@@ -221,16 +245,18 @@ impl<'a> Walk<'a> {
             stat: Stat::of(&fd)?,
             fd,
             access: self.access(),
+            origin: Origin::Real,
         };
         Ok(self.place(b".".to_vec(), None, Some(found)))
     }
 
     fn place(mut self, name: Vec<u8>, shield: Option<Shield>, found: Option<Found>) -> Place<'a> {
-        let (access, depth) = (self.access(), self.levels.len());
+        let (access, depth, parent_id) = (self.access(), self.levels.len(), self.id());
         Place {
             start: self.start,
             start_id: self.start_id,
             parent_fd: self.levels.pop().map(|level| level.fd),
+            parent_id,
             access,
             depth,
             name,

@@ -48,6 +48,7 @@ fn grant(
         mode: None,
         narrow: None,
         tail: false,
+        known: false,
     };
     match policy.decide(request, &policy::HookSaid::default(), &[], 0) {
         policy::Verdict::Allow(grant) => Ok(grant),
@@ -161,6 +162,7 @@ fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
                 scope: toolhost_vfs::Scope::empty(),
                 env: Vec::new(),
                 limits: Limits::default(),
+                staging: None,
             };
             Ok(runtime.load(&plugin_file("data")).await?.grant(grants)?)
         };
@@ -280,6 +282,7 @@ async fn spinning() -> anyhow::Result<f64> {
         scope: toolhost_vfs::Scope::empty(),
         env: Vec::new(),
         limits: Limits::default(),
+        staging: None,
     };
     let plugin = loaded.grant(grants)?;
     let tool = &plugin.tools()[0];

@@ -52,6 +52,7 @@ async fn plugin() -> anyhow::Result<Plugin> {
         scope: toolhost_vfs::Scope::empty(),
         env: Vec::new(),
         limits: Limits::default(),
+        staging: None,
     };
     Ok(runtime()?.load(&plugin_file("data")).await?.grant(grants)?)
 }
@@ -270,6 +271,7 @@ fn decision(rows: &mut Vec<Row>, plugin: &Plugin) {
         mode: None,
         narrow: None,
         tail: false,
+        known: false,
     };
     let said = HookSaid::default();
     let start = Instant::now();

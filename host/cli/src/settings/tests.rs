@@ -147,6 +147,7 @@ fn decisions(settings: &Settings, calls: &[(&str, serde_json::Value)]) -> Vec<St
             aliases: &[],
             executes: true,
             tail: false,
+            known: false,
         };
         let explanation = settings
             .policy

@@ -202,6 +202,13 @@ impl Record {
                 self.wave = wave;
                 Some(by)
             }
+            Step::Released { by, commit } => {
+                self.allowed_by = Some(by.clone());
+                Some(match commit {
+                    Some(commit) => format!("{by}: {commit}"),
+                    None => by,
+                })
+            }
             Step::Started => {
                 self.started_at = Some(at);
                 self.attempts += 1;
@@ -236,6 +243,8 @@ impl Record {
                 note,
             } => {
                 self.decided("deny", by.unwrap_or_else(|| "policy".to_owned()), at, note);
+                // It ran with nothing real, and what it did was not let through.
+                self.allowed_by = None;
                 Some(self.ends(code, reason))
             }
             Step::Cancelled { reason, duration } => {

@@ -41,6 +41,10 @@ fn steps() -> Vec<Step> {
             wave: None,
         },
         Step::Started,
+        Step::Released {
+            by: words(),
+            commit: None,
+        },
         Step::PostProcessing,
         Step::Backgrounded { task: words() },
         completed(None),
@@ -104,8 +108,8 @@ fn every_step_leads_where_the_table_says_and_nowhere_else() {
         let name = if supplied { "supplied" } else { step.kind() };
         table.extend([name, ": ", &ways.join(" "), "\n"]);
     }
-    expect_test::expect![[r"
-        picked: pending→validating awaiting_approval→validating
+    expect_test::expect![[r#"
+        picked: pending→validating awaiting_approval→validating executing→validating
         found: validating→validating
         input_changed: validating→validating
         asked: validating→awaiting_approval executing→awaiting_approval
@@ -113,15 +117,16 @@ fn every_step_leads_where_the_table_says_and_nowhere_else() {
         approved: awaiting_approval→approved
         scheduled: validating→scheduled approved→scheduled
         started: scheduled→executing
+        released: approved→executing executing→executing
         post_processing: executing→executing
         backgrounded: executing→executing
         completed: executing→completed
         supplied: validating→completed
         failed: validating→failed scheduled→failed executing→failed
-        denied: validating→denied awaiting_approval→denied
+        denied: validating→denied awaiting_approval→denied executing→denied
         cancelled: pending→cancelled validating→cancelled awaiting_approval→cancelled approved→cancelled scheduled→cancelled executing→cancelled
         sealed: pending→sealed validating→sealed awaiting_approval→sealed approved→sealed scheduled→sealed executing→sealed
-    "]]
+    "#]]
     .assert_eq(&table);
 }
 

@@ -41,6 +41,15 @@ impl Policy {
         })
     }
 
+    /// A grant for a run that makes nothing real, when no rule forbids the call. What it changes is judged afterwards
+    /// by [`Policy::decide`] with a request that is `known`.
+    pub fn hold(&self, request: Request<'_>) -> Result<Grant, Denial> {
+        match self.forbids(request) {
+            Some(denial) => Err(denial),
+            None => Ok(Grant::held_back(&request)),
+        }
+    }
+
     /// The whole evaluation, with what hooks said and what a person approved before.
     pub fn decide(
         &self,

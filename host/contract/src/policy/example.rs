@@ -145,6 +145,7 @@ fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, St
             mode: None,
             narrow: None,
             tail: false,
+            known: false,
         };
         let facts = Facts::of(request, places, &protected);
         let mut parts = facts.parts.iter();

@@ -153,6 +153,7 @@ impl<'a> Facts<'a> {
                     Column::Interactive
                 }
                 Effect::Pure | Effect::Reads => Column::Read,
+                Effect::Writes | Effect::Destroys if request.known => Column::Read,
                 Effect::Writes | Effect::Destroys if facts.hides_writes => Column::Protected,
                 Effect::Writes | Effect::Destroys => Column::Other,
             };
@@ -183,6 +184,9 @@ impl<'a> Facts<'a> {
             matches!(part.what, What::Path { write: true, .. })
                 && (!part.redirected || self.executes)
         });
+        if self.request.known {
+            return;
+        }
         self.writes_unnamed = tool.effect() > Effect::Reads && !self.executes && !names_a_file;
         self.hides_writes = self.writes_unnamed && edits;
         self.other_effects = self.foreign

@@ -14,6 +14,9 @@ pub enum FileAccess {
     AsGranted,
 }
 
+/// By whom a call runs whose changes are judged afterwards, in the record.
+pub const HELD: &str = "its changes are judged when they are known";
+
 /// Permission for one call. Cannot be made outside this module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
@@ -22,6 +25,7 @@ pub struct Grant {
     timeout: Duration,
     by: String,
     approvals: Vec<String>,
+    held: bool,
 }
 
 impl Grant {
@@ -39,6 +43,15 @@ impl Grant {
             timeout: timeout(request),
             by,
             approvals,
+            held: false,
+        }
+    }
+
+    /// For a run whose changes are judged when they are known.
+    pub(super) fn held_back(request: &Request<'_>) -> Self {
+        Self {
+            held: true,
+            ..Self::new(request, HELD.to_owned(), Vec::new())
         }
     }
 
@@ -49,6 +62,11 @@ impl Grant {
 
     pub fn files(&self) -> FileAccess {
         self.files
+    }
+
+    /// Nothing that the call does to files may become real before it is committed.
+    pub fn is_held(&self) -> bool {
+        self.held
     }
 
     /// May the call see the variables that its plugin was granted?

@@ -1,5 +1,7 @@
 //! What a person is asked, which answers are offered, and what an answer comes to.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::approval::{Identity, Narrowing, NewApproval, Scope};
@@ -8,7 +10,7 @@ use super::facts::{Facts, Part, What};
 use super::offer::{Offer, exactly, how_to_allow, offers};
 use super::walk::{Because, Trace};
 use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, Subject};
-use crate::{Effect, PluginName, ToolName, text};
+use crate::{ChangeSet, Effect, PluginName, ToolName, text};
 
 /// How a prompt should look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -51,6 +53,8 @@ pub struct Question {
     pub agent: Option<String>,
     /// The first one is always for this call alone.
     pub offers: Vec<Offer>,
+    /// What a yes would make real. None: the call has not run.
+    pub changes: Option<Arc<ChangeSet>>,
     /// What would make the question unnecessary where there is nobody to ask.
     pub remedy: String,
     grant: Grant,
@@ -262,6 +266,7 @@ impl Question {
                 .parent_agent_id
                 .as_ref()
                 .map(|_| request.caller.agent_id.clone()),
+            changes: None,
             offers: offers(&asking, facts, may_remember, places),
             exact: exactly(&asking, facts, places).filter(|_| may_look_up),
             remedy,

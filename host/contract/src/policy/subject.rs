@@ -3,10 +3,13 @@
 use serde_json::{Map, Value};
 
 use super::names::is_foreign;
-use crate::{Descriptor, Effect};
+use crate::{ChangeSet, Descriptor, Effect};
 
 /// Nobody names more in good faith, and each costs a look at every rule.
 const MAX_PATHS: usize = 256;
+
+/// The same for what a call changed. Whoever changes more is asked about it.
+const MAX_CHANGED: usize = 4_096;
 
 /// How deep objects and lists are looked into.
 const MAX_DEPTH: usize = 8;
@@ -55,6 +58,24 @@ impl Subject {
         }
         subject.look(tool, input, MAX_DEPTH);
         subject
+    }
+
+    /// What a call touched, now that its changes are known: what its input named it may have read.
+    #[must_use]
+    pub fn known(&self, changes: &ChangeSet) -> Self {
+        let mut known = self.clone();
+        for path in &mut known.paths {
+            path.write = false;
+        }
+        let mut changed = changes.paths().into_iter();
+        known
+            .paths
+            .extend(changed.by_ref().take(MAX_CHANGED).map(|path| PathUse {
+                path: path.to_owned(),
+                write: true,
+            }));
+        known.unclear |= changed.next().is_some();
+        known
     }
 
     /// Looks into everything that may hold a path, such as `edits: [{"path": …}]`.

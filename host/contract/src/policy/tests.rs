@@ -255,6 +255,7 @@ impl World {
             mode: self.mode,
             narrow: self.narrow.as_ref(),
             tail: self.tail,
+            known: false,
         }
     }
 

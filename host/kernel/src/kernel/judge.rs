@@ -36,7 +36,7 @@ pub(super) enum Cleared {
 }
 
 /// What one look at an input led to.
-enum Judged {
+pub(super) enum Judged {
     Cleared(Cleared),
     /// The input is another one: look again from the start.
     Again(Value),
@@ -102,6 +102,15 @@ impl Kernel {
             }),
             allow: weights.allow,
         };
+        if entry.holds_back() {
+            // A rule that forbids it counts now; everything else when it is known what the call changes.
+            let held = self.policy().hold(request_of(entry, run, &subject));
+            run.said = said;
+            return match held {
+                Ok(grant) => Ok(Judged::Cleared(Cleared::Run(grant))),
+                Err(denial) => Err(run.refused(denial).into()),
+            };
+        }
         let verdict = self.verdict(entry, run, &subject, &said).await;
         let question = match verdict {
             Verdict::Allow(grant) => return Ok(Judged::Cleared(Cleared::Run(grant))),
@@ -114,7 +123,7 @@ impl Kernel {
 
     /// What the rules and remembered yeses say. A yes that was revoked or used up in another process meanwhile is
     /// no yes, so each use is counted in the store before it counts here.
-    async fn verdict(
+    pub(super) async fn verdict(
         &self,
         entry: &Entry,
         run: &Run<'_>,
@@ -226,7 +235,7 @@ impl Kernel {
     }
 
     /// Asks until there is an answer that counts.
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         entry: &Entry,
         run: &mut Run<'_>,
@@ -418,11 +427,19 @@ fn request<'a>(
         mode: within.mode,
         narrow: within.restriction.as_deref(),
         tail: within.origin == Origin::Tail,
+        known: false,
     }
 }
 
-fn request_of<'a>(entry: &'a Entry, run: &'a Run<'_>, subject: &'a Subject) -> Request<'a> {
-    request(entry, &run.input, &run.caller, subject, &run.within)
+pub(super) fn request_of<'a>(
+    entry: &'a Entry,
+    run: &'a Run<'_>,
+    subject: &'a Subject,
+) -> Request<'a> {
+    Request {
+        known: run.known,
+        ..request(entry, &run.input, &run.caller, subject, &run.within)
+    }
 }
 
 enum Heard {
@@ -446,6 +463,9 @@ fn content(question: &Question, input: &Value) -> Value {
         "input": input,
         "offers": question.offers.iter().map(|offer| offer.words.as_str()).collect::<Vec<_>>(),
     });
+    if let Some(changes) = &question.changes {
+        shown["changes"] = changes.summary();
+    }
     if let Some(command) = &question.subject.command {
         shown["command"] = json!(command);
         shown["root_command"] = json!(command.split_whitespace().next());

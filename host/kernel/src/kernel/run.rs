@@ -9,9 +9,10 @@ use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 use toolhost_contract::life::Input;
+use toolhost_contract::policy::HookSaid;
 use toolhost_contract::{
     Call, CallError, CallId, Caller, Denial, DenialCode, ErrorClass, Event, Grant, Level, Outcome,
-    Sink, ToolName,
+    Ran, Sink, ToolName,
 };
 
 use super::halt::Halt;
@@ -50,6 +51,11 @@ pub(super) struct Run<'a> {
     pub(super) duration: Duration,
     /// A person wants the turn to stop.
     pub(super) given_up: bool,
+    /// What hooks said, for when the changes of the call are judged.
+    pub(super) said: HookSaid,
+    /// It has run, and what it changed is known.
+    pub(super) known: bool,
+    pub(super) commits: Vec<String>,
 }
 
 impl Report {
@@ -63,6 +69,7 @@ impl Report {
             duration: Duration::ZERO,
             repairs: Vec::new(),
             stopped: false,
+            commits: Vec::new(),
         }
     }
 }
@@ -97,6 +104,7 @@ impl Run<'_> {
             duration: self.duration,
             repairs: self.repairs,
             stopped: self.halt.is_set() || self.given_up,
+            commits: self.commits,
         }
     }
 
@@ -138,16 +146,12 @@ impl Drop for Place<'_> {
     }
 }
 
-pub(super) async fn invoke(
-    entry: &Entry,
-    grant: Grant,
-    run: &mut Run<'_>,
-) -> Result<Outcome, Refusal> {
+pub(super) async fn invoke(entry: &Entry, grant: Grant, run: &mut Run<'_>) -> Result<Ran, Refusal> {
     // The clock starts here and not earlier: what a person or other calls take is not the tool's time.
     let limit = grant.timeout();
     let call = run.call(entry);
     let sink: Arc<dyn Sink> = Arc::<CallSink>::clone(&run.sink);
-    let running = AssertUnwindSafe(async { entry.backend.invoke(call, grant, sink).await });
+    let running = AssertUnwindSafe(async { entry.backend.stage(call, grant, sink).await });
     let mut running = std::pin::pin!(timeout(limit + GRACE, running.catch_unwind()));
     let halt = run.halt.clone();
     let given_up = async {
@@ -174,7 +178,7 @@ pub(super) async fn invoke(
     run.duration = run.life.elapsed();
     let result = result.map_err(|_| CallError::timed_out(limit))?;
     let result = result.map_err(|panic| panicked(entry, panic.as_ref()))?;
-    let outcome = match result {
+    let ran = match result {
         // Whatever it says of its own stop, it was stopped.
         Err(error) if halt.is_set() => return Err(halt.error(true).cause(error.message).into()),
         // A tool that says it was interrupted was not: nobody cancelled it.
@@ -187,8 +191,8 @@ pub(super) async fn invoke(
         }
         result => result?,
     };
-    entry.schema.check_output(&entry.tool, &outcome)?;
-    Ok(outcome)
+    entry.schema.check_output(&entry.tool, &ran.outcome)?;
+    Ok(ran)
 }
 
 pub(super) fn is_failure(result: &Result<Outcome, Refusal>) -> bool {

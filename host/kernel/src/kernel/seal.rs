@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolhost_contract::bus::Happening;
 use toolhost_contract::life::{CallState, Snapshot, Step};
-use toolhost_contract::{CallId, Caller};
-use toolhost_store::{CallRow, StoreError, TransitionRow, Write};
+use toolhost_contract::{CallId, Caller, policy};
+use toolhost_store::{CallRow, CommitFilter, CommitState, StoreError, TransitionRow, Write};
 
 use super::Kernel;
 
@@ -33,7 +33,15 @@ impl Kernel {
                 session_id: row.session.clone(),
                 ..Caller::default()
             });
-            let Some((seal, write)) = seal(row, self.journal.clock.now().0) else {
+            // Every commit of a host that is gone is whole or nothing by now.
+            let filter = CommitFilter {
+                call: Some(row.id.clone()),
+                limit: 1,
+                ..CommitFilter::default()
+            };
+            let last = store.commits(&filter)?.into_iter().next();
+            let made = last.map(|commit| commit.state == CommitState::Done);
+            let Some((seal, write)) = seal(row, made, self.journal.clock.now().0) else {
                 continue;
             };
             let Write::Call { row, .. } = &write else {
@@ -50,10 +58,21 @@ impl Kernel {
     }
 }
 
-fn seal(mut row: CallRow, at_ms: i64) -> Option<(Sealed, Write)> {
+fn seal(mut row: CallRow, made: Option<bool>, at_ms: i64) -> Option<(Sealed, Write)> {
     let was = CallState::parse(&row.state)?;
     let to = Step::Sealed.leads(was)?;
-    let advice = was.advice_when_sealed();
+    let held = row.record["policyRuleId"] == policy::HELD;
+    let advice = match made {
+        Some(true) => {
+            "its changes to files were made before its host died; look at them before calling again"
+        }
+        // Taken back at this start.
+        Some(false) => "it was interrupted and nothing of it was kept; it is safe to call again",
+        None if held && was == CallState::Executing => {
+            "it was interrupted before its changes were made; it is safe to call again"
+        }
+        None => was.advice_when_sealed(),
+    };
     to.as_str().clone_into(&mut row.state);
     row.finished = true;
     row.updated_ms = at_ms;

@@ -3,6 +3,7 @@ mod answers;
 mod cancel;
 mod ends;
 mod fakes;
+mod held;
 mod loops;
 mod order;
 mod programs;

@@ -32,7 +32,14 @@ async fn load(component: &[u8], limits: Limits) -> Plugin {
     assert!(loaded.has_hooks() && loaded.tools().is_empty());
     let scope = Scope::empty();
     let env = Vec::new();
-    loaded.grant(PluginGrants { scope, env, limits }).unwrap()
+    loaded
+        .grant(PluginGrants {
+            scope,
+            env,
+            limits,
+            staging: None,
+        })
+        .unwrap()
 }
 
 fn call() -> HookCall {

@@ -4,7 +4,7 @@ use super::{BUSY, Home, answer, event, write};
 use crate::{AnswerError, CallFilter, Store, StoreError, Verification, Write};
 
 /// Lets the file grow by so many pages and no more.
-async fn room(store: &Store, pages: i64) {
+pub(super) async fn room(store: &Store, pages: i64) {
     store
         .change(0, move |connection| {
             let count: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;

@@ -38,7 +38,7 @@ pub fn fenced(theirs: &str, look: Look) -> String {
 }
 
 /// Lines of a difference behind a mark, at most `rows` of them.
-pub fn fenced_diff(theirs: &str, rows: usize, look: Look) -> String {
+pub fn fenced_diff(theirs: &str, rows: usize, rest: &str, look: Look) -> String {
     let mut out = String::new();
     let mut lines = theirs.split_inclusive('\n');
     for line in lines.by_ref().take(rows) {
@@ -54,10 +54,7 @@ pub fn fenced_diff(theirs: &str, rows: usize, look: Look) -> String {
     }
     let more = lines.count();
     if more > 0 {
-        let _ = writeln!(
-            out,
-            "    … {more} more lines; all of it is in the input below"
-        );
+        let _ = writeln!(out, "    … {more} more lines{rest}");
     }
     out
 }
@@ -259,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_long_difference_is_cut_and_says_so() {
-        let shown = fenced_diff("+a\n-b\n c\n", 1, LOOK);
+        let shown = fenced_diff("+a\n-b\n c\n", 1, "; all of it is in the input below", LOOK);
         assert_eq!(
             shown,
             "    │ +a\n    … 2 more lines; all of it is in the input below\n"

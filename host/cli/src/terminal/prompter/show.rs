@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolhost_contract::policy::AskKind;
 use toolhost_contract::units::show_size;
-use toolhost_contract::{Call, Question, shell, text};
+use toolhost_contract::{Call, ChangeKind, FileChange, Question, shell, text};
 
 use super::choice::{Choice, choices};
 use super::claim;
@@ -19,11 +19,24 @@ const MAX_INPUT: usize = 10 << 10;
 /// Rows of a difference; the input below it has all of it.
 const DIFF_ROWS: usize = 120;
 
+/// Rows of all the differences of a call that has run.
+const CHANGED_ROWS: usize = 400;
+/// Changes of a call that has run. Nobody reads a longer list before saying yes to it.
+const MAX_CHANGES: usize = 200;
+
 pub const PROMPT: &str = "  answer: ";
 
 /// Why the question cannot be asked at a terminal.
 pub fn too_long(question: &Question, call: &Call) -> Option<String> {
     let size = call.input.to_string().len();
+    let changes = question.changes.as_ref().map_or(0, |set| set.changes.len());
+    if changes > MAX_CHANGES {
+        return Some(format!(
+            "it would make {changes} changes, too many to be judged at a terminal; start with --allow-tool {} to allow \
+             it unseen",
+            question.tool
+        ));
+    }
     (size > MAX_INPUT).then(|| {
         format!(
             "its input is {}, too long to be judged at a terminal; start with --allow-tool {} to allow it unseen",
@@ -36,7 +49,11 @@ pub fn too_long(question: &Question, call: &Call) -> Option<String> {
 /// The question with its choices, as one text, so that it is written in one piece.
 pub fn question(ask: &Ask, (at, of): (usize, usize), alike: usize, look: Look) -> String {
     let Ask { question, call, .. } = ask;
-    let title = look.style.paint(Paint::Bold, "Allow this call?");
+    let title = match question.changes {
+        Some(_) => "Make these changes?",
+        None => "Allow this call?",
+    };
+    let title = look.style.paint(Paint::Bold, title);
     let mut out = format!("\n  {title}");
     if of > 1 {
         let _ = write!(out, "  ({at} of {of} waiting)");
@@ -59,6 +76,7 @@ pub fn question(ask: &Ask, (at, of): (usize, usize), alike: usize, look: Look) -
         risk(meta, look, &mut out);
     }
     match question.kind {
+        AskKind::Edit if question.changes.is_some() => changed(question, look, &mut out),
         AskKind::Exec => exec(question, look, &mut out),
         AskKind::Edit => edit(question, call, look, &mut out),
         AskKind::Mcp => mcp(question, look, &mut out),
@@ -147,6 +165,10 @@ fn target(ask: &Ask) -> String {
     parts.extend(subject.command.clone());
     parts.extend(subject.paths.iter().map(|path| path.path.clone()));
     parts.extend(subject.url.clone());
+    if let Some(changes) = &question.changes {
+        let paths = changes.paths().join("  ");
+        return format!("{paths}  ({changes})");
+    }
     let claim = claim::claim(&call.input);
     if parts.is_empty() {
         parts.push(call.input.to_string());
@@ -242,8 +264,66 @@ fn edit(question: &Question, call: &Call, look: Look, out: &mut String) {
     paths(question, look, out);
     if let Some(claim) = claim::claim(&call.input) {
         out.push_str("    change, by the tool's own word; the file has not been looked at\n");
-        out.push_str(&margin::fenced_diff(&claim, DIFF_ROWS, look));
+        out.push_str(&margin::fenced_diff(
+            &claim,
+            DIFF_ROWS,
+            "; all of it is in the input below",
+            look,
+        ));
     }
+}
+
+/// The call has run; this is what it did, and all of it.
+fn changed(question: &Question, look: Look, out: &mut String) {
+    let Some(set) = &question.changes else {
+        return;
+    };
+    let _ = writeln!(
+        out,
+        "    it has run, and nothing is real yet; a yes makes exactly this real: {set}"
+    );
+    let mut rows = CHANGED_ROWS;
+    for change in &set.changes {
+        out.push_str(&margin::fact(
+            change.kind.as_str(),
+            &one_change(change),
+            look,
+        ));
+        let Some(diff) = &change.diff else { continue };
+        if rows == 0 {
+            out.push_str(&margin::fact("", "more lines than are shown here", look));
+            continue;
+        }
+        // The header says what the line above has said.
+        let body = diff.diff.find("@@").map_or("", |at| &diff.diff[at..]);
+        out.push_str(&margin::fenced_diff(
+            body,
+            rows,
+            ", which are not shown",
+            look,
+        ));
+        rows = rows.saturating_sub(body.lines().count());
+    }
+}
+
+/// `src/a.rs  (file, 120 B → 124 B, mode 644 → 755, binary)`
+fn one_change(change: &FileChange) -> String {
+    let mut words = vec![change.what.as_str().to_owned()];
+    if let ChangeKind::Moved { from } = &change.kind {
+        words.push(format!("from {from}"));
+    }
+    match change.sizes {
+        (Some(before), Some(after)) => {
+            words.push(format!("{} → {}", show_size(before), show_size(after)));
+        }
+        (Some(size), None) | (None, Some(size)) => words.push(show_size(size)),
+        (None, None) => {}
+    }
+    if let Some((before, after)) = change.modes {
+        words.push(format!("mode {before:o} → {after:o}"));
+    }
+    words.extend(change.undiffed.map(ToOwned::to_owned));
+    format!("{}  ({})", change.path, words.join(", "))
 }
 
 /// `mcp__server__tool` is how tools of other servers are called here.

@@ -84,6 +84,7 @@ pub fn question(asked: &Asked) -> (Question, Call) {
         aliases: &[],
         executes: asked.kind == "execute",
         tail: false,
+        known: false,
     };
     let places = Places {
         cwd: "/w".to_owned(),

@@ -142,6 +142,10 @@ fn step(kind: &str) -> Vec<Step> {
             wave: None,
         },
         "started" => Step::Started,
+        "released" => Step::Released {
+            by: by(),
+            commit: None,
+        },
         "post_processing" => Step::PostProcessing,
         "completed" => return vec![completed(None), completed(Some(by()))],
         "failed" => Step::Failed {

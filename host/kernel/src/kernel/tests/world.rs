@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,9 +14,10 @@ use toolhost_contract::bus::{BusEvent, Happening};
 use toolhost_contract::life::{CallState, Millis};
 use toolhost_contract::policy::{Decision, Policy, PolicySpec, RuleSpec};
 use toolhost_contract::{
-    Annotations, Answer, Backend, BoxFuture, Call, CallError, CallId, Caller, Concurrency,
-    Descriptor, Digest, ErrorClass, Event, Failure, Grant, NoSink, Outcome, PluginName, Question,
-    Sink, TailCall, ToolName,
+    Annotations, Answer, Backend, BoxFuture, Call, CallError, CallId, Caller, ChangeKind,
+    ChangeSet, CommitError, Concurrency, Descriptor, Digest, ErrorClass, Event, Failure,
+    FileChange, FileKind, Grant, NoSink, Outcome, PluginName, Question, Ran, Sink, Staged,
+    TailCall, ToolName,
 };
 use toolhost_store::{Store, TransitionFilter, Verification};
 
@@ -40,6 +41,8 @@ pub(super) struct Setup {
     pub heard: bool,
     /// Of the plugin's bytes.
     pub digest: u8,
+    /// What calls change is held back until it is committed.
+    pub holds: bool,
     /// None: a clock that is a millisecond later each time.
     pub clock: Option<Clock>,
 }
@@ -55,6 +58,7 @@ impl Default for Setup {
             stored: true,
             heard: true,
             digest: 1,
+            holds: false,
             clock: None,
         }
     }
@@ -129,6 +133,11 @@ pub(super) struct Stage {
     /// Questions as they were asked.
     pub asked: Mutex<Vec<String>>,
     pub sinks: Mutex<HashMap<String, Arc<dyn Sink>>>,
+    holds: bool,
+    /// Paths that became real, in that order.
+    pub real: Arc<Mutex<Vec<String>>>,
+    /// So many more commits find that somebody was faster.
+    pub conflicts: Arc<AtomicUsize>,
     /// Looks around when a call starts.
     pub on_start: Mutex<Option<Box<Looks>>>,
 }
@@ -174,6 +183,93 @@ impl Backend for Stage {
             let id = call.id.0.clone();
             self.sinks.lock().unwrap().insert(id, Arc::clone(&sink));
             act(&call.input, &grant, &*sink).await
+        })
+    }
+
+    fn stages(&self) -> bool {
+        self.holds
+    }
+
+    fn stage(
+        &self,
+        call: Call,
+        grant: Grant,
+        sink: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Ran, CallError>> {
+        Box::pin(async move {
+            assert_eq!(
+                grant.is_held(),
+                self.holds && !call.tool.as_str().starts_with("look")
+            );
+            let paths = call.input["changes"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let paths: Vec<String> = paths
+                .iter()
+                .map(|path| path.as_str().unwrap().to_owned())
+                .collect();
+            let outcome = self.invoke(call, grant, sink).await?;
+            let staged = (self.holds && !paths.is_empty()).then(|| {
+                Box::new(Pretended {
+                    changes: changes(&paths),
+                    real: Arc::clone(&self.real),
+                    conflicts: Arc::clone(&self.conflicts),
+                }) as Box<dyn Staged>
+            });
+            Ok(Ran { outcome, staged })
+        })
+    }
+}
+
+/// Changes that become real by being written down.
+struct Pretended {
+    changes: ChangeSet,
+    real: Arc<Mutex<Vec<String>>>,
+    conflicts: Arc<AtomicUsize>,
+}
+
+fn changes(paths: &[String]) -> ChangeSet {
+    let change = |path: &String| FileChange {
+        path: path.clone(),
+        kind: ChangeKind::Modified,
+        what: FileKind::File,
+        sizes: (Some(1), Some(2)),
+        modes: None,
+        diff: None,
+        undiffed: None,
+    };
+    ChangeSet {
+        changes: paths.iter().map(change).collect(),
+    }
+}
+
+impl Staged for Pretended {
+    fn changes(&self) -> &ChangeSet {
+        &self.changes
+    }
+
+    fn prepare(&self) -> BoxFuture<'_, Result<Value, CommitError>> {
+        Box::pin(async {
+            let left = self.conflicts.load(Relaxed);
+            if left > 0 {
+                self.conflicts.store(left - 1, Relaxed);
+                return Err(CommitError::Conflict(vec!["a".to_owned()]));
+            }
+            Ok(json!(self.changes.paths()))
+        })
+    }
+
+    fn commit(self: Box<Self>, _: String) -> BoxFuture<'static, Result<(), CommitError>> {
+        Box::pin(async move {
+            if self.changes.paths() == ["full"] {
+                let error =
+                    CallError::new(ErrorClass::Failed, "no space left").code("commit_failed");
+                return Err(CommitError::Failed(Box::new(error)));
+            }
+            let paths = self.changes.paths().into_iter().map(ToOwned::to_owned);
+            self.real.lock().unwrap().extend(paths);
+            Ok(())
         })
     }
 }
@@ -258,6 +354,7 @@ impl World {
             .unwrap_or_else(|| Arc::new(TempDir::new().unwrap()));
         let stage = Arc::new(Stage {
             tools: tools(),
+            holds: setup.holds,
             ..Stage::default()
         });
         let person = Person {

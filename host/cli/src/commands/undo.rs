@@ -1,0 +1,229 @@
+//! `host undo`: takes back what calls did to files.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::sync::Arc;
+
+use clap::{ArgGroup, Args};
+use serde::Deserialize as _;
+use toolhost_contract::{Undo, text};
+use toolhost_kernel::undo::{self, UndoError};
+use toolhost_store::{CommitFilter, CommitRow, CommitState, Store};
+use toolhost_vfs::{Change, Image};
+
+use crate::exit::{Exit, Failure, OrExit};
+use crate::records::{StoreArgs, now, time};
+use crate::staging;
+use crate::terminal::print;
+
+/// Changes of one commit that are shown before it is undone.
+const SHOWN: usize = 50;
+/// Commits of a session or a turn that are looked at.
+const COMMITS: u32 = 10_000;
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which").required(true).args(["call", "batch", "session"]))]
+pub struct UndoArgs {
+    /// A call, or one of the `undo_ids` of its result
+    #[arg(value_name = "CALL")]
+    pub call: Option<String>,
+
+    /// All calls of one turn, the newest first
+    #[arg(long, value_name = "ID")]
+    pub batch: Option<String>,
+
+    /// All calls of one session, the newest first
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+
+    /// Take an undo back instead
+    #[arg(long)]
+    pub redo: bool,
+
+    /// Only say what would be done
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+pub async fn undo(args: UndoArgs) -> Result<Exit, Failure> {
+    let store = args.store.open()?;
+    let staging = staging::of_store(&store)?;
+    let files: Arc<dyn Undo> = Arc::new(staging);
+    let rows = chosen(&store, &args)?;
+    let verb = if args.redo { "redo" } else { "undo" };
+    let mut preview = String::new();
+    for row in &rows {
+        describe(row, verb, &mut preview)?;
+    }
+    print(preview.trim_end()).or_exit(Exit::Internal)?;
+    if args.dry_run {
+        return Ok(Exit::Ok);
+    }
+    if !args.yes && !agreed(verb)? {
+        print("nothing was done").or_exit(Exit::Internal)?;
+        return Ok(Exit::Ok);
+    }
+    for row in &rows {
+        match undo::undo(&store, &files, row, now()).await {
+            Ok(id) => {
+                let past = if args.redo { "redone" } else { "undone" };
+                let line = format!("{past}: {} as {id}", text::inline(&row.id, 80));
+                print(&line).or_exit(Exit::Internal)?;
+            }
+            Err(error) => return Err(refused(row, error)),
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+/// What can be undone of what was named, the newest first.
+fn chosen(store: &Store, args: &UndoArgs) -> Result<Vec<CommitRow>, Failure> {
+    let mut filter = CommitFilter {
+        limit: COMMITS,
+        ..CommitFilter::default()
+    };
+    let named = match (&args.call, &args.batch, &args.session) {
+        (Some(call), _, _) => {
+            if let Some(row) = store.commit_row(call).or_exit(Exit::Store)? {
+                return done(row, args.redo).map(|row| vec![row]);
+            }
+            filter.call = Some(call.clone());
+            format!("call `{}`", text::inline(call, 80))
+        }
+        (_, Some(batch), _) => {
+            filter.batch = Some(batch.clone());
+            format!("batch `{}`", text::inline(batch, 80))
+        }
+        (_, _, session) => {
+            filter.session.clone_from(session);
+            let session = session.as_deref().unwrap_or_default();
+            format!("session `{}`", text::inline(session, 80))
+        }
+    };
+    let rows = store.commits(&filter).or_exit(Exit::Store)?;
+    let mut rows: Vec<CommitRow> = rows
+        .iter()
+        .filter(|row| row.state == CommitState::Done && is_undo(row, &rows) == args.redo)
+        .cloned()
+        .collect();
+    // Redone in the order in which they were made.
+    if args.redo {
+        rows.reverse();
+    }
+    if rows.is_empty() {
+        let what = if args.redo { "undone" } else { "changed" };
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("{named} has {what} nothing that could be taken back; see `host calls`"),
+        ));
+    }
+    Ok(rows)
+}
+
+fn done(row: CommitRow, redo: bool) -> Result<CommitRow, Failure> {
+    if row.state == CommitState::Done {
+        return Ok(row);
+    }
+    let verb = if redo { "redone" } else { "undone" };
+    Err(Failure::new(
+        Exit::Usage,
+        format!(
+            "`{}` is {} and cannot be {verb}",
+            text::inline(&row.id, 80),
+            row.state.as_str()
+        ),
+    ))
+}
+
+/// Does it take something back? What takes an undo back does not.
+fn is_undo(row: &CommitRow, all: &[CommitRow]) -> bool {
+    let mut undo = false;
+    let mut at = row.of.as_deref();
+    while let Some(of) = at {
+        undo = !undo;
+        let next = all.iter().find(|row| row.id == of);
+        at = next.and_then(|row| row.of.as_deref());
+    }
+    undo
+}
+
+fn describe(row: &CommitRow, verb: &str, out: &mut String) -> Result<(), Failure> {
+    let changes = Vec::<Change>::deserialize(&row.body).or_exit(Exit::Store)?;
+    let _ = writeln!(
+        out,
+        "{verb} {} of call {} at {}: {} changes",
+        text::inline(&row.tool, 80),
+        text::inline(&row.call, 80),
+        time(row.at_ms),
+        changes.len()
+    );
+    for change in changes.iter().rev().take(SHOWN) {
+        let _ = writeln!(out, "  {}", taken_back(change));
+    }
+    if changes.len() > SHOWN {
+        let _ = writeln!(out, "  and {} more", changes.len() - SHOWN);
+    }
+    Ok(())
+}
+
+fn taken_back(change: &Change) -> String {
+    let place = |at: &toolhost_vfs::Location| {
+        text::inline(&at.root.join(&at.path).to_string_lossy(), 1_000)
+    };
+    let path = place(&change.at);
+    if let Some(from) = &change.moved_from {
+        return format!("move     {path} back to {}", place(from));
+    }
+    match (&change.before, &change.after) {
+        (Image::Absent, _) => format!("remove   {path}"),
+        (_, Image::Absent) => format!("restore  {path}"),
+        _ => format!("put back {path}"),
+    }
+}
+
+fn agreed(verb: &str) -> Result<bool, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("there is no terminal to ask at; add --yes to {verb} without asking"),
+        ));
+    }
+    let mut out = std::io::stderr();
+    let _ = write!(out, "{verb} this? [y/N] ");
+    let _ = out.flush();
+    let mut line = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .or_exit(Exit::Internal)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+fn refused(row: &CommitRow, error: UndoError) -> Failure {
+    let id = text::inline(&row.id, 80);
+    match error {
+        UndoError::Conflict(places) => Failure::new(
+            Exit::ToolFailed,
+            format!(
+                "{id} was left as it is, because somebody changed what it made:\n  {}\nput that back first, or keep it",
+                places
+                    .iter()
+                    .map(|place| text::inline(place, 1_000))
+                    .collect::<Vec<_>>()
+                    .join("\n  ")
+            ),
+        ),
+        UndoError::NotDone { .. } => Failure::new(Exit::Usage, error.to_string()),
+        UndoError::Failed(error) => {
+            Failure::new(Exit::ToolFailed, format!("{id}: {}", error.message))
+        }
+        UndoError::Journal(error) => Failure::new(Exit::Store, error.to_string()),
+    }
+}

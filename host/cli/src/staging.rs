@@ -1,0 +1,102 @@
+//! Where changes wait before they are real, and what a host that died has left there.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize as _;
+use tempfile::TempDir;
+use toolhost_contract::{Recovered, Undo, text};
+use toolhost_kernel::undo;
+use toolhost_runtime::Staging;
+use toolhost_store::Store;
+use toolhost_vfs::{Blobs, Change, ContentHash, Image};
+
+use crate::exit::{Exit, Failure, OrExit};
+use crate::records::now;
+use crate::terminal::note;
+
+/// How much of what was replaced is kept, and how long.
+const MAX_BYTES: u64 = 1 << 30;
+const MAX_AGE: Duration = Duration::from_hours(30 * 24);
+
+/// Beside the records, so that what was replaced can be put back later.
+pub fn of_store(store: &Store) -> Result<Staging, Failure> {
+    let blobs = Blobs::open(&store.blobs_dir().or_exit(Exit::Store)?).or_exit(Exit::Store)?;
+    let stages = store.stage_dir().or_exit(Exit::Store)?;
+    Ok(Staging {
+        // By this name the next start knows whose it was.
+        stages: stages.join(format!("{}-calls", store.owner())),
+        blobs: Arc::new(blobs),
+    })
+}
+
+/// Without records nothing can be undone later; what waits and what is replaced goes with the process.
+pub fn temporary() -> Result<(Staging, TempDir), Failure> {
+    let dir = tempfile::Builder::new()
+        .prefix("toolhost-")
+        .tempdir()
+        .or_exit(Exit::Internal)?;
+    let blobs = Blobs::open(&dir.path().join("blobs")).or_exit(Exit::Internal)?;
+    let staging = Staging {
+        stages: dir.path().join("stage"),
+        blobs: Arc::new(blobs),
+    };
+    Ok((staging, dir))
+}
+
+/// Forgets what was replaced long ago. On a thread of its own: nobody waits for it, and if it fails it is tried at the
+/// next start.
+pub fn sweep(store: &Store, staging: &Staging) {
+    let Some(keep) = needed(store) else {
+        return;
+    };
+    let blobs = Arc::clone(&staging.blobs);
+    // Without the store: whoever drops its last clone waits for its writes, and nobody waits for this thread.
+    std::thread::spawn(move || blobs.sweep(MAX_BYTES, MAX_AGE, SystemTime::now(), &keep));
+}
+
+/// What unfinished commits may need. None: one of them cannot be read and may need anything.
+fn needed(store: &Store) -> Option<HashSet<ContentHash>> {
+    let mut needed = HashSet::new();
+    for row in store.begun_commits().ok()? {
+        for change in Vec::<Change>::deserialize(&row.body).ok()? {
+            needed.extend([&change.before, &change.after].into_iter().filter_map(hash));
+        }
+    }
+    Some(needed)
+}
+
+fn hash(image: &Image) -> Option<ContentHash> {
+    match image {
+        Image::File(file) => Some(file.hash),
+        Image::Absent | Image::Dir { .. } | Image::Link { .. } => None,
+    }
+}
+
+/// Commits that were interrupted become whole or nothing.
+pub async fn recover(store: &Store, staging: &Staging) -> Result<(), Failure> {
+    let files: Arc<dyn Undo> = Arc::new(staging.clone());
+    for (row, recovered) in undo::recover(store, &files, now())
+        .await
+        .or_exit(Exit::Store)?
+    {
+        let what = format!(
+            "note: the changes of call {} were interrupted by the end of its host",
+            text::inline(&row.call, 100)
+        );
+        match recovered {
+            Ok(Recovered::Whole) => note(&format!("{what}; they are whole")),
+            Ok(Recovered::Nothing) => note(&format!("{what}; they were taken back")),
+            Ok(Recovered::NothingBut(places)) => note(&format!(
+                "{what}; they were taken back, but for what somebody has changed since: {}",
+                text::block(&places.join("; "), 4_000)
+            )),
+            Err(error) => note(&format!(
+                "warning: {what} and could not be taken back: {}",
+                text::block(&error.message, 2_000)
+            )),
+        }
+    }
+    Ok(())
+}

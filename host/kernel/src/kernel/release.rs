@@ -1,0 +1,197 @@
+//! What comes after a run whose changes are held back: they are judged, a person is asked when somebody has to be,
+//! and then they become real, all or none.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::OwnedMutexGuard;
+use toolhost_contract::life::Step;
+use toolhost_contract::policy::{AskKind, Subject};
+use toolhost_contract::{
+    CallError, ChangeSet, CommitError, ErrorClass, Outcome, Ran, Staged, Verdict, text,
+};
+use toolhost_store::{CommitRow, CommitState};
+
+use super::judge::{Cleared, Judged};
+use super::run::Run;
+use super::{Kernel, Refusal};
+use crate::Entry;
+use crate::journal::{Journal, unwritable};
+use crate::schedule::Permit;
+
+/// So often a call is run again because somebody changed meanwhile what it saw, or what it was given.
+const ROUNDS: usize = 5;
+
+/// What became of a run.
+pub(super) enum Released {
+    Through(Box<Outcome>),
+    Again(Again),
+}
+
+/// It has to run again.
+pub(super) struct Again {
+    pub(super) input: Value,
+    /// What somebody else changed; empty where a person changed the input.
+    conflicts: Vec<String>,
+}
+
+/// The end of a commit.
+enum Done {
+    Committed,
+    Conflict(Vec<String>),
+}
+
+impl Again {
+    pub(super) fn may_run(&self, rounds: usize) -> Result<(), Refusal> {
+        if rounds < ROUNDS {
+            return Ok(());
+        }
+        let why = if self.conflicts.is_empty() {
+            "its input was changed".to_owned()
+        } else {
+            let places = text::block(&self.conflicts.join("; "), 1_000);
+            format!("somebody else changes the same files: {places}")
+        };
+        let error = CallError::new(
+            ErrorClass::Failed,
+            format!("the call was run {ROUNDS} times and nothing of it was kept; {why}"),
+        )
+        .code("conflict")
+        .recommend("call again when nobody else changes these files");
+        Err(error.into())
+    }
+}
+
+impl Kernel {
+    /// A run that failed leaves nothing; what is staged of it is dropped here.
+    pub(super) async fn release(
+        &self,
+        entry: &Arc<Entry>,
+        ran: Result<Ran, Refusal>,
+        permit: Permit<'_>,
+        run: &mut Run<'_>,
+    ) -> Result<Released, Refusal> {
+        let Ran { outcome, staged } = ran?;
+        if outcome.is_error() {
+            return Ok(Released::Through(outcome.into()));
+        }
+        let nothing = ChangeSet::default();
+        let changes = staged.as_ref().map_or(&nothing, |staged| staged.changes());
+        let named = Subject::of(&entry.tool, &run.input);
+        let subject = named.known(changes);
+        run.known = true;
+        let said = std::mem::take(&mut run.said);
+        let halt = run.halt.clone();
+        let judging = async { Ok(self.verdict(entry, run, &subject, &said).await) };
+        let verdict = halt.after_run(judging).await?;
+        let (by, _permit) = match verdict {
+            Verdict::Allow(grant) => (grant.by().to_owned(), Some(permit)),
+            Verdict::Deny(denial) => return Err(run.refused(denial).into()),
+            Verdict::Ask(mut question) => {
+                if !changes.is_empty() {
+                    question.changes = Some(Arc::new(changes.clone()));
+                    question.kind = AskKind::Edit;
+                }
+                // A person takes their time, and others may run meanwhile. What they change is found at the commit.
+                drop(permit);
+                let asking = Box::pin(self.ask(entry, run, *question));
+                match halt.after_run(asking).await? {
+                    Judged::Cleared(Cleared::Run(grant)) => (grant.by().to_owned(), None),
+                    Judged::Cleared(Cleared::Supplied { outcome, .. }) => {
+                        return Ok(Released::Through(outcome));
+                    }
+                    Judged::Again(input) => {
+                        return Ok(Released::Again(Again {
+                            input,
+                            conflicts: Vec::new(),
+                        }));
+                    }
+                }
+            }
+        };
+        let Some(staged) = staged.filter(|staged| !staged.changes().is_empty()) else {
+            run.life.step(Step::Released { by, commit: None }).await?;
+            return Ok(Released::Through(outcome.into()));
+        };
+        match Box::pin(self.commit(entry, staged, by, run)).await? {
+            (_, Done::Conflict(conflicts)) => {
+                run.life.step(Step::Picked).await?;
+                let input = run.input.clone();
+                Ok(Released::Again(Again { input, conflicts }))
+            }
+            (id, Done::Committed) => {
+                run.commits.push(id);
+                Ok(Released::Through(outcome.into()))
+            }
+        }
+    }
+
+    /// On disk first, then real. Once begun it is brought to its end, whoever goes away meanwhile.
+    async fn commit(
+        &self,
+        entry: &Entry,
+        staged: Box<dyn Staged>,
+        by: String,
+        run: &mut Run<'_>,
+    ) -> Result<(String, Done), Refusal> {
+        let id = format!("commit-{}", crate::id::random());
+        let commit = Some(id.clone());
+        run.life.step(Step::Released { by, commit }).await?;
+        // One at a time: what one finds unchanged, no other may change before it is done.
+        let turn = Arc::clone(&self.committing).lock_owned().await;
+        let body = match staged.prepare().await {
+            Ok(body) => body,
+            Err(CommitError::Conflict(paths)) => return Ok((id, Done::Conflict(paths))),
+            Err(CommitError::Failed(error)) => return Err(error),
+        };
+        let row = CommitRow {
+            id: id.clone(),
+            call: run.id.0.clone(),
+            session: run.caller.session_id.clone(),
+            batch: run.within.batch.clone(),
+            tool: entry.name.to_string(),
+            at_ms: self.journal.clock.now().0,
+            state: CommitState::Begun,
+            of: None,
+            body,
+        };
+        run.life.intend().await?;
+        run.halt.check()?;
+        let committing = make_real(Arc::clone(&self.journal), staged, row, turn);
+        match tokio::spawn(committing).await {
+            Ok(done) => Ok((id, done?)),
+            Err(_) => Err(CallError::internal("the commit panicked").into()),
+        }
+    }
+}
+
+async fn make_real(
+    journal: Arc<Journal>,
+    staged: Box<dyn Staged>,
+    row: CommitRow,
+    _turn: OwnedMutexGuard<()>,
+) -> Result<Done, Refusal> {
+    let id = row.id.clone();
+    if let Some(store) = &journal.store {
+        store.begin_commit(row).await.map_err(unwritable)?;
+    }
+    crate::crash::at("commit_begun");
+    let result = staged.commit(id.clone()).await;
+    crate::crash::at("commit_made");
+    let state = match &result {
+        Ok(()) => CommitState::Done,
+        Err(_) => CommitState::Reverted,
+    };
+    if let Some(store) = &journal.store {
+        let at = journal.clock.now().0;
+        // It is real, or it is not, whether or not that can be written down. Who finds the row later looks at the
+        // files.
+        let _ = store.end_commit(&id, state, at).await;
+    }
+    crate::crash::at("commit_ended");
+    match result {
+        Ok(()) => Ok(Done::Committed),
+        Err(CommitError::Conflict(paths)) => Ok(Done::Conflict(paths)),
+        Err(CommitError::Failed(error)) => Err(error),
+    }
+}

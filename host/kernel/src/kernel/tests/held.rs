@@ -1,0 +1,287 @@
+//! Calls whose changes are held back: they run, what they did is judged, and then it becomes real or never was.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use toolhost_contract::policy::Mode;
+use toolhost_contract::{Answer, Question};
+use toolhost_store::{CommitFilter, CommitState};
+
+use super::world::{Setup, World, shown};
+
+fn holding(setup: Setup) -> World {
+    let world = Setup {
+        holds: true,
+        ..setup
+    };
+    world.build()
+}
+
+fn no() -> Answer {
+    Answer::Deny { note: None }
+}
+
+/// The result, the story, what is real now, and the journal of commits.
+async fn check(world: World, tool: &str, input: Value, expected: Expect) {
+    let report = world.call("c", tool, input).await;
+    let undo = report.commits.len();
+    let story = world.story().await;
+    let commits = world.store().commits(&CommitFilter::default()).unwrap();
+    let commits: Vec<&str> = commits.iter().map(|row| row.state.as_str()).collect();
+    expected.assert_eq(&format!(
+        "{} by {:?}\n{story}\nreal: {:?}, asked: {}, commits: {commits:?}, undo ids: {undo}",
+        shown(&report),
+        report.allowed_by,
+        world.stage.real.lock().unwrap(),
+        world.stage.asked.lock().unwrap().len(),
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_yes_makes_real_what_was_shown_and_a_no_makes_nothing() {
+    let sees = |_: usize, question: &Question, _: &_| {
+        let changes = question.changes.as_ref().expect("it has run");
+        assert_eq!(changes.paths(), ["a", "b"]);
+        Some(Answer::once())
+    };
+    let input = json!({"changes": ["b", "a"]});
+    check(
+        holding(Setup::says(sees)),
+        "write",
+        input.clone(),
+        expect![[r#"
+            ok: done by Some("a person, once")
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, asked, approved, released, completed
+            real: ["a", "b"], asked: 1, commits: ["done"], undo ids: 1"#]],
+    )
+    .await;
+    check(
+        holding(Setup::answers([no()])),
+        "write",
+        input.clone(),
+        expect![[r#"
+            Denied [user_denied]: Permission denied: the user said no to `write` by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, asked, denied
+            real: [], asked: 1, commits: [], undo ids: 0"#]],
+    )
+    .await;
+    check(
+        holding(Setup::answers([Answer::NobodyToAsk])),
+        "write",
+        input,
+        expect![[r#"
+            Denied [policy_violation]: Permission denied: `write` needs a person's yes (it changes files), and there is no terminal to ask at by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, asked, denied
+            real: [], asked: 1, commits: [], undo ids: 0"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_changed_is_judged_and_not_what_it_said() {
+    let input = json!({"path": "docs/a", "changes": ["src/a"]});
+    let rules = |text| holding(Setup::answers([no()]).rules(text));
+    check(
+        rules("allow write\ndeny Edit(src/**)"),
+        "write",
+        input.clone(),
+        expect![[r#"
+            Denied [policy_violation]: Permission denied: rule user:2 deny `Edit(src/**)` forbids `write` by None
+            c: [created], validating, validating, scheduled, executing, CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, denied
+            real: [], asked: 0, commits: [], undo ids: 0"#]],
+    )
+    .await;
+    check(
+        rules("allow Edit(docs/**)"),
+        "write",
+        input.clone(),
+        expect![[r#"
+            Denied [user_denied]: Permission denied: the user said no to `write` by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, asked, denied
+            real: [], asked: 1, commits: [], undo ids: 0"#]],
+    )
+    .await;
+    check(
+        rules("allow Edit(src/**)"),
+        "write",
+        input.clone(),
+        expect![[r#"
+            ok: done by Some("mode default: read, rule user:1 allow `Edit(src/**)`")
+            c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, released, completed
+            real: ["src/a"], asked: 0, commits: ["done"], undo ids: 1"#]],
+    )
+    .await;
+    // What is forbidden by its name does not even run.
+    check(rules("deny write"), "write", input, expect![[r#"
+        Denied [policy_violation]: Permission denied: rule user:1 deny `write` forbids `write` by None
+        c: [created], validating, validating, CALL.DENIED
+          on disk: requested, picked, found, denied
+        real: [], asked: 0, commits: [], undo ids: 0"#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_changed_nothing_is_one_that_reads() {
+    check(
+        holding(Setup::answers([no()])),
+        "write",
+        json!({}),
+        expect![[r#"
+            ok: done by Some("mode default: read")
+            c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, released, completed
+            real: [], asked: 0, commits: [], undo ids: 0"#]],
+    )
+    .await;
+    check(
+        holding(Setup::answers([no()]).rules("ask write")),
+        "write",
+        json!({}),
+        expect![[r#"
+            Denied [user_denied]: Permission denied: the user said no to `write` by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, asked, denied
+            real: [], asked: 1, commits: [], undo ids: 0"#]],
+    )
+    .await;
+    check(
+        holding(Setup::answers([no()])),
+        "look",
+        json!({}),
+        expect![[r#"
+            ok: done by Some("mode default: read")
+            c: [created], validating, validating, scheduled, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, completed
+            real: [], asked: 0, commits: [], undo ids: 0"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_fails_leaves_nothing() {
+    for way in ["fail", "trap", "timeout", "panic"] {
+        let world = holding(Setup::default().rules("allow write"));
+        let input = json!({"do": way, "changes": ["a"]});
+        world.call("c", "write", input).await;
+        assert!(world.stage.real.lock().unwrap().is_empty(), "{way}");
+        assert!(
+            world
+                .store()
+                .commits(&CommitFilter::default())
+                .unwrap()
+                .is_empty()
+        );
+    }
+    let full = json!({"changes": ["full"]});
+    check(
+        holding(Setup::default().rules("allow write")),
+        "write",
+        full,
+        expect![[r#"
+            Failed [commit_failed]: no space left by Some("rule user:1 allow `write`")
+            c: [created], validating, validating, scheduled, executing, executing, CALL.FAILED
+              on disk: requested, picked, found, scheduled, started, released, failed
+            real: [], asked: 0, commits: ["reverted"], undo ids: 0"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_edits_are_accepted_nobody_is_asked() {
+    let world = holding(Setup::answers([no()]).policy(|spec| spec.mode = Mode::AcceptEdits));
+    check(
+        world,
+        "write",
+        json!({"changes": ["a"]}),
+        expect![[r#"
+        ok: done by Some("mode accept_edits: write")
+        c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, released, completed
+        real: ["a"], asked: 0, commits: ["done"], undo ids: 1"#]],
+    )
+    .await;
+    let world = holding(Setup::answers([no()]).policy(|spec| spec.mode = Mode::AcceptEdits));
+    check(
+        world,
+        "write",
+        json!({"changes": [".git/config"]}),
+        expect![[r#"
+            Denied [user_denied]: Permission denied: the user said no to `write` by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, asked, denied
+            real: [], asked: 1, commits: [], undo ids: 0"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_faster_makes_a_call_run_again_but_not_for_ever() {
+    let world = holding(Setup::answers([Answer::once()]));
+    world.stage.conflicts.store(2, Relaxed);
+    check(world, "write", json!({"changes": ["a"]}), expect![[r#"
+        ok: done by Some("a person, once")
+        c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, asked, approved, released, picked, scheduled, started, asked, approved, released, picked, scheduled, started, asked, approved, released, completed
+        real: ["a"], asked: 3, commits: ["done"], undo ids: 1"#]]).await;
+    let world = holding(Setup::default().rules("allow write"));
+    world.stage.conflicts.store(100, Relaxed);
+    check(world, "write", json!({"changes": ["a"]}), expect![[r#"
+        Failed [conflict]: the call was run 5 times and nothing of it was kept; somebody else changes the same files: a by Some("rule user:1 allow `write`")
+        c: [created], validating, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, CALL.FAILED
+          on disk: requested, picked, found, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, failed
+        real: [], asked: 0, commits: [], undo ids: 0"#]]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_that_a_person_changes_is_run_again() {
+    let says = |at: usize, _: &Question, _: &_| {
+        Some(match at {
+            0 => Answer::Modify {
+                input: json!({"changes": ["z"]}),
+            },
+            _ => Answer::once(),
+        })
+    };
+    check(
+        holding(Setup::says(says)),
+        "write",
+        json!({"changes": ["a"]}),
+        expect![[r#"
+            ok: done by Some("a person, once")
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, asked, modified, picked, scheduled, started, asked, approved, released, completed
+            real: ["z"], asked: 2, commits: ["done"], undo ids: 1"#]],
+    )
+    .await;
+}
+
+/// Whoever goes away in the middle of a commit does not leave half of it.
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_has_begun_is_brought_to_its_end() {
+    let world = holding(Setup::default().rules("allow write"));
+    let running = world.start("c", "write", json!({"changes": ["a"]}));
+    while world
+        .store()
+        .commits(&CommitFilter::default())
+        .unwrap()
+        .is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+    running.abort();
+    let _ = running.await;
+    loop {
+        let commits = world.store().commits(&CommitFilter::default()).unwrap();
+        if commits[0].state == CommitState::Done {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*world.stage.real.lock().unwrap(), ["a"]);
+}

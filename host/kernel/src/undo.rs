@@ -1,0 +1,108 @@
+//! Brings commits that a crash interrupted to an end, and takes commits back.
+
+use std::sync::Arc;
+
+use toolhost_contract::life::Millis;
+use toolhost_contract::{CallError, CommitError, Recovered, Undo};
+use toolhost_store::{CommitError as JournalError, CommitRow, CommitState, Store};
+
+/// Ends the commits of processes that are gone: each is whole or nothing afterwards. Has to come before
+/// [`crate::Kernel::seal`], which tells what became of their calls.
+pub async fn recover(
+    store: &Store,
+    files: &Arc<dyn Undo>,
+    now: Millis,
+) -> Result<Vec<(CommitRow, Result<Recovered, CallError>)>, JournalError> {
+    let mut all = Vec::new();
+    for row in store.adopt_commits().await? {
+        let (files, id, body) = (Arc::clone(files), row.id.clone(), row.body.clone());
+        let looked = tokio::task::spawn_blocking(move || files.recover(&id, &body)).await;
+        let recovered = looked.unwrap_or_else(|_| Err(CallError::internal("recovery panicked")));
+        match &recovered {
+            Ok(Recovered::Whole) => {
+                end(store, &row, CommitState::Done, now).await?;
+            }
+            Ok(Recovered::Nothing | Recovered::NothingBut(_)) => {
+                end(store, &row, CommitState::Reverted, now).await?;
+            }
+            // It stays as it is, and is tried again at the next start.
+            Err(_) => {}
+        }
+        all.push((row, recovered));
+    }
+    Ok(all)
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    #[error("commit {id} is {}; only what is done can be undone", .state.as_str())]
+    NotDone { id: String, state: CommitState },
+    #[error("changed by somebody else since: {}", .0.join("; "))]
+    Conflict(Vec<String>),
+    #[error("{}", .0.message)]
+    Failed(Box<CallError>),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// Takes a commit back, all of it or nothing. Brings the id of the commit that did it; undoing that one is a redo.
+pub async fn undo(
+    store: &Store,
+    files: &Arc<dyn Undo>,
+    row: &CommitRow,
+    now: Millis,
+) -> Result<String, UndoError> {
+    if row.state != CommitState::Done {
+        return Err(UndoError::NotDone {
+            id: row.id.clone(),
+            state: row.state,
+        });
+    }
+    let undoing = CommitRow {
+        id: format!("commit-{}", crate::id::random()),
+        at_ms: now.0,
+        state: CommitState::Begun,
+        of: Some(row.id.clone()),
+        body: files
+            .inverted(&row.body)
+            .map_err(|error| UndoError::Failed(Box::new(error)))?,
+        ..row.clone()
+    };
+    store.begin_commit(undoing.clone()).await?;
+    let (worker, id, body) = (Arc::clone(files), undoing.id.clone(), row.body.clone());
+    let result = tokio::task::spawn_blocking(move || worker.undo(&id, &body))
+        .await
+        .unwrap_or_else(|_| {
+            let error = CallError::internal("the undo panicked");
+            Err(CommitError::Failed(Box::new(error)))
+        });
+    match result {
+        Ok(()) => {
+            end(store, &undoing, CommitState::Done, now).await?;
+            Ok(undoing.id)
+        }
+        Err(error) => {
+            store
+                .end_commit(&undoing.id, CommitState::Reverted, now.0)
+                .await?;
+            Err(match error {
+                CommitError::Conflict(paths) => UndoError::Conflict(paths),
+                CommitError::Failed(error) => UndoError::Failed(error),
+            })
+        }
+    }
+}
+
+/// With what it undoes: that one is undone when this one is done.
+async fn end(
+    store: &Store,
+    row: &CommitRow,
+    state: CommitState,
+    now: Millis,
+) -> Result<(), JournalError> {
+    let mut ends = vec![(row.id.clone(), state)];
+    if let (Some(of), CommitState::Done) = (&row.of, state) {
+        ends.push((of.clone(), CommitState::Undone));
+    }
+    store.end_commits(ends, now.0).await
+}

@@ -1,0 +1,81 @@
+//! How many bytes a call may write to files.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use rustix::io::Errno;
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi::p2::{DynOutputStream, OutputStream, Pollable, StreamError, StreamResult};
+
+/// What is left of it. Clones share it.
+#[derive(Clone)]
+pub struct Quota(Arc<AtomicU64>);
+
+impl Quota {
+    pub fn new(bytes: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(bytes)))
+    }
+
+    /// False, and nothing is taken, when less is left.
+    pub fn take(&self, bytes: usize) -> bool {
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(bytes as u64)
+            })
+            .is_ok()
+    }
+}
+
+/// A stream into a file that counts.
+pub struct Counted {
+    pub inner: DynOutputStream,
+    pub quota: Quota,
+}
+
+#[async_trait]
+impl OutputStream for Counted {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        if !self.quota.take(bytes.len()) {
+            // What a guest's file system says when a person's own quota is used up.
+            let error = std::io::Error::from(Errno::DQUOT);
+            return Err(StreamError::LastOperationFailed(error.into()));
+        }
+        self.inner.write(bytes)
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        self.inner.flush()
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        self.inner.check_write()
+    }
+
+    async fn cancel(&mut self) {
+        self.inner.cancel().await;
+    }
+}
+
+#[async_trait]
+impl Pollable for Counted {
+    async fn ready(&mut self) {
+        self.inner.ready().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_shared_and_never_passed() {
+        let quota = Quota::new(10);
+        let other = quota.clone();
+        assert!(quota.take(6));
+        assert!(!other.take(5));
+        assert!(other.take(4));
+        assert!(!quota.take(1));
+        assert!(quota.take(0));
+    }
+}

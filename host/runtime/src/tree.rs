@@ -1,0 +1,51 @@
+//! The files of a call: the real ones, or a stage over them.
+
+use std::os::fd::BorrowedFd;
+
+use toolhost_vfs::{Access, Entry, NewTime, OpenHow, Opened, Refusal, Scope, Stage, Stat};
+
+/// Both answer the same questions; what is written to a stage becomes real when it is committed.
+#[derive(Clone)]
+pub enum Tree {
+    Plain(Scope),
+    Staged(Stage),
+}
+
+/// The same call to whichever it is.
+macro_rules! either {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        pub fn $name(&self, $($argument: $type),*) -> Result<$result, Refusal> {
+            match self {
+                Tree::Plain(scope) => scope.$name($($argument),*),
+                Tree::Staged(stage) => stage.$name($($argument),*),
+            }
+        }
+    )*};
+}
+
+impl Tree {
+    pub fn scope(&self) -> &Scope {
+        match self {
+            Tree::Plain(scope) => scope,
+            Tree::Staged(stage) => stage.scope(),
+        }
+    }
+
+    pub fn is_staged(&self) -> bool {
+        matches!(self, Tree::Staged(_))
+    }
+
+    either! {
+        open_at(dir: BorrowedFd<'_>, access: Access, path: &str, how: &OpenHow) -> Opened;
+        read_dir(dir: BorrowedFd<'_>, limit: usize) -> Vec<Entry>;
+        stat_at(dir: BorrowedFd<'_>, path: &str, follow: bool) -> Stat;
+        read_link_at(dir: BorrowedFd<'_>, path: &str) -> String;
+        create_dir_at(dir: BorrowedFd<'_>, access: Access, path: &str) -> ();
+        remove_dir_at(dir: BorrowedFd<'_>, access: Access, path: &str) -> ();
+        unlink_at(dir: BorrowedFd<'_>, access: Access, path: &str) -> ();
+        rename_at(dir: BorrowedFd<'_>, access: Access, path: &str, to: BorrowedFd<'_>, to_access: Access, to_path: &str) -> ();
+        link_at(dir: BorrowedFd<'_>, access: Access, path: &str, to: BorrowedFd<'_>, to_access: Access, to_path: &str) -> ();
+        symlink_at(dir: BorrowedFd<'_>, access: Access, target: &str, path: &str) -> ();
+        set_times_at(dir: BorrowedFd<'_>, access: Access, path: &str, follow: bool, accessed: NewTime, modified: NewTime) -> ();
+    }
+}

@@ -1,0 +1,120 @@
+//! A file of an earlier format becomes one of today's, with all that is in it.
+
+use rusqlite::Connection;
+
+use super::{Home, approval, call, event, step, write};
+use crate::apply::Group;
+use crate::{CommitFilter, Store, TransitionFilter, Verification, Write, chain, decide, schema};
+
+/// A file as the first format was released, with rows in it.
+fn first_format(home: &Home) {
+    drop(home.open());
+    for file in ["store.db", "store.db-wal", "store.db-shm"] {
+        let _ = std::fs::remove_file(home.state().join(file));
+    }
+    let connection = home.raw();
+    connection
+        .execute_batch(include_str!("../schema/1.sql"))
+        .unwrap();
+    connection
+        .execute(
+            "INSERT INTO chain VALUES (1, 0, ?1)",
+            [chain::genesis().as_slice()],
+        )
+        .unwrap();
+    let rows = [
+        write("c1", &["pending", "completed"]),
+        write("c2", &["executing"]),
+        Write::Event(event("control", "asked")),
+    ];
+    let gone = "0".repeat(32);
+    let mut group = Group::new(&connection, &gone);
+    for row in &rows {
+        group.write(row).unwrap();
+    }
+    group.finish().unwrap();
+    decide::put_approval(&connection, &approval("a1"))
+        .unwrap()
+        .unwrap();
+    connection
+        .execute_batch(&format!(
+            "PRAGMA application_id = {}; PRAGMA user_version = 1",
+            schema::APPLICATION_ID
+        ))
+        .unwrap();
+    drop(connection);
+    let mut permissions = std::fs::metadata(home.database()).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
+    std::fs::set_permissions(home.database(), permissions).unwrap();
+}
+
+/// All tables, indexes and triggers.
+fn shape(connection: &Connection) -> Vec<(String, Option<String>)> {
+    connection
+        .prepare("SELECT name, sql FROM sqlite_schema ORDER BY name")
+        .unwrap()
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap()
+}
+
+fn format(home: &Home) -> i64 {
+    home.raw()
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_format_keeps_its_rows_and_takes_new_ones() {
+    let home = Home::new();
+    first_format(&home);
+    assert_eq!(format(&home), 1);
+    let store = home.open();
+    assert_eq!(format(&home), 2);
+    let fresh = Home::new();
+    drop(fresh.open());
+    assert_eq!(shape(&home.raw()), shape(&fresh.raw()));
+
+    assert_eq!(store.call("c1").unwrap(), Some(call("c1", "completed")));
+    assert_eq!(store.orphans().unwrap(), [call("c2", "executing")]);
+    assert_eq!(store.approvals().unwrap(), [approval("a1")]);
+    assert_eq!(
+        store.events(None, 0, 9).unwrap(),
+        [(1, event("control", "asked"))]
+    );
+    let steps = store.transitions(&TransitionFilter::default()).unwrap();
+    let rows: Vec<_> = steps.into_iter().map(|step| step.row).collect();
+    let expected = [("c1", "pending"), ("c1", "completed"), ("c2", "executing")];
+    assert_eq!(rows, expected.map(|(id, state)| step(id, state)));
+
+    assert_eq!(store.commits(&CommitFilter::default()).unwrap(), []);
+    store.begin_commit(super::commit("w1")).await.unwrap();
+    store.commit(write("c3", &["pending"])).await.unwrap();
+    drop(store);
+    let store = home.open();
+    assert_eq!(store.commit_row("w1").unwrap(), Some(super::commit("w1")));
+    let verified = store.verify().unwrap();
+    assert!(
+        matches!(verified, Verification::Verified { rows: 4, .. }),
+        "{verified:?}"
+    );
+}
+
+#[test]
+fn many_starts_on_one_file_of_the_first_format_agree() {
+    let home = Home::new();
+    first_format(&home);
+    let stores: Vec<Store> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| home.open())).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert_eq!(format(&home), 2);
+    for store in stores {
+        assert!(store.call("c1").unwrap().is_some());
+        assert_eq!(store.begun_commits().unwrap(), []);
+    }
+}

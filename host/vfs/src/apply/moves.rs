@@ -1,0 +1,96 @@
+//! Single renames and removals, each of them atomic, with the answers that need an explanation.
+
+use rustix::{
+    fs::{AtFlags, RenameFlags},
+    io::Errno,
+};
+
+use super::{
+    ApplyError,
+    roots::{Seen, Spot},
+};
+use crate::{BaseStat, FileId};
+
+/// Renames to a name that must be free; `false` when it is not.
+pub(super) fn rename_new(from: &Spot, to: &Spot) -> Result<bool, ApplyError> {
+    match rename(from, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        // This file system knows no such rename: looking first leaves a small gap, and is all there is.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if to.stat().is_none() => {
+            rename(from, to, RenameFlags::empty()).map_err(refused(from, to))?;
+            Ok(true)
+        }
+        Err(Errno::INVAL) if to.stat().is_some() => Ok(false),
+        Err(errno) => Err(refused(from, to)(errno)),
+    }
+}
+
+/// Puts `new` in the place of `old`, which must be what was `seen` there; `false` when it is not. The old one is
+/// then at `new`, or gone where the file system cannot exchange.
+pub(super) fn exchange(new: &Spot, old: &Spot, seen: &Seen) -> Result<bool, ApplyError> {
+    match rename(new, old, RenameFlags::EXCHANGE) {
+        Ok(()) => {}
+        Err(Errno::NOENT) if old.stat().is_none() => return Ok(false),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            if !is_still(old.stat(), seen) {
+                return Ok(false);
+            }
+            rename(new, old, RenameFlags::empty()).map_err(refused(new, old))?;
+            return Ok(true);
+        }
+        Err(errno) => return Err(refused(new, old)(errno)),
+    }
+    // Somebody may have saved the file between our look and the exchange: then they get it back.
+    if is_still(new.stat(), seen) {
+        return Ok(true);
+    }
+    rename(new, old, RenameFlags::EXCHANGE).map_err(refused(new, old))?;
+    Ok(false)
+}
+
+/// Takes what was `seen` at a place away to `aside`; `false` when it is something else by now.
+pub(super) fn take_away(place: &Spot, aside: &Spot, seen: &Seen) -> Result<bool, ApplyError> {
+    if !rename_new(place, aside)? {
+        return Err(place.io("move aside", Errno::EXIST.into()));
+    }
+    if is_still(aside.stat(), seen) {
+        return Ok(true);
+    }
+    rename_new(aside, place)?;
+    Ok(false)
+}
+
+/// A rename changes the time of the inode's change, and a directory's own times tell of its entries, so the rest
+/// must do.
+fn is_still(now: Option<BaseStat>, seen: &Seen) -> bool {
+    let key = |stat: BaseStat| -> (FileId, u64, _) { (stat.id, stat.size, stat.modified) };
+    now.map(key) == seen.stat.map(key)
+}
+
+/// Removes whatever of ours is aside; `false` for a directory that has something in it.
+pub(super) fn remove(spot: &Spot) -> Result<bool, ApplyError> {
+    let unlinked = match rustix::fs::unlinkat(&spot.dir, &spot.name, AtFlags::empty()) {
+        Err(Errno::ISDIR) => rustix::fs::unlinkat(&spot.dir, &spot.name, AtFlags::REMOVEDIR),
+        done => done,
+    };
+    match unlinked {
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
+        Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+        Err(errno) => Err(spot.failed("remove")(errno)),
+    }
+}
+
+fn rename(from: &Spot, to: &Spot, flags: RenameFlags) -> Result<(), Errno> {
+    rustix::fs::renameat_with(&from.dir, &from.name, &to.dir, &to.name, flags)
+}
+
+fn refused<'a>(from: &'a Spot, to: &'a Spot) -> impl Fn(Errno) -> ApplyError + 'a {
+    move |errno| match errno {
+        Errno::XDEV => ApplyError::AcrossFileSystems {
+            from: from.at.clone(),
+            to: to.at.clone(),
+        },
+        other => to.failed("write")(other),
+    }
+}

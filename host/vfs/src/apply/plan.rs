@@ -1,0 +1,276 @@
+//! Turns a list of changes into steps in an order that works, and says where each step keeps what it displaces.
+//!
+//! Two trees are meant by the paths of a list: `moved_from`, and what is removed, are places of the tree before;
+//! every other `at` is a place of the tree after. Changes inside a directory that moved are listed under its new
+//! place and after it. A place that something moved away from and that is used anew has a change of its own.
+//!
+//! The order: files go first (no directory moved yet), then directories are made, moved and removed as each becomes
+//! possible, then files come. Backwards it is the order of a revert, and every step then meets the tree as it left it.
+//!
+//! What a step displaces or prepares lies in the nearest directory that no step makes, moves or removes, so it is
+//! found there before, between and after all steps.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{
+    ApplyError,
+    items::{Item, above, carried_out, items},
+    middle::{Middle, Structural},
+};
+use crate::{Change, Image, Location};
+
+#[derive(Debug, Clone)]
+pub(super) struct Planned {
+    pub step: Step,
+    /// Where new content is prepared, and where what was there before waits until all is done.
+    pub aside: Location,
+    /// Which change it belongs to.
+    pub change: usize,
+}
+
+/// One change of the tree. The paths are true at the moment of the step.
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    Remove {
+        at: Location,
+        /// The same place in the tree before.
+        was_at: Location,
+        was: Image,
+    },
+    Move {
+        from: Location,
+        was_from: Location,
+        to: Location,
+        was_to: Location,
+        what: Image,
+        /// Something is made at `from` later on.
+        reused: bool,
+    },
+    MakeDir {
+        at: Location,
+        was_at: Location,
+        mode: u32,
+    },
+    /// A file or a link comes, perhaps in place of another.
+    Put {
+        at: Location,
+        was_at: Location,
+        before: Image,
+        after: Image,
+    },
+    /// A directory gets other permissions.
+    Mode {
+        at: Location,
+        was_at: Location,
+        before: u32,
+        after: u32,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub steps: Vec<Planned>,
+    /// Places of the tree before that are taken away or moved away.
+    pub vacated: HashSet<Location>,
+    /// Places of the tree after where a directory is made or something moved arrives.
+    pub arrivals: HashMap<Location, Arrival>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    Made,
+    Moved,
+}
+
+impl Plan {
+    pub(super) fn of(changes: &[Change], id: &str) -> Result<Self, ApplyError> {
+        let items = carried_out(items(changes))?;
+        let mut order = Order::default();
+        for item in &items {
+            order.sort_in(item)?;
+        }
+        order.check(&items)?;
+        order.run(id)
+    }
+}
+
+#[derive(Default)]
+struct Order {
+    first: Vec<(usize, Step)>,
+    middle: Vec<Structural>,
+    last: Vec<(usize, Step)>,
+    vacated: HashSet<Location>,
+    arrivals: HashMap<Location, Arrival>,
+}
+
+impl Order {
+    fn sort_in(&mut self, item: &Item) -> Result<(), ApplyError> {
+        let change = item.change;
+        let (at, was_at) = (item.at.clone(), item.was_at.clone());
+        if item.from.is_some() || needs_free_place(&item.before, &item.after) {
+            match &item.before {
+                Image::Absent => {}
+                Image::File(_) | Image::Link { .. } => {
+                    self.vacate(&was_at)?;
+                    let step = Step::Remove {
+                        at: was_at.clone(),
+                        was_at: was_at.clone(),
+                        was: item.before.clone(),
+                    };
+                    self.first.push((change, step));
+                }
+                Image::Dir { .. } => {
+                    self.vacate(&was_at)?;
+                    self.middle.push(Structural {
+                        change,
+                        source: Some(was_at.clone()),
+                        dest: None,
+                        was_dest: was_at.clone(),
+                        image: item.before.clone(),
+                    });
+                }
+            }
+        }
+        match (&item.from, &item.before, &item.after) {
+            (Some(from), _, _) => {
+                self.vacate(from)?;
+                self.arrive(&at, Arrival::Moved)?;
+                self.middle.push(Structural {
+                    change,
+                    source: Some(from.clone()),
+                    dest: Some(at),
+                    was_dest: was_at,
+                    image: item.after.clone(),
+                });
+            }
+            (None, _, Image::Absent) => {}
+            (None, Image::Dir { mode: before }, Image::Dir { mode: after }) => {
+                let (before, after) = (*before, *after);
+                let step = Step::Mode {
+                    at,
+                    was_at,
+                    before,
+                    after,
+                };
+                self.last.push((change, step));
+            }
+            (None, _, Image::Dir { .. }) => {
+                self.arrive(&at, Arrival::Made)?;
+                self.middle.push(Structural {
+                    change,
+                    source: None,
+                    dest: Some(at),
+                    was_dest: was_at,
+                    image: item.after.clone(),
+                });
+            }
+            (None, before, Image::File(_) | Image::Link { .. }) => {
+                let before = match before {
+                    Image::Dir { .. } => Image::Absent,
+                    Image::Absent | Image::File(_) | Image::Link { .. } => before.clone(),
+                };
+                let after = item.after.clone();
+                let step = Step::Put {
+                    at,
+                    was_at,
+                    before,
+                    after,
+                };
+                self.last.push((change, step));
+            }
+        }
+        Ok(())
+    }
+
+    fn vacate(&mut self, place: &Location) -> Result<(), ApplyError> {
+        if self.vacated.insert(place.clone()) {
+            return Ok(());
+        }
+        let (at, why) = (place.clone(), "is taken away twice");
+        Err(ApplyError::List { at, why })
+    }
+
+    fn arrive(&mut self, place: &Location, how: Arrival) -> Result<(), ApplyError> {
+        if self.arrivals.insert(place.clone(), how).is_none() {
+            return Ok(());
+        }
+        let (at, why) = (place.clone(), "is made twice");
+        Err(ApplyError::List { at, why })
+    }
+
+    /// Whatever is made has a directory to be made in.
+    fn check(&self, items: &[Item]) -> Result<(), ApplyError> {
+        let mut made = HashSet::new();
+        for item in items.iter().filter(|item| item.after != Image::Absent) {
+            if !made.insert(&item.at) {
+                let (at, why) = (item.at.clone(), "is made twice");
+                return Err(ApplyError::List { at, why });
+            }
+            let homeless = above(&item.at)
+                .take_while(|dir| !self.arrivals.contains_key(dir))
+                .find(|dir| self.vacated.contains(dir));
+            if homeless.is_some() {
+                let (at, why) = (item.at.clone(), "is in a directory that is gone by then");
+                return Err(ApplyError::List { at, why });
+            }
+        }
+        Ok(())
+    }
+
+    fn run(mut self, id: &str) -> Result<Plan, ApplyError> {
+        let middle = std::mem::take(&mut self.middle);
+        let mut unstable: HashSet<Location> = HashSet::new();
+        for structural in &middle {
+            unstable.extend(structural.source.iter().chain(&structural.dest).cloned());
+        }
+        let puts = self.last.iter().map(|(_, step)| step.place());
+        let made = self.arrivals.keys().chain(puts).cloned().collect();
+        let middle = Middle::new(middle).run(&made, &mut unstable)?;
+        let steps = self.first.into_iter().chain(middle).chain(self.last);
+        let steps = steps
+            .enumerate()
+            .map(|(n, (change, step))| Planned {
+                aside: aside(step.place(), &unstable, &format!(".toolhost-{id}-{n}.tmp")),
+                step,
+                change,
+            })
+            .collect();
+        Ok(Plan {
+            steps,
+            vacated: self.vacated,
+            arrivals: self.arrivals,
+        })
+    }
+}
+
+/// Between files and links one rename does it; a directory has to go first, or be given way to.
+fn needs_free_place(before: &Image, after: &Image) -> bool {
+    let is_dir = |image: &Image| matches!(image, Image::Dir { .. });
+    *after == Image::Absent || is_dir(before) != is_dir(after)
+}
+
+impl Step {
+    /// Where it acts.
+    pub(super) fn place(&self) -> &Location {
+        match self {
+            Self::Remove { at, .. }
+            | Self::MakeDir { at, .. }
+            | Self::Put { at, .. }
+            | Self::Mode { at, .. } => at,
+            Self::Move { to, .. } => to,
+        }
+    }
+}
+
+fn aside(place: &Location, unstable: &HashSet<Location>, name: &str) -> Location {
+    let mut dirs: Vec<Location> = above(place).collect();
+    dirs.reverse();
+    let stable = dirs
+        .iter()
+        .take_while(|dir| !unstable.contains(*dir))
+        .last();
+    Location {
+        root: place.root.clone(),
+        path: stable.map_or_else(|| name.to_owned(), |dir| format!("{}/{name}", dir.path)),
+    }
+}

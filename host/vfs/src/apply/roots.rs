@@ -1,0 +1,252 @@
+//! Every place is reached from a held directory, one component at a time as the kernel resolves it, and never
+//! through a link.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
+
+use super::ApplyError;
+use crate::{
+    BaseStat, ContentHash, FileImage, Image, Kind, Location, Scope, Stat,
+    sys::{BENEATH, open_beneath},
+};
+
+/// The granted directories, held open, by their path on the host.
+#[derive(Debug)]
+pub struct Roots(HashMap<PathBuf, OwnedFd>);
+
+impl Roots {
+    pub fn of(scope: &Scope) -> io::Result<Self> {
+        let held = scope
+            .roots()
+            .iter()
+            .map(|root| Ok((root.host().to_owned(), root.dir().try_clone()?)));
+        held.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// For recovery and undo, when the scope of the call is gone.
+    pub fn open(paths: impl IntoIterator<Item = PathBuf>) -> Result<Self, ApplyError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let open = |path: PathBuf| {
+            let opened = if path.is_absolute() {
+                rustix::fs::openat2(CWD, &path, flags, Mode::empty(), resolve)
+            } else {
+                Err(Errno::INVAL)
+            };
+            match opened {
+                Ok(dir) => Ok((path, dir)),
+                Err(errno) => Err(ApplyError::Root {
+                    path,
+                    source: errno.into(),
+                }),
+            }
+        };
+        paths
+            .into_iter()
+            .map(open)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    pub(super) fn root(&self, at: &Location) -> Result<BorrowedFd<'_>, ApplyError> {
+        match self.0.get(&at.root) {
+            Some(dir) => Ok(dir.as_fd()),
+            None => Err(ApplyError::UnknownRoot(at.root.clone())),
+        }
+    }
+
+    /// The directory that has the last name, or `None` where there is no such directory (any more).
+    pub(super) fn parent(&self, at: &Location) -> Result<Option<Spot>, ApplyError> {
+        let root = self.root(at)?;
+        let (parent, name) = split(at)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = BENEATH | ResolveFlags::NO_SYMLINKS;
+        match open_beneath(root, parent, flags, Mode::empty(), resolve) {
+            Ok(dir) => Ok(Some(Spot {
+                dir,
+                name: name.to_owned(),
+                at: at.clone(),
+            })),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(errno) => Err(ApplyError::Io {
+                what: "reach",
+                at: at.clone(),
+                source: errno.into(),
+            }),
+        }
+    }
+
+    /// The same where the directory must be there.
+    pub(super) fn spot(&self, at: &Location) -> Result<Spot, ApplyError> {
+        self.parent(at)?.ok_or_else(|| ApplyError::Io {
+            what: "reach",
+            at: at.clone(),
+            source: Errno::NOENT.into(),
+        })
+    }
+
+    /// What is at a place now. Where it is as `base` was, the content is taken to be what `expected` says.
+    pub(super) fn look(
+        &self,
+        at: &Location,
+        expected: Option<(&Image, &BaseStat)>,
+    ) -> Result<Seen, ApplyError> {
+        match self.parent(at)? {
+            Some(spot) => spot.look(expected),
+            None => Ok(Seen::absent()),
+        }
+    }
+}
+
+/// A name in a directory that is held open.
+pub(super) struct Spot {
+    pub dir: OwnedFd,
+    pub name: String,
+    pub at: Location,
+}
+
+/// What was found at a place.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// `None` for what is no file, directory or link.
+    pub image: Option<Image>,
+    pub stat: Option<BaseStat>,
+}
+
+impl Seen {
+    fn absent() -> Self {
+        Self {
+            image: Some(Image::Absent),
+            stat: None,
+        }
+    }
+
+    pub(super) fn is(&self, expected: &Image) -> bool {
+        self.image
+            .as_ref()
+            .is_some_and(|image| same(image, expected))
+    }
+
+    pub(super) fn is_absent(&self) -> bool {
+        self.image == Some(Image::Absent)
+    }
+}
+
+/// Set-user-id and its like are neither put on a file nor compared: the kernel takes them off at the first write,
+/// and new directories get them from their parents.
+pub(super) const PERMISSIONS: u32 = 0o777;
+
+pub(super) fn same(one: &Image, other: &Image) -> bool {
+    match (one, other) {
+        (Image::Absent, Image::Absent) => true,
+        (Image::File(one), Image::File(other)) => {
+            one.hash == other.hash
+                && one.size == other.size
+                && (one.mode ^ other.mode) & PERMISSIONS == 0
+        }
+        (Image::Dir { mode: one }, Image::Dir { mode: other }) => (one ^ other) & PERMISSIONS == 0,
+        (Image::Link { target: one }, Image::Link { target: other }) => one == other,
+        (Image::Absent | Image::File(_) | Image::Dir { .. } | Image::Link { .. }, _) => false,
+    }
+}
+
+impl Spot {
+    pub(super) fn look(&self, expected: Option<(&Image, &BaseStat)>) -> Result<Seen, ApplyError> {
+        let raw = match rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(raw) => raw,
+            Err(Errno::NOENT) => return Ok(Seen::absent()),
+            Err(errno) => return Err(self.failed("look at")(errno)),
+        };
+        let mode = raw.st_mode & 0o7777;
+        let stat = Stat::from(raw);
+        let image = match stat.kind {
+            Kind::Directory => Some(Image::Dir { mode }),
+            Kind::Symlink => {
+                let target = rustix::fs::readlinkat(&self.dir, &self.name, Vec::new())
+                    .map_err(self.failed("look at"))?;
+                let target = target.to_string_lossy().into_owned();
+                Some(Image::Link { target })
+            }
+            Kind::File => return self.look_inside(expected),
+            Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice | Kind::Unknown => {
+                None
+            }
+        };
+        Ok(Seen {
+            image,
+            stat: Some(BaseStat::from(&stat)),
+        })
+    }
+
+    fn look_inside(&self, expected: Option<(&Image, &BaseStat)>) -> Result<Seen, ApplyError> {
+        let file = self.open_file()?;
+        let raw = rustix::fs::fstat(&file).map_err(self.failed("look at"))?;
+        let stat = Stat::from(raw);
+        let base = BaseStat::from(&stat);
+        let hash = match expected {
+            Some((Image::File(known), seen)) if *seen == base => known.hash,
+            _ => ContentHash::of_reader(&file).map_err(|source| self.io("read", source))?,
+        };
+        let image = (stat.kind == Kind::File).then_some(Image::File(FileImage {
+            hash,
+            size: stat.size,
+            mode: raw.st_mode & 0o7777,
+        }));
+        Ok(Seen {
+            image,
+            stat: Some(base),
+        })
+    }
+
+    pub(super) fn stat(&self) -> Option<BaseStat> {
+        let raw = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(BaseStat::from(&Stat::from(raw)))
+    }
+
+    /// For reading, and without waiting for whatever it turns out to be.
+    pub(super) fn open_file(&self) -> Result<File, ApplyError> {
+        self.open(OFlags::RDONLY).map_err(self.failed("open"))
+    }
+
+    pub(super) fn open(&self, how: OFlags) -> Result<File, Errno> {
+        let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let mode = if how.contains(OFlags::CREATE) {
+            Mode::from_raw_mode(0o600)
+        } else {
+            Mode::empty()
+        };
+        let resolve = BENEATH | ResolveFlags::NO_SYMLINKS;
+        open_beneath(self.dir.as_fd(), self.name.as_str(), flags, mode, resolve).map(File::from)
+    }
+
+    pub(super) fn failed(&self, what: &'static str) -> impl Fn(Errno) -> ApplyError + '_ {
+        move |errno| self.io(what, errno.into())
+    }
+
+    pub(super) fn io(&self, what: &'static str, source: io::Error) -> ApplyError {
+        ApplyError::Io {
+            what,
+            at: self.at.clone(),
+            source,
+        }
+    }
+}
+
+/// The journal is a file too, so what it says is checked before the kernel sees it.
+fn split(at: &Location) -> Result<(&str, &str), ApplyError> {
+    let usable = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    if !at.path.split('/').all(usable) {
+        return Err(ApplyError::BadPath(at.clone()));
+    }
+    Ok(at.path.rsplit_once('/').unwrap_or((".", &at.path)))
+}

@@ -1,0 +1,43 @@
+//! How a thing of the person's looked when the call first touched it.
+
+use std::os::fd::AsFd;
+
+use crate::{Kind, Refusal, Stat};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Base {
+    pub stat: Stat,
+    /// Permission bits.
+    pub mode: u32,
+    /// Of a symbolic link.
+    pub target: Option<String>,
+}
+
+impl Base {
+    /// Only what a [`crate::Change`] can tell about: no sockets, no devices.
+    pub(crate) fn of(fd: impl AsFd) -> Result<Self, Refusal> {
+        let raw = rustix::fs::fstat(&fd)?;
+        let stat = Stat::from(raw);
+        let target = match stat.kind {
+            Kind::File | Kind::Directory => None,
+            Kind::Symlink => {
+                let target = rustix::fs::readlinkat(fd, "", Vec::new())?;
+                Some(target.into_string().map_err(|_| Refusal::NotUtf8)?)
+            }
+            _ => return Err(Refusal::Unsupported),
+        };
+        Ok(Self {
+            stat,
+            mode: raw.st_mode & 0o7777,
+            target,
+        })
+    }
+
+    /// Whether nobody has written to it since, as far as its metadata tells. Not for directories, whose times say
+    /// nothing about themselves.
+    pub(crate) fn is_still(&self, now: &Stat) -> bool {
+        let stat = &self.stat;
+        (stat.id, stat.kind, stat.size, stat.modified, stat.changed)
+            == (now.id, now.kind, now.size, now.modified, now.changed)
+    }
+}

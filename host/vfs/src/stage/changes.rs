@@ -1,0 +1,269 @@
+//! Tells what a call did, as the list of changes that is shown to a person and committed.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::OFlags;
+
+use super::{
+    base::Base,
+    difference::After,
+    layers::Layers,
+    pool::{Item, refusal_of},
+    real::{Real, innermost},
+};
+use crate::{
+    BaseStat, Change, ContentHash, FileImage, Image, Kind, Location, Refusal, Scope, Stat,
+};
+
+/// One change, where its new content is, and what it was made on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Staged {
+    pub change: Change,
+    /// A file in the pool that may be renamed away. `None` for what has no content, and for what was only moved.
+    pub content: Option<PathBuf>,
+    /// How the real thing at this path looked, or at the path that it was moved from. Of a directory only the
+    /// identity means something: its times are those of its entries.
+    pub base: Option<BaseStat>,
+}
+
+/// Why it cannot be said what a call did, and so it cannot be committed.
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    #[error("`{path}` was changed by somebody else while the call ran; run the call again", path = shown(.0))]
+    Changed(PathBuf),
+    #[error("`{path}` has a name that is not valid UTF-8; rename it first", path = shown(.0))]
+    NotUtf8(PathBuf),
+    #[error("`{path}` is a socket, a FIFO or a device and cannot be moved; leave it where it is", path = shown(.0))]
+    Special(PathBuf),
+    #[error("`{path}` is no longer below a granted directory; run the call again", path = shown(.0))]
+    Outside(PathBuf),
+    #[error(
+        "the call wrote {bytes} bytes, and its limit is {limit}; let it write less, or raise the limit"
+    )]
+    TooManyBytes { bytes: u64, limit: u64 },
+    #[error("the call changed more than {0} files; let it change fewer, or raise the limit")]
+    TooManyFiles(usize),
+    #[error("cannot tell what became of `{path}`: {source}", path = shown(.path))]
+    Failed {
+        path: PathBuf,
+        #[source]
+        source: Refusal,
+    },
+}
+
+/// A guest chose the name: nothing in it may reach a terminal as it is.
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().escape_debug().to_string()
+}
+
+impl Layers {
+    pub(super) fn changes(&mut self, scope: &Scope) -> Result<Vec<Staged>, StageError> {
+        self.check_bytes()?;
+        let difference = self.difference()?;
+        let mut staged = Vec::new();
+        for (path, real) in &difference.moves {
+            staged.push(moved(scope, path, real)?);
+        }
+        let paths: BTreeSet<&PathBuf> = difference
+            .before
+            .keys()
+            .chain(difference.after.keys())
+            .collect();
+        for path in paths {
+            let there = difference.before.get(path);
+            let before = match there {
+                Some(there) => there.image(path)?,
+                None => Image::Absent,
+            };
+            let (after, content) = match difference.after.get(path) {
+                Some(after) => self.image(path, after)?,
+                None => (Image::Absent, None),
+            };
+            if before == after {
+                continue;
+            }
+            let change = Change {
+                at: location(scope, path)?,
+                before,
+                after,
+                moved_from: None,
+            };
+            let base = there.map(|there| BaseStat::from(&there.base.stat));
+            staged.push(Staged {
+                change,
+                content,
+                base,
+            });
+        }
+        staged.sort_by(|one, other| one.change.at.cmp(&other.change.at));
+        // The copies that telling a move may need count too.
+        self.check_bytes()?;
+        Ok(staged)
+    }
+
+    fn check_bytes(&self) -> Result<(), StageError> {
+        let Some(pool) = &self.pool else {
+            return Ok(());
+        };
+        let bytes = pool.bytes().map_err(|error| StageError::Failed {
+            path: self.parent.clone(),
+            source: refusal_of(&error),
+        })?;
+        let limit = self.limits.bytes;
+        if bytes > limit {
+            return Err(StageError::TooManyBytes { bytes, limit });
+        }
+        Ok(())
+    }
+
+    /// The content of a file that moved and is told as new. The same copy each time it is told.
+    fn copy_of(&mut self, path: &Path, there: &Real) -> Result<Item, StageError> {
+        let failed = |source| StageError::Failed {
+            path: path.to_owned(),
+            source,
+        };
+        let limit = self.limits.bytes;
+        let file = there.file(path)?;
+        let known = self.copies.get(path).copied();
+        let pool = self.pool().map_err(failed)?;
+        if let Some((id, item)) = known
+            && id == there.base.stat.id
+            && pool.name(item).is_ok()
+        {
+            return Ok(item);
+        }
+        let left = pool.left(limit).map_err(failed)?;
+        if there.base.stat.size > left {
+            let bytes = pool
+                .bytes()
+                .unwrap_or(0)
+                .saturating_add(there.base.stat.size);
+            return Err(StageError::TooManyBytes { bytes, limit });
+        }
+        let item = pool.copy(&file, &there.base, left).map_err(failed)?;
+        there.check(path, &file)?;
+        self.copies
+            .insert(path.to_owned(), (there.base.stat.id, item));
+        Ok(item)
+    }
+
+    /// What stands at a path now, and the file in the pool that holds its content.
+    fn image(
+        &mut self,
+        path: &Path,
+        after: &After,
+    ) -> Result<(Image, Option<PathBuf>), StageError> {
+        let failed = |source| StageError::Failed {
+            path: path.to_owned(),
+            source,
+        };
+        let item = match after {
+            After::Item(item) => *item,
+            After::Moved(there) if there.base.stat.kind == Kind::File => {
+                self.copy_of(path, there)?
+            }
+            After::Moved(there) => return Ok((there.image(path)?, None)),
+        };
+        let pool = self.pool().map_err(failed)?;
+        let content = pool.path_of(item);
+        if item.kind != Kind::File {
+            let fd = pool.name(item).map_err(|errno| failed(errno.into()))?;
+            let base = Base::of(fd).map_err(failed)?;
+            return Ok((base.image(|| Err(failed(Refusal::Invalid)))?, None));
+        }
+        let fd = pool
+            .open_with(item, OFlags::RDONLY | OFlags::CLOEXEC)
+            .map_err(failed)?;
+        let base = Base::of(&fd).map_err(failed)?;
+        let image = base.image(|| {
+            ContentHash::of_reader(File::from(fd)).map_err(|error| failed(refusal_of(&error)))
+        })?;
+        Ok((image, Some(content)))
+    }
+}
+
+impl Base {
+    fn image(
+        &self,
+        hash: impl FnOnce() -> Result<ContentHash, StageError>,
+    ) -> Result<Image, StageError> {
+        Ok(match (&self.target, self.stat.kind) {
+            (Some(target), _) => Image::Link {
+                target: target.clone(),
+            },
+            (None, Kind::Directory) => Image::Dir { mode: self.mode },
+            (None, _) => Image::File(FileImage {
+                hash: hash()?,
+                size: self.stat.size,
+                mode: self.mode,
+            }),
+        })
+    }
+}
+
+impl Real {
+    fn image(&self, path: &Path) -> Result<Image, StageError> {
+        self.base.image(|| {
+            let file = self.file(path)?;
+            let hash = ContentHash::of_reader(&file).map_err(|error| StageError::Failed {
+                path: path.to_owned(),
+                source: refusal_of(&error),
+            })?;
+            self.check(path, &file)?;
+            Ok(hash)
+        })
+    }
+
+    fn file(&self, path: &Path) -> Result<File, StageError> {
+        let file = self.open(OFlags::RDONLY).map_err(|refusal| match refusal {
+            Refusal::NotFound | Refusal::NotDirectory | Refusal::Loop => {
+                StageError::Changed(path.to_owned())
+            }
+            source => StageError::Failed {
+                path: path.to_owned(),
+                source,
+            },
+        })?;
+        let file = File::from(file);
+        self.check(path, &file)?;
+        Ok(file)
+    }
+
+    fn check(&self, path: &Path, file: &File) -> Result<(), StageError> {
+        match Stat::of(file) {
+            Ok(stat) if self.base.is_still(&stat) => Ok(()),
+            _ => Err(StageError::Changed(path.to_owned())),
+        }
+    }
+}
+
+fn moved(scope: &Scope, path: &Path, real: &Real) -> Result<Staged, StageError> {
+    Ok(Staged {
+        change: Change {
+            at: location(scope, path)?,
+            before: Image::Absent,
+            after: real.image(path)?,
+            moved_from: Some(location(scope, &real.path())?),
+        },
+        content: None,
+        base: Some(BaseStat::from(&real.base.stat)),
+    })
+}
+
+fn location(scope: &Scope, path: &Path) -> Result<Location, StageError> {
+    let root = innermost(scope, path).ok_or_else(|| StageError::Outside(path.to_owned()))?;
+    let root = root.host();
+    let below = path
+        .strip_prefix(root)
+        .ok()
+        .and_then(Path::to_str)
+        .ok_or_else(|| StageError::NotUtf8(path.to_owned()))?;
+    Ok(Location {
+        root: root.to_owned(),
+        path: below.to_owned(),
+    })
+}

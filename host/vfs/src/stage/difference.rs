@@ -1,0 +1,201 @@
+//! The difference between what was really there and what the layers show, by path.
+//!
+//! A thing that was moved is told as moved where that is the whole truth. Where moves meet, over something else, out
+//! of a moved directory, or with something new at the old place, they are told as things gone and things new.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    ffi::OsStr,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    StageError,
+    base::Base,
+    layers::{Home, Layers, Node},
+    pool::Item,
+    real::{Real, RealDir, open_name},
+    write::list,
+};
+use crate::{FileId, Kind, Refusal, walk::MAX_DEPTH};
+
+/// How often it is tried to tell moves as moves. A guest can make knots that come undone one by one.
+const MAX_ROUNDS: usize = 8;
+
+pub(super) enum After {
+    Item(Item),
+    /// It was moved, and has to be told as a new thing.
+    Moved(Real),
+}
+
+#[derive(Default)]
+pub(super) struct Difference {
+    pub before: BTreeMap<PathBuf, Real>,
+    pub after: BTreeMap<PathBuf, After>,
+    /// Where a moved thing is now. Its content is where it was.
+    pub moves: Vec<(PathBuf, Arc<Real>)>,
+    /// Moved directories whose contents are told under the new place.
+    moved_whole: HashSet<FileId>,
+}
+
+impl Layers {
+    pub(super) fn difference(&self) -> Result<Difference, StageError> {
+        let mut told = HashSet::new();
+        for _ in 0..MAX_ROUNDS {
+            let difference = self.difference_telling(&told)?;
+            let before = told.len();
+            // What another move left behind may have stood where this one leads.
+            let over = difference.moves.iter().map(|(path, _)| path);
+            let over = over.filter(|path| difference.before.contains_key(*path));
+            told.extend(over.cloned());
+            if told.len() == before {
+                return Ok(difference);
+            }
+        }
+        let all = self.dirs.iter().filter_map(|(id, layer)| {
+            let here = self.path_now(*id)?;
+            let names = layer.slots.keys();
+            Some(names.map(move |name| here.join(OsStr::from_bytes(name))))
+        });
+        self.difference_telling(&all.flatten().collect())
+    }
+
+    /// `not_moved`: moves that lead there have to be told as things gone and things new.
+    fn difference_telling(&self, not_moved: &HashSet<PathBuf>) -> Result<Difference, StageError> {
+        let mut difference = Difference::default();
+        let mut moves = Vec::new();
+        let mut now = BTreeSet::new();
+        // Where something was, counting moved directories as where they were and as where they are.
+        let mut was = HashSet::new();
+        for (id, layer) in &self.dirs {
+            let here = self.path_now(*id);
+            for (name, slot) in &layer.slots {
+                let name = OsStr::from_bytes(name);
+                if let (Some(_), Home::Real(dir)) = (&slot.under, &layer.home) {
+                    was.insert(dir.path.join(name));
+                    was.extend(self.real_path_now(&dir.path).map(|path| path.join(name)));
+                }
+                let Some(here) = here.as_ref().map(|here| here.join(name)) else {
+                    continue;
+                };
+                match &slot.node {
+                    Node::Gone => continue,
+                    Node::Item(item) => {
+                        difference.after.insert(here.clone(), After::Item(*item));
+                    }
+                    Node::Elsewhere(real) => moves.push((here.clone(), Arc::clone(real))),
+                }
+                now.insert(here);
+            }
+        }
+        let (whole, told): (Vec<_>, Vec<_>) = moves.into_iter().partition(|(path, real)| {
+            let free = !was.contains(path) && !not_moved.contains(path);
+            free && self.is_plain_move(&real.path(), &now)
+        });
+        difference.moved_whole = whole.iter().map(|(_, real)| real.base.stat.id).collect();
+        let sources: HashSet<PathBuf> = whole.iter().map(|(_, real)| real.path()).collect();
+        for layer in self.dirs.values() {
+            let Home::Real(dir) = &layer.home else {
+                continue;
+            };
+            let at = self.path_before(&dir.path, &difference.moved_whole);
+            for (name, slot) in &layer.slots {
+                let Some(base) = &slot.under else { continue };
+                let real = Real {
+                    dir: Arc::clone(dir),
+                    name: name.clone(),
+                    base: base.clone(),
+                };
+                if !sources.contains(&real.path()) {
+                    let path = at.join(OsStr::from_bytes(name));
+                    difference.before.insert(path, real);
+                }
+            }
+        }
+        for (path, real) in told {
+            if real.base.stat.kind == Kind::Directory {
+                self.tell_moved(&real, &path, 0, &mut difference)?;
+            }
+            let real = Real::clone(&real);
+            difference.after.insert(path, After::Moved(real));
+        }
+        difference.moves = whole;
+        Ok(difference)
+    }
+
+    /// Whether a move can be told, and later be done, as one rename: nothing stands where the thing was, and no other
+    /// move takes the directory away from under it.
+    fn is_plain_move(&self, from: &Path, now: &BTreeSet<PathBuf>) -> bool {
+        let above = from.parent().unwrap_or(Path::new("/"));
+        self.moved_above(above).is_none() && !from.ancestors().any(|path| now.contains(path))
+    }
+
+    /// Under which path the real things of a directory are told as having been.
+    fn path_before(&self, path: &Path, moved_whole: &HashSet<FileId>) -> PathBuf {
+        for above in path.ancestors() {
+            if let Some(id) = self.moved.get(above)
+                && moved_whole.contains(id)
+                && let (Some(now), Ok(rest)) = (self.path_now(*id), path.strip_prefix(above))
+            {
+                return now.join(rest);
+            }
+        }
+        path.to_owned()
+    }
+
+    /// Lists what the call did not touch in a directory that moved as gone from there and new here.
+    fn tell_moved(
+        &self,
+        moved: &Real,
+        now: &Path,
+        depth: usize,
+        difference: &mut Difference,
+    ) -> Result<(), StageError> {
+        let from = moved.path();
+        let failed = |source: Refusal| StageError::Failed {
+            path: from.clone(),
+            source,
+        };
+        if depth > MAX_DEPTH {
+            return Err(failed(Refusal::NameTooLong));
+        }
+        let fd = moved
+            .name()
+            .map_err(|_| StageError::Changed(from.clone()))?;
+        let id = moved.base.stat.id;
+        let dir = Arc::new(RealDir::inner(&moved.dir, &moved.name, id));
+        let was = self.path_before(&from, &difference.moved_whole);
+        for entry in list(fd.as_fd()).map_err(failed)? {
+            let entry = entry.map_err(|errno| failed(errno.into()))?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." || self.slot(id, name).is_some() {
+                continue;
+            }
+            if difference.after.len() >= self.limits.files {
+                return Err(StageError::TooManyFiles(self.limits.files));
+            }
+            let os_name = OsStr::from_bytes(name);
+            let path = from.join(os_name);
+            let fd = open_name(fd.as_fd(), name).map_err(|_| StageError::Changed(path.clone()))?;
+            let base = Base::of(&fd).map_err(|refusal| match refusal {
+                Refusal::Unsupported => StageError::Special(path.clone()),
+                Refusal::NotUtf8 => StageError::NotUtf8(path.clone()),
+                source => StageError::Failed { path, source },
+            })?;
+            let real = Real {
+                dir: Arc::clone(&dir),
+                name: name.to_vec(),
+                base,
+            };
+            let now = now.join(os_name);
+            if real.base.stat.kind == Kind::Directory {
+                self.tell_moved(&real, &now, depth + 1, difference)?;
+            }
+            difference.before.insert(was.join(os_name), real.clone());
+            difference.after.insert(now, After::Moved(real));
+        }
+        Ok(())
+    }
+}

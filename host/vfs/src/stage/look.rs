@@ -1,0 +1,137 @@
+//! Listings as the call sees them: what is really there, less what it took away, and what it put there.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::{
+    layers::{Layers, Node, Slot},
+    write::list,
+};
+use crate::{
+    Entry, FileId, Kind, Refusal, Scope, Stat,
+    dir::kind_of,
+    links::{MAX_MOVED, check_target, stays_inside, target_of},
+    walk::{Found, MAX_DEPTH, Place},
+};
+
+impl Slot {
+    fn kind(&self) -> Option<Kind> {
+        match &self.node {
+            Node::Gone => None,
+            Node::Item(item) => Some(item.kind),
+            Node::Elsewhere(real) => Some(real.base.stat.kind),
+        }
+    }
+}
+
+impl Layers {
+    pub(super) fn read_dir(
+        &self,
+        scope: &Scope,
+        dir: BorrowedFd<'_>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, Refusal> {
+        let id = Stat::of(dir)?.id;
+        if self.dead.contains(&id) {
+            return Ok(Vec::new());
+        }
+        let staged: Vec<Entry> = self
+            .slots_of(id)
+            .filter_map(|(name, slot)| {
+                Some(Entry {
+                    kind: slot.kind()?,
+                    name: String::from_utf8_lossy(name).into_owned(),
+                })
+            })
+            .collect();
+        let left = limit
+            .checked_sub(staged.len())
+            .ok_or(Refusal::TooManyEntries)?;
+        let mut entries = scope.read_dir_but(dir, left, |name| self.slot(id, name).is_some())?;
+        entries.extend(staged);
+        Ok(entries)
+    }
+
+    pub(super) fn slots_of(&self, dir: FileId) -> impl Iterator<Item = (&Vec<u8>, &Slot)> {
+        self.dirs
+            .get(&dir)
+            .into_iter()
+            .flat_map(|layer| &layer.slots)
+    }
+
+    pub(super) fn is_empty_dir(&self, found: &Found) -> Result<bool, Refusal> {
+        let id = found.stat.id;
+        if self.slots_of(id).any(|(_, slot)| slot.kind().is_some()) {
+            return Ok(false);
+        }
+        for entry in list(found.fd.as_fd())? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." && self.slot(id, name).is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// As in `links.rs`, through the layers.
+    pub(super) fn may_point_from(
+        &self,
+        moved: &Found,
+        from: &Place<'_>,
+        to: &Place<'_>,
+    ) -> Result<(), Refusal> {
+        match moved.stat.kind {
+            Kind::Symlink => check_target(&target_of(moved.fd.as_fd(), c"")?, to.depth),
+            Kind::Directory if to.depth < from.depth || to.start_id != from.start_id => {
+                let mut budget = MAX_MOVED;
+                self.links_stay_inside(moved.fd.as_fd(), to.depth + 1, &mut budget)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn links_stay_inside(
+        &self,
+        dir: BorrowedFd<'_>,
+        depth: usize,
+        budget: &mut usize,
+    ) -> Result<(), Refusal> {
+        if depth > MAX_DEPTH {
+            return Err(Refusal::NameTooLong);
+        }
+        let id = Stat::of(dir)?.id;
+        let mut names: Vec<(Vec<u8>, Kind)> = self
+            .slots_of(id)
+            .filter_map(|(name, slot)| Some((name.clone(), slot.kind()?)))
+            .collect();
+        for entry in list(dir)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." || self.slot(id, name.to_bytes()).is_some() {
+                continue;
+            }
+            if names.len() >= *budget {
+                return Err(Refusal::TooManyEntries);
+            }
+            let kind = kind_of(dir, name, entry.file_type());
+            names.push((name.to_bytes().to_vec(), kind));
+        }
+        *budget = budget
+            .checked_sub(names.len())
+            .ok_or(Refusal::TooManyEntries)?;
+        for (name, kind) in names {
+            match kind {
+                Kind::Symlink => {
+                    let (link, _) = self.look_up(dir, id, &name)?;
+                    stays_inside(&target_of(link.as_fd(), c"")?, depth)?;
+                }
+                Kind::Directory => {
+                    let (dir, _) = self.look_up(dir, id, &name)?;
+                    self.links_stay_inside(dir.as_fd(), depth + 1, budget)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! What moves a thing or gives it another name, done to the layers.
+
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc};
+
+use super::{
+    base::Base,
+    layers::{Home, Layer, Layers, Node, Origin},
+    real::Real,
+    write::At,
+};
+use crate::{
+    Kind, Refusal, Scope,
+    walk::{Found, Last, Place},
+};
+
+impl Layers {
+    pub(super) fn rename(
+        &mut self,
+        scope: &Scope,
+        (from, path): (At<'_>, &str),
+        (to, new_path): (At<'_>, &str),
+    ) -> Result<(), Refusal> {
+        let from = self.walk(scope, from, path, Last::Exact)?;
+        let to = self.walk(scope, to, new_path, Last::Exact)?;
+        let moved = scope.may_rename(&from, &to)?;
+        self.may_point_from(moved, &from, &to)?;
+        self.hold(scope, &from)?;
+        self.hold(scope, &to)?;
+        self.room(&[&from, &to])?;
+        if self.dev(&from) != self.dev(&to) {
+            return Err(Refusal::CrossDevice);
+        }
+        self.is_no_knot(&from, &to)?;
+        if let Some(replaced) = &to.found {
+            // Two names of one file: there is nothing to do, says POSIX.
+            if replaced.stat.id == moved.stat.id {
+                return Ok(());
+            }
+            match (moved.stat.kind, replaced.stat.kind) {
+                (Kind::Directory, Kind::Directory) => {}
+                (Kind::Directory, _) => return Err(Refusal::NotDirectory),
+                (_, Kind::Directory) => return Err(Refusal::IsDirectory),
+                _ => {}
+            }
+        }
+        let (node, base) = self.lift(&from, moved)?;
+        if let Some(replaced) = &to.found {
+            self.discard(&to, replaced)?;
+        }
+        self.vacate(from.parent_id, &from.name, base);
+        self.put(to.parent_id, &to.name, node, moved.stat.id, None);
+        Ok(())
+    }
+
+    /// What will stand at the new name, and what really is at the old one.
+    fn lift(&mut self, from: &Place<'_>, moved: &Found) -> Result<(Node, Option<Base>), Refusal> {
+        match &moved.origin {
+            Origin::Item(item) => Ok((Node::Item(*item), None)),
+            Origin::Elsewhere(real) => Ok((Node::Elsewhere(Arc::clone(real)), None)),
+            // A copy of a link is as good as the link.
+            Origin::Real if moved.stat.kind == Kind::Symlink => {
+                let (item, base) = self.copy_link(moved)?;
+                Ok((Node::Item(item), Some(base)))
+            }
+            Origin::Real => {
+                let base = Base::of(&moved.fd)?;
+                let Some(Layer {
+                    home: Home::Real(dir),
+                    ..
+                }) = self.dirs.get(&from.parent_id)
+                else {
+                    return Err(Refusal::NotFound);
+                };
+                let real = Real {
+                    dir: Arc::clone(dir),
+                    name: from.name.clone(),
+                    base: base.clone(),
+                };
+                Ok((Node::Elsewhere(Arc::new(real)), Some(base)))
+            }
+        }
+    }
+
+    /// A directory cannot move into itself, nor anything over a directory that it is in.
+    fn is_no_knot(&self, from: &Place<'_>, to: &Place<'_>) -> Result<(), Refusal> {
+        let path = |place: &Place<'_>| self.path_now(place.parent_id).ok_or(Refusal::NotFound);
+        let (old, new) = (path(from)?, path(to)?);
+        if new.starts_with(old.join(name_of(from))) {
+            return Err(Refusal::Invalid);
+        }
+        if old.starts_with(new.join(name_of(to))) {
+            return Err(Refusal::NotEmpty);
+        }
+        Ok(())
+    }
+
+    pub(super) fn link(
+        &mut self,
+        scope: &Scope,
+        (from, path): (At<'_>, &str),
+        (to, new_path): (At<'_>, &str),
+    ) -> Result<(), Refusal> {
+        let from = self.walk(scope, from, path, Last::Exact)?;
+        let to = self.walk(scope, to, new_path, Last::Exact)?;
+        let linked = scope.may_link(&from, &to)?;
+        self.may_point_from(linked, &from, &to)?;
+        self.hold(scope, &from)?;
+        self.hold(scope, &to)?;
+        self.room(&[&from, &to])?;
+        if self.dev(&from) != self.dev(&to) {
+            return Err(Refusal::CrossDevice);
+        }
+        let old = self.copy_up(scope, &from, linked, false)?;
+        let item = self.pool()?.link(old)?;
+        self.set(&to, Node::Item(item), None)
+    }
+}
+
+fn name_of<'p>(place: &'p Place<'_>) -> &'p OsStr {
+    OsStr::from_bytes(&place.name)
+}

@@ -1,0 +1,240 @@
+//! The directory of the host's own in which a call's new files, directories and links are until they are committed.
+//!
+//! It is flat: every object has a number for a name, and a directory in it stays empty. What is inside of what, and
+//! under which name, only the layers know. So no name of a guest's ever reaches the pool, and moving is free.
+
+use std::{
+    collections::hash_map::RandomState,
+    fs::{DirBuilder, File},
+    hash::{BuildHasher, Hasher},
+    io::{self, Read},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::DirBuilderExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps},
+    io::Errno,
+};
+
+use super::base::Base;
+use crate::{
+    Kind, OpenHow, Refusal,
+    sys::{BENEATH, NAME_ONLY, open_beneath, open_refused},
+};
+
+/// One object in the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Item {
+    number: u64,
+    pub kind: Kind,
+}
+
+impl Item {
+    fn name(self) -> String {
+        self.number.to_string()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    path: PathBuf,
+    dir: OwnedFd,
+    next: u64,
+    /// What the files of the pool were together when they were last counted, and what was copied since.
+    about: u64,
+    /// How many objects there will be when they are counted next.
+    count_at: u64,
+}
+
+impl Pool {
+    /// Makes a directory that only this user can enter inside of `parent`.
+    pub(super) fn make(parent: &Path) -> io::Result<Self> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)?;
+        // Unguessable because the hasher's keys are; a directory that exists already is never taken.
+        let name = format!("call-{:016x}", RandomState::new().build_hasher().finish());
+        let path = parent.join(name);
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(&path, flags, Mode::empty())?;
+        // The umask may have taken more away than others' access.
+        rustix::fs::fchmod(&dir, Mode::RWXU)?;
+        Ok(Self {
+            path,
+            dir,
+            next: 0,
+            about: 0,
+            count_at: 64,
+        })
+    }
+
+    pub(super) fn path_of(&self, item: Item) -> PathBuf {
+        self.path.join(item.name())
+    }
+
+    /// Names the object without opening it.
+    pub(super) fn name(&self, item: Item) -> Result<OwnedFd, Errno> {
+        open_beneath(
+            self.dir.as_fd(),
+            &item.name(),
+            NAME_ONLY,
+            Mode::empty(),
+            BENEATH,
+        )
+    }
+
+    pub(super) fn open(&self, item: Item, how: OpenHow) -> Result<OwnedFd, Refusal> {
+        let flags = how.flags().difference(OFlags::CREATE | OFlags::EXCL) | OFlags::NOFOLLOW;
+        self.open_with(item, flags)
+    }
+
+    pub(super) fn open_with(&self, item: Item, flags: OFlags) -> Result<OwnedFd, Refusal> {
+        let resolve = BENEATH | ResolveFlags::NO_SYMLINKS;
+        open_beneath(
+            self.dir.as_fd(),
+            &item.name(),
+            flags,
+            Mode::empty(),
+            resolve,
+        )
+        .map_err(open_refused)
+    }
+
+    pub(super) fn make_file(&mut self, how: OpenHow) -> Result<(OwnedFd, Item), Refusal> {
+        let item = self.number(Kind::File);
+        let flags = how.flags() | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let mode = Mode::from_raw_mode(0o666);
+        let fd = open_beneath(self.dir.as_fd(), &item.name(), flags, mode, BENEATH)?;
+        Ok((fd, item))
+    }
+
+    pub(super) fn make_dir(&mut self) -> Result<Item, Refusal> {
+        let item = self.number(Kind::Directory);
+        rustix::fs::mkdirat(&self.dir, item.name(), Mode::from_raw_mode(0o777))?;
+        Ok(item)
+    }
+
+    pub(super) fn make_link(&mut self, target: &str) -> Result<Item, Refusal> {
+        let item = self.number(Kind::Symlink);
+        rustix::fs::symlinkat(target, &self.dir, item.name())?;
+        Ok(item)
+    }
+
+    /// A second name for a file or link of the pool.
+    pub(super) fn link(&mut self, old: Item) -> Result<Item, Refusal> {
+        let item = self.number(old.kind);
+        let none = AtFlags::empty();
+        rustix::fs::linkat(&self.dir, old.name(), &self.dir, item.name(), none)?;
+        Ok(item)
+    }
+
+    /// A copy of a file of the person's, with its mode and times. On file systems that can, nothing is copied.
+    /// `limit` bounds a file that grows while we read it.
+    pub(super) fn copy(&mut self, from: &File, base: &Base, limit: u64) -> Result<Item, Refusal> {
+        let (item, to) = self.make_like(base)?;
+        let copied = io::copy(&mut from.take(limit.saturating_add(1)), &mut File::from(to));
+        let refusal = match copied {
+            Ok(bytes) if bytes <= limit => {
+                self.about = self.about.saturating_add(bytes);
+                self.copy_times(item, base).err()
+            }
+            Ok(_) => Some(Refusal::NoSpace),
+            Err(error) => Some(refusal_of(&error)),
+        };
+        match refusal {
+            None => Ok(item),
+            Some(refusal) => {
+                self.remove(item)?;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// An empty file with the mode of one of the person's, which is about to be truncated.
+    pub(super) fn make_like(&mut self, base: &Base) -> Result<(Item, OwnedFd), Refusal> {
+        let item = self.number(Kind::File);
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = open_beneath(self.dir.as_fd(), &item.name(), flags, Mode::RUSR, BENEATH)?;
+        rustix::fs::fchmod(&fd, Mode::from_raw_mode(base.mode))?;
+        Ok((item, fd))
+    }
+
+    fn copy_times(&self, item: Item, base: &Base) -> Result<(), Refusal> {
+        use crate::{NewTime, mutate::timespec};
+        let spec = |time: Option<std::time::SystemTime>| -> Result<Timespec, Refusal> {
+            timespec(time.map_or(NewTime::Keep, NewTime::At))
+        };
+        let times = Timestamps {
+            last_access: spec(base.stat.accessed)?,
+            last_modification: spec(base.stat.modified)?,
+        };
+        self.set_times(item, &times)
+    }
+
+    pub(super) fn set_times(&self, item: Item, times: &Timestamps) -> Result<(), Refusal> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        Ok(rustix::fs::utimensat(&self.dir, item.name(), times, flags)?)
+    }
+
+    pub(super) fn remove(&self, item: Item) -> Result<(), Refusal> {
+        let flags = match item.kind {
+            Kind::Directory => AtFlags::REMOVEDIR,
+            _ => AtFlags::empty(),
+        };
+        match rustix::fs::unlinkat(&self.dir, item.name(), flags) {
+            // Committed in the meantime: whoever commits may rename the file away.
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// How many bytes there are for another copy. Not counted anew each time: that would make many copies slow.
+    pub(super) fn left(&mut self, limit: u64) -> Result<u64, Refusal> {
+        if self.next >= self.count_at || self.about >= limit {
+            self.about = self.bytes().map_err(|error| refusal_of(&error))?;
+            self.count_at = self.next.saturating_mul(2);
+        }
+        Ok(limit.saturating_sub(self.about))
+    }
+
+    /// The sizes of all files together; a second name for a file counts again.
+    pub(super) fn bytes(&self) -> io::Result<u64> {
+        let mut bytes: u64 = 0;
+        for entry in rustix::fs::Dir::read_from(&self.dir)? {
+            let entry = entry?;
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            let stat = match rustix::fs::statat(&self.dir, entry.file_name(), flags) {
+                Err(Errno::NOENT) => continue,
+                stat => crate::Stat::from(stat?),
+            };
+            if stat.kind == Kind::File {
+                bytes = bytes.saturating_add(stat.size);
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn number(&mut self, kind: Kind) -> Item {
+        let number = self.next;
+        self.next += 1;
+        Item { number, kind }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // What stays behind is found by whoever sweeps the stages of processes that are gone.
+        drop(std::fs::remove_dir_all(&self.path));
+    }
+}
+
+pub(super) fn refusal_of(error: &io::Error) -> Refusal {
+    Errno::from_io_error(error).map_or(Refusal::Io(Errno::IO), Refusal::from)
+}

@@ -1,0 +1,337 @@
+//! What a guest may not reach is out of reach through the stage too, whatever it stages first.
+
+use std::{
+    fs,
+    os::{fd::AsFd, unix::fs::symlink},
+};
+
+use toolhost_vfs::{Access, Kind, NewTime, PathGrant, Protected, Refusal, Scope, Shield, Stage};
+
+use crate::support::{Door, Held, World, how};
+
+const NO: Result<(), Refusal> = Err(Refusal::NotPermitted);
+
+/// Every way to change a name, by what it would do.
+type Way = (&'static str, fn(Held<'_>, &str) -> Result<(), Refusal>);
+
+const WAYS: &[Way] = &[
+    ("create", |w, p| w.open(p, "wc", "x")),
+    ("create new", |w, p| w.open(p, "wcx", "x")),
+    ("write", |w, p| w.open(p, "w", "x")),
+    ("append", |w, p| w.open(p, "a", "x")),
+    ("truncate", |w, p| w.open(p, "rt", "x")),
+    ("mkdir", |w, p| w.mkdir(p)),
+    ("rmdir", |w, p| w.rmdir(p)),
+    ("unlink", |w, p| w.unlink(p)),
+    ("rename from", |w, p| w.rename(p, w, "taken")),
+    ("rename to", |w, p| w.rename("a", w, p)),
+    ("rename directory to", |w, p| w.rename("empty", w, p)),
+    ("link from", |w, p| w.link(p, w, "taken")),
+    ("link to", |w, p| w.link("a", w, p)),
+    ("symlink", |w, p| w.symlink("a", p)),
+];
+
+fn scope(world: &World, grants: &[PathGrant], keep: &[Protected]) -> Stage {
+    world.stage(Scope::open(grants, keep).expect("scope"))
+}
+
+/// Nothing of it may change, stay staged, or be told.
+fn refused_each_way(stage: &Stage, path: &str) {
+    for (way, act) in WAYS {
+        let w = Held::root(Door::Staged(stage));
+        let before = stage.changes().expect("changes");
+        let result = act(w, path);
+        assert!(result.is_err(), "{way} {path}: {result:?}");
+        assert_eq!(stage.changes().expect("changes"), before, "{way} {path}");
+    }
+}
+
+#[test]
+fn paths_that_lead_out_are_refused_each_way() {
+    let world = World::new();
+    symlink(world.path("secret"), world.path("w/abs")).expect("link");
+    let traces = world.traces();
+    for touched in [false, true] {
+        let stage = world.stage(world.scope());
+        let w = Held::root(Door::Staged(&stage));
+        if touched {
+            w.mkdir("n").expect("mkdir");
+            w.rename("d", w, "t").expect("rename");
+        }
+        for path in [
+            "../secret",
+            "..",
+            "../new",
+            "/etc/passwd",
+            "/",
+            "n/../../secret",
+            "t/../../secret",
+            "d/../../secret",
+            "dots/secret",
+            "dots/new",
+            "",
+            "a\0b",
+            "\0",
+        ] {
+            refused_each_way(&stage, path);
+            assert!(w.read(path).is_err(), "{path}");
+        }
+        for link in ["out", "abs"] {
+            assert_eq!(w.read(link), Err(Refusal::NotPermitted));
+            assert_eq!(w.open(link, "wc", "x"), NO);
+            assert_eq!(w.open(&format!("{link}/"), "rd", ""), NO);
+        }
+    }
+    assert_eq!(world.traces(), traces);
+    assert_eq!(world.read("secret"), "canary");
+}
+
+#[test]
+fn a_staged_link_cannot_lead_out() {
+    let world = World::new();
+    let stage = world.stage(world.scope());
+    let w = Held::root(Door::Staged(&stage));
+    w.mkdir("n").expect("mkdir");
+    w.mkdir("n/m").expect("mkdir");
+    for (target, path) in [
+        ("../secret", "s"),
+        ("/etc", "s"),
+        ("../../secret", "n/s"),
+        ("d/../../secret", "s"),
+        ("m/../../../secret", "n/s"),
+    ] {
+        assert_eq!(w.symlink(target, path), NO, "{target}");
+    }
+    // Inside where it stands, outside where it would go: as itself, in a staged and in a real directory.
+    w.symlink("../../b", "n/m/s").expect("link");
+    w.symlink("../../b", "d/e/s").expect("link");
+    assert_eq!(w.rename("n/m/s", w, "s"), NO);
+    assert_eq!(w.rename("n/m", w, "m"), NO);
+    assert_eq!(w.rename("d/e", w, "e"), NO);
+    assert_eq!(w.link("n/m/s", w, "s"), NO);
+    assert_eq!(w.read("n/m/s"), Ok("beta".to_owned()));
+    assert_eq!(w.read("d/e/s"), Ok("beta".to_owned()));
+}
+
+#[test]
+fn nothing_can_be_staged_over_what_the_host_keeps() {
+    let world = World::new();
+    world.file("w/kept/policy", "theirs");
+    let keep = [
+        world.keep("w/kept/policy", Shield::ReadOnly),
+        world.keep("w/later/key", Shield::Hidden),
+        world.keep("w/d/hidden", Shield::Hidden),
+    ];
+    let stage = scope(&world, &[world.grant("w", Access::ReadWrite)], &keep);
+    for path in [
+        "kept/policy",
+        "kept/POLICY",
+        "kept",
+        "later",
+        "LATER",
+        "later/key",
+        "d/hidden",
+        "d/HIDDEN",
+        "d",
+        "e/../kept/policy",
+        "d/../later",
+    ] {
+        // `d` can be told as a place to write into, but only its own name is asked for here.
+        refused_each_way(&stage, path);
+    }
+    let w = Held::root(Door::Staged(&stage));
+    w.mkdir("n").expect("mkdir");
+    w.open("n/hidden", "wc", "free here").expect("create");
+    assert_eq!(w.rename("n", w, "later"), NO);
+    assert_eq!(w.rename("n/hidden", w, "d/hidden"), NO);
+    assert_eq!(w.rename("kept", w, "n/kept"), NO);
+    assert_eq!(w.read("kept/policy"), Ok("theirs".to_owned()));
+    assert_eq!(w.stat("later", false), Err(Refusal::NotPermitted));
+    // What lies beside is free, also in a listing.
+    w.open("d/beside", "wc", "text").expect("create");
+    fs::write(world.path("w/d/hidden"), "host's own").expect("write");
+    assert_eq!(
+        w.list("d"),
+        Ok("a File, beside File, e Directory, up Symlink".to_owned())
+    );
+}
+
+#[test]
+fn another_name_of_a_protected_file_is_as_protected() {
+    let world = World::new();
+    world.file("host/policy", "theirs");
+    fs::hard_link(world.path("host/policy"), world.path("w/other")).expect("link");
+    let keep = [world.keep("host/policy", Shield::ReadOnly)];
+    let stage = scope(&world, &[world.grant("w", Access::ReadWrite)], &keep);
+    refused_each_way(&stage, "other");
+    Held::root(Door::Staged(&stage)).mkdir("n").expect("mkdir");
+    refused_each_way(&stage, "other");
+    assert_eq!(world.read("host/policy"), "theirs");
+}
+
+#[test]
+fn a_pinned_directory_stays_and_keeps_its_access() {
+    let world = World::new();
+    let grants = [
+        world.grant("w", Access::ReadWrite),
+        world.grant("w/d/e", Access::ReadOnly),
+    ];
+    let stage = scope(&world, &grants, &[]);
+    let w = Held::root(Door::Staged(&stage));
+    for (from, to) in [
+        ("d", "t"),
+        ("d/e", "t"),
+        ("empty", "d"),
+        ("a", "d/e/a"),
+        ("d/e/a", "t"),
+    ] {
+        assert_eq!(w.rename(from, w, to), NO, "{from} {to}");
+    }
+    refused_each_way(&stage, "d/e/a");
+    w.open("d/new", "wc", "text").expect("create");
+    refused_each_way(&stage, "d/e/new");
+    assert_eq!(w.read("d/e/a"), Ok("alpha in e".to_owned()));
+}
+
+#[test]
+fn a_staged_thing_has_the_access_of_its_place() {
+    let world = World::new();
+    fs::create_dir(world.path("r")).expect("directory");
+    let grants = [
+        world.grant("w", Access::ReadWrite),
+        world.grant("r", Access::ReadOnly),
+    ];
+    let stage = scope(&world, &grants, &[]);
+    let (w, r) = (
+        Held::root_at(Door::Staged(&stage), 0),
+        Held::root_at(Door::Staged(&stage), 1),
+    );
+    w.open("n", "wc", "text").expect("create");
+    assert_eq!(w.rename("n", r, "n"), NO);
+    assert_eq!(w.link("n", r, "n"), NO);
+    assert_eq!(r.mkdir("n"), NO);
+    assert_eq!(r.rename("n", w, "m"), NO);
+    // A handle that claims more than the scope gives gets no more.
+    let narrow = world.stage(Scope::open(&grants, &[]).expect("scope").read_only());
+    let claims = Held {
+        access: Access::ReadWrite,
+        ..Held::root(Door::Staged(&narrow))
+    };
+    for (way, act) in WAYS {
+        assert_eq!(act(claims, "a"), NO, "{way}");
+    }
+    assert!(narrow.is_empty());
+}
+
+#[test]
+fn moves_between_roots_are_told_with_both() {
+    let world = World::new();
+    fs::create_dir(world.path("v")).expect("directory");
+    let grants = [
+        world.grant("w", Access::ReadWrite),
+        world.grant("v", Access::ReadWrite),
+    ];
+    let stage = scope(&world, &grants, &[]);
+    let (w, v) = (
+        Held::root_at(Door::Staged(&stage), 0),
+        Held::root_at(Door::Staged(&stage), 1),
+    );
+    w.rename("d/e", v, "e").expect("rename");
+    v.open("e/a", "w", "changed").expect("write");
+    assert_eq!(v.read("e/b"), Ok("beta in e".to_owned()));
+    let changes = stage.changes().expect("changes");
+    let told: Vec<String> = changes
+        .iter()
+        .map(|staged| {
+            let (at, from) = (&staged.change.at, &staged.change.moved_from);
+            let name = |root: &std::path::Path| {
+                root.file_name()
+                    .map(|name| name.to_string_lossy().into_owned())
+            };
+            format!(
+                "{:?} {} from {:?}",
+                name(&at.root),
+                at.path,
+                from.as_ref()
+                    .map(|from| (name(&from.root), from.path.clone()))
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "Some(\"v\") e from Some((Some(\"w\"), \"d/e\"))",
+            "Some(\"v\") e/a from None",
+        ]
+    );
+}
+
+#[test]
+fn special_files_can_be_seen_and_are_left_alone() {
+    let world = World::new();
+    let fifo = world.path("w/fifo");
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).expect("fifo");
+    let stage = world.stage(world.scope());
+    refused_each_way(&stage, "fifo");
+    let w = Held::root(Door::Staged(&stage));
+    w.mkdir("n").expect("mkdir");
+    refused_each_way(&stage, "fifo");
+    assert_eq!(w.stat("fifo", false), Ok("Fifo Some(0)".to_owned()));
+    assert_eq!(w.read("fifo"), Err(Refusal::NotPermitted));
+}
+
+#[test]
+fn a_name_that_became_something_else_meanwhile_is_never_written_through() {
+    let world = World::new();
+    let stage = world.stage(world.scope());
+    let w = Held::root(Door::Staged(&stage));
+    w.open("a", "w", "staged").expect("write");
+    w.rename("b", w, "c").expect("rename");
+    w.rename("d", w, "t").expect("rename");
+    for name in ["a", "b"] {
+        fs::remove_file(world.path("w").join(name)).expect("remove");
+        symlink("../secret", world.path("w").join(name)).expect("link");
+    }
+    fs::rename(world.path("w/d"), world.path("away")).expect("rename");
+    symlink("..", world.path("w/d")).expect("link");
+    // Ours is what we staged; what we moved is gone rather than something else.
+    assert!(w.read("a").is_ok_and(|text| text.starts_with("staged")));
+    assert_eq!(w.read("c"), Err(Refusal::NotFound));
+    assert_eq!(w.open("c", "w", "x"), Err(Refusal::NotFound));
+    assert_eq!(w.read("t/secret"), Err(Refusal::NotFound));
+    assert_eq!(world.read("secret"), "canary");
+    assert!(stage.changes().is_err());
+}
+
+#[test]
+fn what_is_opened_for_reading_can_change_nothing_of_the_persons() {
+    let world = World::new();
+    let traces = world.traces();
+    let stage = world.stage(world.scope());
+    let root = &stage.scope().roots()[0];
+    for touched in [false, true] {
+        if touched {
+            stage
+                .create_dir_at(root.as_fd(), Access::ReadWrite, "n")
+                .expect("mkdir");
+        }
+        let opened = stage
+            .open_at(root.as_fd(), Access::ReadWrite, "a", &how("r"))
+            .expect("open");
+        assert_eq!((opened.kind, opened.access), (Kind::File, Access::ReadOnly));
+    }
+    let epoch = NewTime::At(std::time::SystemTime::UNIX_EPOCH);
+    for path in ["a", "k", "d", ".", "n"] {
+        for follow in [true, false] {
+            stage
+                .set_times_at(root.as_fd(), Access::ReadWrite, path, follow, epoch, epoch)
+                .expect("times");
+        }
+    }
+    let stat = stage.stat_at(root.as_fd(), "a", true).expect("stat");
+    assert_eq!(stat.modified, Some(std::time::SystemTime::UNIX_EPOCH));
+    assert_eq!(world.traces(), traces);
+    let changes = stage.changes().expect("changes");
+    assert_eq!(changes.len(), 1, "only the directory: {changes:?}");
+}

@@ -1,0 +1,9 @@
+//! One program for all tests of the stage.
+
+mod attacks;
+mod changes;
+mod compare;
+mod limits;
+mod props;
+mod scripts;
+mod support;

@@ -1,0 +1,362 @@
+//! A temporary world with a granted directory `w`, and short words for every operation, really or staged.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs::{self, File},
+    io::{Read, Write},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::{MetadataExt, symlink},
+    },
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+use toolhost_vfs::{
+    Access, ContentHash, FileImage, Image, Kind, OpenHow, PathGrant, Protected, Refusal, Scope,
+    Shield, Stage, StageLimits,
+};
+
+pub const LIMITS: StageLimits = StageLimits {
+    bytes: 1 << 20,
+    files: 1000,
+};
+
+/// A granted directory `w`, the host's own directory `pool`, and a secret beside them.
+pub struct World {
+    pub tmp: TempDir,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let world = Self {
+            tmp: tempfile::tempdir().expect("temporary directory"),
+        };
+        for (path, text) in [
+            ("secret", "canary"),
+            ("w/a", "alpha"),
+            ("w/b", "beta"),
+            ("w/d/a", "alpha in d"),
+            ("w/d/e/a", "alpha in e"),
+            ("w/d/e/b", "beta in e"),
+            ("w/kept/policy", "theirs"),
+            ("w/inner/a", "alpha in inner"),
+        ] {
+            world.file(path, text);
+        }
+        fs::create_dir(world.path("w/empty")).expect("directory");
+        for (target, path) in [
+            ("d", "w/l"),
+            ("a", "w/k"),
+            ("missing", "w/x"),
+            ("../secret", "w/out"),
+            ("..", "w/dots"),
+            ("../a", "w/d/up"),
+        ] {
+            symlink(target, world.path(path)).expect("link");
+        }
+        world
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.tmp.path().join(path)
+    }
+
+    pub fn file(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().expect("parent")).expect("directories");
+        fs::write(path, text).expect("write");
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap_or_else(|error| format!("<{error}>"))
+    }
+
+    pub fn grant(&self, path: &str, access: Access) -> PathGrant {
+        PathGrant {
+            host: self.path(path),
+            guest: format!("/{path}"),
+            access,
+            dangerous: false,
+        }
+    }
+
+    pub fn keep(&self, path: &str, shield: Shield) -> Protected {
+        Protected {
+            path: self.path(path),
+            shield,
+        }
+    }
+
+    /// The kernel resolves paths.
+    pub fn scope(&self) -> Scope {
+        Scope::open(&[self.grant("w", Access::ReadWrite)], &[]).expect("scope")
+    }
+
+    /// Every path is walked: there are protected names and a directory that is granted for reading only.
+    pub fn walking_scope(&self) -> Scope {
+        let grants = [
+            self.grant("w", Access::ReadWrite),
+            self.grant("w/inner", Access::ReadOnly),
+        ];
+        let keep = [
+            self.keep("w/kept/policy", Shield::ReadOnly),
+            self.keep("w/kept/later", Shield::Hidden),
+            self.keep("w/secret/key", Shield::Hidden),
+        ];
+        Scope::open(&grants, &keep).expect("scope")
+    }
+
+    pub fn stage(&self, scope: Scope) -> Stage {
+        Stage::new(scope, self.path("pool"), LIMITS)
+    }
+
+    pub fn images(&self) -> BTreeMap<String, Image> {
+        let mut images = BTreeMap::new();
+        images_into(&self.path("w"), "", &mut images);
+        images
+    }
+
+    /// Everything but access times, and the inode numbers too.
+    pub fn traces(&self) -> BTreeMap<PathBuf, String> {
+        let mut traces = BTreeMap::new();
+        traces_into(&self.path("w"), &mut traces);
+        traces
+    }
+}
+
+fn images_into(dir: &Path, below: &str, images: &mut BTreeMap<String, Image>) {
+    for entry in fs::read_dir(dir).expect("list") {
+        let entry = entry.expect("entry");
+        let path = format!("{below}{}", entry.file_name().to_string_lossy());
+        let metadata = entry.metadata().expect("metadata");
+        let mode = metadata.mode() & 0o7777;
+        let image = if metadata.is_dir() {
+            images_into(&entry.path(), &format!("{path}/"), images);
+            Image::Dir { mode }
+        } else if metadata.is_symlink() {
+            let target = fs::read_link(entry.path()).expect("link");
+            Image::Link {
+                target: target.to_string_lossy().into_owned(),
+            }
+        } else {
+            Image::File(file_image(&fs::read(entry.path()).expect("read"), mode))
+        };
+        images.insert(path, image);
+    }
+}
+
+pub fn file_image(bytes: &[u8], mode: u32) -> FileImage {
+    FileImage {
+        hash: ContentHash::of(bytes),
+        size: bytes.len() as u64,
+        mode,
+    }
+}
+
+fn traces_into(path: &Path, traces: &mut BTreeMap<PathBuf, String>) {
+    let m = fs::symlink_metadata(path).expect("metadata");
+    let mut text = format!(
+        "{} {:o} {} {}.{} {}.{}",
+        m.ino(),
+        m.mode(),
+        m.size(),
+        m.mtime(),
+        m.mtime_nsec(),
+        m.ctime(),
+        m.ctime_nsec()
+    );
+    if m.is_file() {
+        write!(text, " {:?}", fs::read(path).expect("read")).expect("text");
+    } else if m.is_dir() {
+        for entry in fs::read_dir(path).expect("list") {
+            traces_into(&entry.expect("entry").path(), traces);
+        }
+    }
+    traces.insert(path.to_owned(), text);
+}
+
+/// The operations of a scope, really or staged.
+#[derive(Clone, Copy)]
+pub enum Door<'a> {
+    Real(&'a Scope),
+    Staged(&'a Stage),
+}
+
+/// A directory that is held open, as a guest holds it.
+#[derive(Clone, Copy)]
+pub struct Held<'a> {
+    pub door: Door<'a>,
+    pub fd: BorrowedFd<'a>,
+    pub access: Access,
+}
+
+macro_rules! through {
+    ($held:expr, $name:ident ( $($arg:expr),* )) => {
+        match $held.door {
+            Door::Real(scope) => scope.$name($($arg),*),
+            Door::Staged(stage) => stage.$name($($arg),*),
+        }
+    };
+}
+
+pub fn how(words: &str) -> OpenHow {
+    OpenHow {
+        read: words.contains('r'),
+        write: words.contains('w'),
+        append: words.contains('a'),
+        create: words.contains('c'),
+        exclusive: words.contains('x'),
+        truncate: words.contains('t'),
+        directory: words.contains('d'),
+        follow: !words.contains('n'),
+    }
+}
+
+impl<'a> Held<'a> {
+    pub fn root(door: Door<'a>) -> Self {
+        Self::root_at(door, 0)
+    }
+
+    pub fn root_at(door: Door<'a>, index: usize) -> Self {
+        let scope = match door {
+            Door::Real(scope) => scope,
+            Door::Staged(stage) => stage.scope(),
+        };
+        let root = &scope.roots()[index];
+        Self {
+            door,
+            fd: root.as_fd(),
+            access: root.access(),
+        }
+    }
+
+    pub fn with(self, dir: &'a (OwnedFd, Access)) -> Self {
+        Self {
+            fd: dir.0.as_fd(),
+            access: dir.1,
+            ..self
+        }
+    }
+
+    /// A directory, with the access that came with it.
+    pub fn hold(self, path: &str) -> Result<(OwnedFd, Access), Refusal> {
+        let opened = through!(self, open_at(self.fd, self.access, path, &how("rd")))?;
+        Ok((opened.fd, opened.access))
+    }
+
+    pub fn dir(self, path: &str) -> Result<OwnedFd, Refusal> {
+        Ok(self.hold(path)?.0)
+    }
+
+    /// Opens and, where that is asked for, writes.
+    pub fn open(self, path: &str, words: &str, text: &str) -> Result<(), Refusal> {
+        let how = how(words);
+        let opened = through!(self, open_at(self.fd, self.access, path, &how))?;
+        if how.write || how.append || how.truncate {
+            assert_eq!(opened.access, Access::ReadWrite);
+            File::from(opened.fd)
+                .write_all(text.as_bytes())
+                .expect("write through an open that was granted");
+        }
+        Ok(())
+    }
+
+    pub fn read(self, path: &str) -> Result<String, Refusal> {
+        let opened = through!(self, open_at(self.fd, self.access, path, &how("r")))?;
+        let mut text = String::new();
+        match opened.kind {
+            Kind::File => File::from(opened.fd)
+                .read_to_string(&mut text)
+                .map(|_| text)
+                .map_err(|_| Refusal::NotUtf8),
+            _ => Err(Refusal::IsDirectory),
+        }
+    }
+
+    pub fn list(self, path: &str) -> Result<String, Refusal> {
+        let dir = self.dir(path)?;
+        let mut names: Vec<String> = through!(self, read_dir(dir.as_fd(), 1000))?
+            .into_iter()
+            .map(|entry| format!("{} {:?}", entry.name, entry.kind))
+            .collect();
+        names.sort();
+        Ok(names.join(", "))
+    }
+
+    pub fn stat(self, path: &str, follow: bool) -> Result<String, Refusal> {
+        let stat = through!(self, stat_at(self.fd, path, follow))?;
+        let size = (stat.kind != Kind::Directory).then_some(stat.size);
+        Ok(format!("{:?} {size:?}", stat.kind))
+    }
+
+    pub fn read_link(self, path: &str) -> Result<String, Refusal> {
+        through!(self, read_link_at(self.fd, path))
+    }
+
+    pub fn mkdir(self, path: &str) -> Result<(), Refusal> {
+        through!(self, create_dir_at(self.fd, self.access, path))
+    }
+
+    pub fn rmdir(self, path: &str) -> Result<(), Refusal> {
+        through!(self, remove_dir_at(self.fd, self.access, path))
+    }
+
+    pub fn unlink(self, path: &str) -> Result<(), Refusal> {
+        through!(self, unlink_at(self.fd, self.access, path))
+    }
+
+    pub fn rename(self, path: &str, to: Held<'_>, new_path: &str) -> Result<(), Refusal> {
+        through!(
+            self,
+            rename_at(self.fd, self.access, path, to.fd, to.access, new_path)
+        )
+    }
+
+    pub fn link(self, path: &str, to: Held<'_>, new_path: &str) -> Result<(), Refusal> {
+        through!(
+            self,
+            link_at(self.fd, self.access, path, to.fd, to.access, new_path)
+        )
+    }
+
+    pub fn symlink(self, target: &str, path: &str) -> Result<(), Refusal> {
+        through!(self, symlink_at(self.fd, self.access, target, path))
+    }
+
+    /// Every path below, with what it is.
+    pub fn tree(self) -> String {
+        let mut text = String::new();
+        self.tree_into("", &mut text);
+        text
+    }
+
+    fn tree_into(self, below: &str, text: &mut String) {
+        let dir = if below.is_empty() { "." } else { below };
+        let listed = match self.list(dir) {
+            Ok(listed) => listed,
+            Err(refusal) => return writeln!(text, "{dir}: {refusal}").expect("text"),
+        };
+        for entry in listed.split(", ").filter(|entry| !entry.is_empty()) {
+            let (name, kind) = entry.rsplit_once(' ').expect("kind");
+            let path = format!("{below}{name}");
+            let stat = self.stat(&path, false);
+            write!(text, "{path} {kind} {stat:?} ").expect("text");
+            match kind {
+                "Directory" => {
+                    text.push('\n');
+                    self.tree_into(&format!("{path}/"), text);
+                }
+                "Symlink" => writeln!(
+                    text,
+                    "{:?} {:?}",
+                    self.read_link(&path),
+                    self.stat(&path, true)
+                )
+                .expect("text"),
+                _ => writeln!(text, "{:?}", self.read(&path)).expect("text"),
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A tool of a third party that edits files: what is approved is what happens, a failure leaves nothing, and what
+//! happened can be undone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use e2e::{Ended, Guest, host};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const FILES: [(&str, &str); 5] = [
+    ("a.txt", "the old way\n"),
+    ("deep/b.txt", "old and old\nlast line\n"),
+    ("deep/er/c.md", "# old\n"),
+    ("untouched.txt", "nothing here\n"),
+    ("gone.txt", "to be removed\n"),
+];
+
+struct Scene {
+    guest: Guest,
+    state: TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let scene = Self {
+            guest: Guest::new("rewrite", &["fs.read", "fs.write"], ""),
+            state: tempfile::tempdir().unwrap(),
+        };
+        for (path, content) in FILES {
+            let path = scene.guest.workspace().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        scene
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = host(words);
+        command.env("TOOLHOST_STATE_DIR", self.state.path());
+        command
+    }
+
+    fn call(&self, input: &Value, flags: &[&str]) -> (Value, Ended) {
+        let mut command = self.command(&["call", "rewrite", &input.to_string(), "--json"]);
+        command.arg("--plugins").arg(self.guest.plugin());
+        command
+            .arg("--allow-path")
+            .arg(format!("{}:rw", self.guest.workspace().display()));
+        let ended = Ended::of(&command.args(flags).output().unwrap());
+        let report = serde_json::from_str(&ended.stdout).unwrap_or(Value::Null);
+        (report, ended)
+    }
+
+    fn run(&self, words: &[&str]) -> Ended {
+        Ended::of(&self.command(words).output().unwrap())
+    }
+
+    fn tree(&self) -> BTreeMap<String, Vec<u8>> {
+        tree(&self.guest.workspace())
+    }
+}
+
+/// Every file and directory with its content.
+fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(root).unwrap().display().to_string();
+            if path.is_dir() {
+                found.insert(name + "/", Vec::new());
+                left.push(path);
+            } else {
+                found.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn input() -> Value {
+    json!({"from": "old", "to": "new", "remove": "gone.txt"})
+}
+
+#[test]
+fn nobody_to_ask_is_a_no_and_the_tree_is_untouched() {
+    let scene = Scene::new();
+    let before = scene.tree();
+    let (report, ended) = scene.call(&input(), &[]);
+    assert_eq!(ended.code, Some(5), "{report:#} {}", ended.stderr);
+    assert_eq!(scene.tree(), before);
+}
+
+#[test]
+fn what_fails_leaves_nothing() {
+    for end in ["fail", "trap"] {
+        let scene = Scene::new();
+        let before = scene.tree();
+        let mut input = input();
+        input["end"] = json!(end);
+        let (report, ended) = scene.call(&input, &["--allow-tool", "rewrite"]);
+        assert_ne!(ended.code, Some(0), "{end}: {report:#}");
+        assert_eq!(scene.tree(), before, "{end}");
+    }
+}
+
+#[test]
+fn what_is_allowed_is_made_undone_and_made_again() {
+    let scene = Scene::new();
+    let before = scene.tree();
+    let (report, ended) = scene.call(&input(), &["--allow-tool", "rewrite"]);
+    assert_eq!(ended.code, Some(0), "{report:#} {}", ended.stderr);
+    let after = scene.tree();
+    assert_eq!(after["a.txt"], b"the new way\n");
+    assert_eq!(after["deep/b.txt"], b"new and new\nlast line\n");
+    assert_eq!(after["deep/er/c.md"], b"# new\n");
+    assert!(after.contains_key("reports/rewrite.txt"));
+    assert!(!after.contains_key("gone.txt"));
+
+    let call = report["id"].as_str().unwrap();
+    let undo = ["undo", call, "--yes"];
+    let undone = scene.run(&undo);
+    assert_eq!(undone.code, Some(0), "{undone:?}");
+    assert_eq!(scene.tree(), before);
+    let again = scene.run(&undo);
+    assert_eq!(again.code, Some(2), "{again:?}");
+
+    let redone = scene.run(&["undo", call, "--redo", "--yes"]);
+    assert_eq!(redone.code, Some(0), "{redone:?}");
+    assert_eq!(scene.tree(), after);
+    assert_eq!(scene.run(&undo).code, Some(0));
+    assert_eq!(scene.tree(), before);
+}
+
+#[test]
+fn what_somebody_changed_since_is_not_undone() {
+    let scene = Scene::new();
+    let (report, _) = scene.call(&input(), &["--allow-tool", "rewrite"]);
+    fs::write(scene.guest.workspace().join("a.txt"), "mine\n").unwrap();
+    let after = scene.tree();
+    let refused = scene.run(&["undo", report["id"].as_str().unwrap(), "--yes"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("a.txt"), "{refused:?}");
+    assert_eq!(scene.tree(), after);
+}
+
+#[test]
+fn what_it_changes_counts_and_not_what_it_names() {
+    let scene = Scene::new();
+    let config = scene.state.path().join("rules.toml");
+    fs::write(
+        &config,
+        "[policy]\nallow = [\"rewrite\"]\ndeny = [\"Edit(deep/**)\"]\n",
+    )
+    .unwrap();
+    let before = scene.tree();
+    let (report, ended) = scene.call(&input(), &["--config", &config.to_string_lossy()]);
+    assert_eq!(ended.code, Some(5), "{report:#} {}", ended.stderr);
+    assert_eq!(scene.tree(), before);
+}
+
+/// Killed at every step of the commit: the next start leaves all of it or nothing.
+#[test]
+fn a_kill_in_the_middle_of_a_commit_leaves_all_or_nothing() {
+    let mut step = 1;
+    loop {
+        let scene = Scene::new();
+        let before = scene.tree();
+        let mut command = scene.command(&["call", "rewrite", &input().to_string()]);
+        command.arg("--plugins").arg(scene.guest.plugin());
+        command
+            .arg("--allow-path")
+            .arg(format!("{}:rw", scene.guest.workspace().display()))
+            .args(["--allow-tool", "rewrite"])
+            .env("TOOLHOST_CRASH_AT", format!("commit-{step}"));
+        let killed = Ended::of(&command.output().unwrap());
+        if killed.code == Some(0) {
+            assert!(step > 5, "a commit has more steps than {step}");
+            return;
+        }
+        assert_eq!(killed.code, None, "step {step}: {killed:?}");
+        // Any later start of the host does it.
+        let (report, _) = scene.call(&json!({"from": "nowhere", "to": "x"}), &[]);
+        let mut after = scene.tree();
+        let left = after.keys().find(|name| name.contains(".toolhost-"));
+        assert_eq!(left, None, "step {step}");
+        after.remove("reports/");
+        after.remove("reports/rewrite.txt");
+        if after != before {
+            assert!(!after.contains_key("gone.txt"), "step {step}: {report:#}");
+            assert_eq!(after["a.txt"], b"the new way\n", "step {step}");
+            assert_eq!(after["deep/er/c.md"], b"# new\n", "step {step}");
+        }
+        step += 1;
+    }
+}
