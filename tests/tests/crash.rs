@@ -190,8 +190,8 @@ fn killed_on_the_way_of_an_allowed_call() {
             scheduled: requested picked found scheduled sealed; sealed: it had not started; it is safe to call again; not written
             started: requested picked found scheduled started sealed; sealed: it was interrupted before its changes were made; it is safe to call again; not written
             released: requested picked found scheduled started released sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; not written
-            commit_begun: requested picked found scheduled started released sealed; sealed: it was interrupted and nothing of it was kept; it is safe to call again; not written
-            commit-1: requested picked found scheduled started released sealed; sealed: it was interrupted and nothing of it was kept; it is safe to call again; not written
+            commit_begun: requested picked found scheduled started released sealed; sealed: it was interrupted and its changes were taken back; look at its files before calling again; not written
+            commit-1: requested picked found scheduled started released sealed; sealed: it was interrupted and its changes were taken back; look at its files before calling again; not written
             commit-3: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host died; look at them before calling again; written
             commit_made: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host died; look at them before calling again; written
             commit_ended: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host died; look at them before calling again; written

@@ -163,6 +163,59 @@ fn what_it_changes_counts_and_not_what_it_names() {
     assert_eq!(scene.tree(), before);
 }
 
+/// A failure may say what was read as well as a result can.
+#[test]
+fn what_a_refused_call_says_is_not_heard() {
+    let scene = Scene::new();
+    let mut input = input();
+    input["end"] = json!("fail");
+    for flags in [["--mode", "dont_ask"], ["--deny-tool", "rewrite"]] {
+        let (report, ended) = scene.call(&input, &flags);
+        assert_eq!(
+            ended.code,
+            Some(5),
+            "{flags:?}: {report:#} {}",
+            ended.stderr
+        );
+        assert!(!ended.stdout.contains("after all"), "{report:#}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_granted_by_a_link_has_the_rules_of_the_folder() {
+    let scene = Scene::new();
+    let link = scene.state.path().join("link");
+    std::os::unix::fs::symlink(scene.guest.workspace(), &link).unwrap();
+    let before = scene.tree();
+    let mut command = scene.command(&["call", "rewrite", &input().to_string()]);
+    command.arg("--plugins").arg(scene.guest.plugin());
+    command
+        .arg("--allow-path")
+        .arg(format!("{}:rw", link.display()));
+    command.args(["--allow-tool", "rewrite", "--deny-tool", "Edit(./deep/**)"]);
+    let ended = Ended::of(&command.output().unwrap());
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    assert_eq!(scene.tree(), before);
+}
+
+/// What was made stays, whatever somebody did to its files before the next start.
+#[test]
+fn a_commit_that_was_made_is_not_taken_back() {
+    let scene = Scene::new();
+    let mut command = scene.command(&["call", "rewrite", &input().to_string()]);
+    command.arg("--plugins").arg(scene.guest.plugin());
+    command
+        .arg("--allow-path")
+        .arg(format!("{}:rw", scene.guest.workspace().display()))
+        .args(["--allow-tool", "rewrite"])
+        .env("TOOLHOST_CRASH_AT", "commit_made");
+    assert_eq!(Ended::of(&command.output().unwrap()).code, None);
+    fs::write(scene.guest.workspace().join("a.txt"), "mine\n").unwrap();
+    let after = scene.tree();
+    scene.call(&json!({"from": "nowhere", "to": "x"}), &[]);
+    assert_eq!(scene.tree(), after);
+}
+
 /// Killed at every step of the commit: the next start leaves all of it or nothing.
 #[test]
 fn a_kill_in_the_middle_of_a_commit_leaves_all_or_nothing() {

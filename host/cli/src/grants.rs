@@ -1,6 +1,6 @@
 //! What a plugin gets: what its manifest asks for ∩ what the operator allows, and nothing else.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use toolhost_contract::{Access, Capability, Limits, Manifest};
 use toolhost_vfs::{PathGrant, Protected, Scope, ScopeError, Shield};
@@ -68,8 +68,18 @@ pub struct Granter {
 impl Granter {
     /// Opens every list that the settings name, also those that no plugin asks for: a wrong path is said at the start.
     pub fn new(settings: &Settings) -> anyhow::Result<Self> {
+        Self::hiding(settings, None)
+    }
+
+    /// With one more directory that no grant opens up.
+    pub fn hiding(settings: &Settings, own: Option<&Path>) -> anyhow::Result<Self> {
+        let mut protected = protected(settings);
+        protected.extend(own.map(|path| Protected {
+            path: path.to_owned(),
+            shield: Shield::Hidden,
+        }));
         let mut granter = Self {
-            protected: protected(settings),
+            protected,
             opened: Vec::new(),
         };
         granter.scope(&settings.paths)?;
@@ -133,7 +143,8 @@ fn protected(settings: &Settings) -> Vec<Protected> {
         path: path.clone(),
         shield,
     };
-    let hidden = [&places.cache, &places.state]
+    // Whoever can write the store can write what recovery and undo do.
+    let hidden = [&places.cache, &places.state, &settings.store]
         .into_iter()
         .flatten()
         .map(|path| keep(path, Shield::Hidden));

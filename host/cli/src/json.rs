@@ -230,7 +230,7 @@ mod tests {
                 ..Outcome::default()
             }),
             &json!({
-                "ok": true, "id": "call-1", "tool": null, "duration_ms": 1.5, "allowed_by": null,
+                "ok": true, "id": "call-1", "tool": null, "duration_ms": 1.5, "undo_ids": ["commit-1"], "allowed_by": null,
                 "outcome": {"content": [
                     {"type": "text", "text": "hi\u{1b}"},
                     {"type": "image", "media_type": "image/png", "data": "AQID"},
@@ -243,14 +243,14 @@ mod tests {
                 ..Outcome::default()
             }),
             &json!({
-                "ok": false, "id": "call-1", "tool": null, "duration_ms": 1.5, "allowed_by": null,
+                "ok": false, "id": "call-1", "tool": null, "duration_ms": 1.5, "undo_ids": ["commit-1"], "allowed_by": null,
                 "outcome": {"content": [], "error": {"code": "x", "message": "no", "recommendations": [], "retryable": false}},
             }),
         );
         check(
             Err(CallError::new(ErrorClass::Denied, "no")),
             &json!({
-                "ok": false, "id": "call-1", "tool": null, "duration_ms": 1.5, "allowed_by": null,
+                "ok": false, "id": "call-1", "tool": null, "duration_ms": 1.5, "undo_ids": ["commit-1"], "allowed_by": null,
                 "error": {
                     "class": "permission_denied", "code": "permission_denied", "message": "no",
                     "recommendations": [], "retryable": false,

@@ -108,7 +108,8 @@ pub async fn load_with(
             (Some(staging), Some(dir))
         }
     };
-    let mut granter = Granter::new(&settings).or_exit(Exit::Config)?;
+    let own = temporary.as_ref().map(TempDir::path);
+    let mut granter = Granter::hiding(&settings, own).or_exit(Exit::Config)?;
     let sandboxes = settings.pools.all + hooks::SANDBOXES;
     let runtime = runtime(settings.places.cache.clone(), sandboxes)?;
     let (files, mut broken) = find(&settings.plugins);

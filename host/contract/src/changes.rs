@@ -69,6 +69,13 @@ impl ChangeSet {
         self.changes.is_empty()
     }
 
+    /// Are there changes below its paths that it does not list? What is in a moved directory moves along.
+    pub fn goes_deeper(&self) -> bool {
+        self.changes.iter().any(|change| {
+            change.what == FileKind::Directory && matches!(change.kind, ChangeKind::Moved { .. })
+        })
+    }
+
     /// Every path that it touches, each once, both ends of a move among them.
     pub fn paths(&self) -> Vec<&str> {
         let mut paths: Vec<&str> = Vec::new();
@@ -91,9 +98,7 @@ impl ChangeSet {
                 .filter_map(|change| change.diff.as_ref())
         };
         let starting = |sign: char| {
-            let lines = diffs().flat_map(|diff| diff.diff.lines());
-            // The header of a file starts like its lines.
-            let lines = lines.filter(|line| !line.starts_with("+++ ") && !line.starts_with("--- "));
+            let lines = diffs().flat_map(|diff| diff.body().lines());
             lines.filter(|line| line.starts_with(sign)).count()
         };
         (starting('+'), starting('-'))
@@ -125,6 +130,9 @@ impl fmt::Display for ChangeSet {
         write!(f, "{count} {things}: +{more} −{less}")
     }
 }
+
+/// The code of an error that means: somebody changed meanwhile what the call saw, and it should run again.
+pub const CONFLICT: &str = "changed_meanwhile";
 
 /// The changes of a call that has run, held back. Dropped, they never were.
 pub trait Staged: Send + Sync {

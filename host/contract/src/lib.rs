@@ -24,7 +24,7 @@ pub mod views;
 pub use backend::{Backend, BoxFuture, Event, Level, NoSink, Ran, Sink};
 pub use call::{Access, Call, CallId, Caller};
 pub use changes::{
-    ChangeKind, ChangeSet, CommitError, FileChange, FileKind, Recovered, Staged, Undo,
+    CONFLICT, ChangeKind, ChangeSet, CommitError, FileChange, FileKind, Recovered, Staged, Undo,
 };
 pub use descriptor::{Annotations, Concurrency, Descriptor, Effect, Example};
 pub use error::{CallError, ErrorClass};

@@ -115,6 +115,14 @@ pub struct FileDiff {
     pub new: String,
 }
 
+impl FileDiff {
+    /// The difference without the two lines of its header.
+    pub fn body(&self) -> &str {
+        let header: usize = self.diff.split_inclusive('\n').take(2).map(str::len).sum();
+        &self.diff[header..]
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     pub code: Option<String>,

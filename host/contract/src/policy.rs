@@ -45,6 +45,7 @@ pub use approval::{
     Approval, ApprovalError, ApprovalState, Identity, Narrowing, NewApproval, PathNarrowing, Scope,
     definition,
 };
+pub use decide::Hold;
 pub use diagnostic::{Diagnostic, Severity, Source};
 pub use example::Example;
 pub use explain::Explanation;

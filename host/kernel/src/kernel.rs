@@ -302,12 +302,15 @@ impl Kernel {
                 run.life.intend().await?;
             }
             halt.check()?;
+            if held && !run.may_speak {
+                run.sink.hold_back();
+            }
             run.life.start_clock();
             let ran = invoke(&entry, grant, run).await;
             if !held {
                 break ran.map(|ran| ran.outcome);
             }
-            match self.release(&entry, ran, permit, run).await {
+            match Box::pin(self.release(&entry, ran, permit, run)).await {
                 Ok(Released::Through(outcome)) => break Ok(*outcome),
                 Ok(Released::Again(again)) => {
                     rounds += 1;
@@ -384,6 +387,7 @@ impl Kernel {
             said: HookSaid::default(),
             known: false,
             commits: Vec::new(),
+            may_speak: true,
         })
     }
 

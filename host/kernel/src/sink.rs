@@ -1,7 +1,7 @@
 //! What a running call says, on its way to its caller, the bus and the store.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::bus::Happening;
@@ -25,7 +25,21 @@ pub(crate) struct CallSink {
     kept: AtomicUsize,
     /// The call has ended, or is about to: nothing may follow its end.
     closed: AtomicBool,
+    /// What its caller may not hear yet.
+    held: Mutex<Option<HeldBack>>,
 }
+
+/// Said by a call that may yet be refused.
+#[derive(Default)]
+struct HeldBack {
+    events: Vec<Event>,
+    bytes: usize,
+    dropped: u64,
+}
+
+/// What is held back of one call.
+const HELD: usize = 1_000;
+const HELD_BYTES: usize = 2 << 20;
 
 impl CallSink {
     pub(crate) fn new(
@@ -45,12 +59,35 @@ impl CallSink {
             latest,
             kept: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            held: Mutex::default(),
         }
     }
 
     /// A backend may keep its sink for longer than its call lasts; from here on nobody hears it.
     pub(crate) fn close(&self) {
         self.closed.store(true, Relaxed);
+    }
+
+    /// From here on the caller hears nothing before it is let through.
+    pub(crate) fn hold_back(&self) {
+        *self.held() = Some(HeldBack::default());
+    }
+
+    pub(crate) fn let_through(&self) {
+        let Some(held) = self.held().take() else {
+            return;
+        };
+        for event in held.events {
+            self.to.event(event);
+        }
+        if held.dropped > 0 {
+            let count = held.dropped;
+            self.to.event(Event::Dropped { count });
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<HeldBack>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keep(&self, event: &Event) {
@@ -85,10 +122,32 @@ impl Sink for CallSink {
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone(),
         });
-        self.to.event(event);
+        let mut held = self.held();
+        let Some(held) = &mut *held else {
+            drop(held);
+            self.to.event(event);
+            return;
+        };
+        let bytes = size(&event);
+        if held.events.len() < HELD && held.bytes + bytes <= HELD_BYTES {
+            held.bytes += bytes;
+            held.events.push(event);
+        } else {
+            held.dropped += 1;
+        }
     }
 
     fn cancelled(&self) -> bool {
         self.cancel.is_cancelled() || self.to.cancelled()
+    }
+}
+
+fn size(event: &Event) -> usize {
+    match event {
+        Event::Log { message, .. } => message.len(),
+        Event::Progress { message, .. } => message.as_ref().map_or(0, String::len),
+        Event::Output { stream, bytes } => stream.len() + bytes.len(),
+        Event::Custom { event, data } => event.len() + toolhost_contract::life::weight(data),
+        Event::Dropped { .. } => 0,
     }
 }

@@ -122,7 +122,8 @@ impl Plugin {
         let staging = self
             .staging
             .as_ref()
-            .filter(|_| grant.files() == FileAccess::AsGranted);
+            // What also reaches out was asked about before it runs, and is real at once.
+            .filter(|_| grant.is_held() && grant.files() == FileAccess::AsGranted);
         let Some(staging) = staging else {
             return Ok(Ran {
                 outcome: self.run(call, grant, sink, None).await?,

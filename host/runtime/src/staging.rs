@@ -11,12 +11,12 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use similar::TextDiff;
 use toolhost_contract::{
-    BoxFuture, CallError, ChangeKind, ChangeSet, CommitError, ErrorClass, FileChange, FileDiff,
-    FileKind, Recovered, text,
+    BoxFuture, CONFLICT, CallError, ChangeKind, ChangeSet, CommitError, ErrorClass, FileChange,
+    FileDiff, FileKind, Recovered, text,
 };
 use toolhost_vfs::{
     Access, ApplyError, Blobs, Change, Conflict, FileImage, Image, Location, Op, OpenHow, Roots,
-    Scope, Source, Stage, Staged,
+    Scope, Source, Stage, StageError, Staged,
 };
 
 /// Texts of files that a difference is made of: each, all of a call, and how many.
@@ -37,8 +37,11 @@ impl toolhost_contract::Undo for Staging {
     fn recover(&self, id: &str, entry: &Value) -> Result<Recovered, CallError> {
         let changes = changes(entry)?;
         let (roots, step) = (roots(&changes)?, &mut crate::crash::steps());
-        let missing = toolhost_vfs::check_undo(&roots, &changes).map_err(broken)?;
-        if missing.is_empty() {
+        let whole = toolhost_vfs::is_made(id, &self.blobs)
+            || toolhost_vfs::check_undo(&roots, &changes)
+                .map_err(broken)?
+                .is_empty();
+        if whole {
             toolhost_vfs::tidy(&roots, &changes, id, &self.blobs, step).map_err(broken)?;
             return Ok(Recovered::Whole);
         }
@@ -102,7 +105,11 @@ impl Held {
     /// None: the call changed nothing. Reads the changed files, so it may block.
     pub fn of(stage: Stage, blobs: Arc<Blobs>) -> Result<Option<Self>, CallError> {
         let staged = stage.changes().map_err(|error| {
-            CallError::new(ErrorClass::Failed, error.to_string()).code("stage_failed")
+            let code = match error {
+                StageError::Changed { .. } => CONFLICT,
+                _ => "stage_failed",
+            };
+            CallError::new(ErrorClass::Failed, error.to_string()).code(code)
         })?;
         if staged.is_empty() {
             return Ok(None);
@@ -275,7 +282,8 @@ impl Diffs<'_> {
             (Some(path), Some(_)) => read(File::open(path).map_err(|_| UNREADABLE)?)?,
             _ => String::new(),
         };
-        let name = &change.at.path;
+        // One line, whatever the name holds: what follows it is taken for the difference.
+        let name = &text::inline(&change.at.path, 4_096);
         let diff = TextDiff::configure()
             .timeout(DIFF_TIME)
             .diff_lines(original.as_deref().unwrap_or_default(), &new)
@@ -294,7 +302,7 @@ impl Diffs<'_> {
             )
             .to_string();
         Ok(Some(FileDiff {
-            file_name: name.clone(),
+            file_name: change.at.path.clone(),
             diff,
             original,
             new,

@@ -149,6 +149,11 @@ fn keep_shared(ops: &mut [Op]) {
     }
 }
 
+/// Has [`apply`] made all of it? What others did to the files since does not count.
+pub fn is_made(id: &str, blobs: &Blobs) -> bool {
+    blobs.is_marked(&run::made(id))
+}
+
 /// After a crash at the end of [`apply`], where all changes are real: removes what was prepared and set aside. What
 /// is not ours there is left alone and returned.
 pub fn tidy(

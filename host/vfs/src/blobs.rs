@@ -141,6 +141,10 @@ impl Blobs {
             let kind = entry.file_type()?;
             if kind.is_dir() && name.len() == 2 {
                 list(&entry.path(), keep, &mut found)?;
+            } else if kind.is_file() && name.to_string_lossy().starts_with(MADE) {
+                if age(entry.metadata()?.modified()?) > max_age {
+                    fs::remove_file(entry.path())?;
+                }
             } else if kind.is_file() && name.to_string_lossy().starts_with(TEMP) {
                 let written = entry.metadata()?.modified()?;
                 if age(written) > UNFINISHED {
@@ -189,6 +193,8 @@ impl Blobs {
     }
 }
 
+/// What a mark of changes that are real is called, with the name of the commit behind it.
+pub(crate) const MADE: &str = "made-";
 const TEMP: &str = "temp-";
 
 /// Ordered by age, and by name where the clock was too coarse.

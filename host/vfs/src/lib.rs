@@ -59,8 +59,8 @@ mod walk;
 #[cfg(target_os = "linux")]
 pub use self::{
     apply::{
-        ApplyError, Conflict, Op, Roots, Source, apply, check, check_undo, inverted, keep_before,
-        recover, tidy, undo,
+        ApplyError, Conflict, Op, Roots, Source, apply, check, check_undo, inverted, is_made,
+        keep_before, recover, tidy, undo,
     },
     blobs::{Blobs, Swept},
     change::{BaseStat, Change, ContentHash, FileImage, Image, Location},

@@ -228,7 +228,13 @@ impl Modes {
 fn places(words: &Words<'_>) -> Places {
     let mounts = words.paths.iter().map(|path| Mount {
         guest: path.guest.clone(),
-        host: path.host.display().to_string(),
+        // Changes are known by their real names.
+        host: path
+            .host
+            .canonicalize()
+            .unwrap_or_else(|_| path.host.clone())
+            .display()
+            .to_string(),
     });
     Places {
         home: (words.world.variable)("HOME").filter(|home| home.starts_with('/')),

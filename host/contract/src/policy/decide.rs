@@ -7,6 +7,15 @@ use super::{
     Approval, Decision, Denial, DenialCode, Explanation, Grant, HookSaid, Policy, Request, Tier,
     Verdict,
 };
+use crate::ChangeSet;
+
+/// A call may run with nothing real.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hold {
+    pub grant: Grant,
+    /// What it reads it may read without a question, so what it says while it runs may be heard.
+    pub may_speak: bool,
+}
 
 /// One policy's say on a call: the session's own, or a limit of the sub-agent.
 pub(super) struct Layer<'a> {
@@ -41,13 +50,40 @@ impl Policy {
         })
     }
 
-    /// A grant for a run that makes nothing real, when no rule forbids the call. What it changes is judged afterwards
-    /// by [`Policy::decide`] with a request that is `known`.
-    pub fn hold(&self, request: Request<'_>) -> Result<Grant, Denial> {
-        match self.forbids(request) {
-            Some(denial) => Err(denial),
-            None => Ok(Grant::held_back(&request)),
+    /// A grant for a run that makes nothing real, when nothing forbids what the call names. What it changes is judged
+    /// afterwards by [`Policy::decide`] with a request that is `known`.
+    pub fn hold(
+        &self,
+        request: Request<'_>,
+        hooks: &HookSaid,
+        approvals: &[Approval],
+        now_ms: i64,
+    ) -> Result<Hold, Denial> {
+        if let Some(denial) = self.forbids(Request {
+            // What the tool does not name will be known.
+            known: true,
+            ..request
+        }) {
+            return Err(denial);
         }
+        let reading = request.subject.known(&ChangeSet::default());
+        let as_if_it_read = Request {
+            known: true,
+            subject: &reading,
+            ..request
+        };
+        let as_it_says = Request {
+            known: true,
+            ..request
+        };
+        let decide = |request| self.decide(request, hooks, approvals, now_ms);
+        let may_speak = match (decide(as_if_it_read), decide(as_it_says)) {
+            (Verdict::Deny(denial), Verdict::Deny(_)) => return Err(denial),
+            (Verdict::Allow(_), _) | (_, Verdict::Allow(_)) => true,
+            _ => false,
+        };
+        let grant = Grant::held_back(&request);
+        Ok(Hold { grant, may_speak })
     }
 
     /// The whole evaluation, with what hooks said and what a person approved before.

@@ -118,9 +118,26 @@ impl<'a> Facts<'a> {
         }
         // The paths beside a command say where it runs; what it writes stands in the command.
         let beside = runner && executes;
+        let changed: Vec<Spot> = subject
+            .paths
+            .iter()
+            .filter(|one| one.on_host)
+            .map(|one| Spot::on_host(&one.path, places))
+            .collect();
         for one in &subject.paths {
+            let named = Spot::of(&one.path, places);
+            let same = |changed: &Spot| named.exact().is_some() && changed.exact() == named.exact();
+            // What it named and changed is judged once, as changed.
+            if !one.on_host && changed.iter().any(same) {
+                continue;
+            }
             let write = one.write && !beside;
-            facts.path(Spot::of(&one.path, places), &one.path, write, protected);
+            let spot = if one.on_host {
+                Spot::on_host(&one.path, places)
+            } else {
+                named
+            };
+            facts.path(spot, &one.path, write, protected);
         }
         if subject.unclear {
             let write = effect > Effect::Reads && !beside;

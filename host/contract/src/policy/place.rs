@@ -104,6 +104,22 @@ impl Spot {
         spot
     }
 
+    /// A path that the host itself has found: what it is called is where it is.
+    pub(super) fn on_host(path: &str, places: &Places) -> Self {
+        if !path.starts_with('/') {
+            return Self::of(path, places);
+        }
+        if path.len() > MAX_PATH || path.contains('\0') {
+            return Self::anywhere();
+        }
+        let (text, climbed) = resolve("/", path);
+        Self {
+            sure: vec![text],
+            maybe: Vec::new(),
+            climbed,
+        }
+    }
+
     /// Stands for a path that cannot be known.
     pub(super) fn anywhere() -> Self {
         Self {

@@ -31,6 +31,8 @@ pub struct PathUse {
     /// As the caller wrote it.
     pub path: String,
     pub write: bool,
+    /// By its name on the host, where it was changed. Else by one that the guest or the caller uses.
+    pub on_host: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -73,8 +75,9 @@ impl Subject {
             .extend(changed.by_ref().take(MAX_CHANGED).map(|path| PathUse {
                 path: path.to_owned(),
                 write: true,
+                on_host: true,
             }));
-        known.unclear |= changed.next().is_some();
+        known.unclear |= changed.next().is_some() || changes.goes_deeper();
         known
     }
 
@@ -117,6 +120,7 @@ impl Subject {
             Value::String(path) if self.paths.len() < MAX_PATHS => self.paths.push(PathUse {
                 path: path.clone(),
                 write,
+                on_host: false,
             }),
             // An object is looked into as well, but which of its members is the path only the tool knows.
             _ => self.unclear = true,

@@ -6,12 +6,13 @@ use expect_test::Expect;
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::Annotations;
+use crate::{Annotations, ChangeKind, ChangeSet, FileChange, FileKind};
 
 mod approvals;
 mod attacks;
 mod files;
 mod imports;
+mod known;
 mod modes;
 mod paths;
 mod properties;
@@ -126,7 +127,8 @@ fn words(line: &str) -> Vec<String> {
 
 /// A call: `plugin/tool`, words of the SDK, `kind=…`, `alias=…`, `in:MODE`, `hook:allow|ask|risk`, `agent:…`,
 /// `user:…`, `session:…`, and with `claims` it runs no commands whatever its kind, `wants=…` is an alias that it did not
-/// get, `own=…` its own name, `bytes=unknown` leaves out the digest, `tail` is a call that a result asks for; and members of the input as `name=value`.
+/// get, `own=…` its own name, `bytes=unknown` leaves out the digest, `tail` is a call that a result asks for, `changed=…` or `nothing` is what it has changed, now that
+/// it has run; and members of the input as `name=value`.
 pub(super) struct World {
     pub plugin: PluginName,
     pub name: ToolName,
@@ -141,6 +143,7 @@ pub(super) struct World {
     pub hooks: HookSaid,
     pub narrow: Option<Restriction>,
     pub tail: bool,
+    pub known: bool,
 }
 
 impl World {
@@ -155,6 +158,7 @@ impl World {
         let mut hooks = HookSaid::default();
         let mut aliases = vec![format!("{plugin}/{name}"), format!("{plugin}__{name}")];
         let (mut claims, mut tail, mut digest) = (false, false, Some(Digest([7; 32])));
+        let mut changed = None;
         for word in &words[1..] {
             let hints = &mut tool.annotations;
             let said = |read_only, pure, destructive| Annotations {
@@ -172,6 +176,7 @@ impl World {
                 "interactive" => hints.interactive = Some(true),
                 "claims" => claims = true,
                 "tail" => tail = true,
+                "nothing" => changed = Some(ChangeSet::default()),
                 "bytes=unknown" => digest = None,
                 "hook:allow" => hooks.allow = Some("it is fine".to_owned()),
                 "hook:ask" => hooks.ask = Some(HookAsk::default()),
@@ -202,6 +207,10 @@ impl World {
                             "wants" => tool.aliases.push(value.to_owned()),
                             "own" => tool.name = ToolName::parse(value).unwrap(),
                             "version" => value.clone_into(&mut tool.version),
+                            "changed" => {
+                                let changes = value.split(',').map(modified).collect();
+                                changed = Some(ChangeSet { changes });
+                            }
                             "timeout" => {
                                 tool.timeout = Some(crate::units::parse_duration(value).unwrap());
                             }
@@ -225,7 +234,10 @@ impl World {
         Self {
             plugin: PluginName::parse(plugin).unwrap(),
             name,
-            subject: Subject::of(&tool, &input),
+            subject: match &changed {
+                Some(changes) => Subject::of(&tool, &input).known(changes),
+                None => Subject::of(&tool, &input),
+            },
             executes: tool.kind == "execute" && !claims,
             tool,
             aliases,
@@ -236,6 +248,7 @@ impl World {
             hooks,
             narrow: None,
             tail,
+            known: changed.is_some(),
         }
     }
 
@@ -255,12 +268,24 @@ impl World {
             mode: self.mode,
             narrow: self.narrow.as_ref(),
             tail: self.tail,
-            known: false,
+            known: self.known,
         }
     }
 
     pub(super) fn decide(&self, policy: &Policy, approvals: &[Approval]) -> Verdict {
         policy.decide(self.request(), &self.hooks, approvals, NOW)
+    }
+}
+
+fn modified(path: &str) -> FileChange {
+    FileChange {
+        path: path.to_owned(),
+        kind: ChangeKind::Modified,
+        what: FileKind::File,
+        sizes: (Some(1), Some(1)),
+        modes: None,
+        diff: None,
+        undiffed: None,
     }
 }
 

@@ -104,10 +104,15 @@ impl Kernel {
         };
         if entry.holds_back() {
             // A rule that forbids it counts now; everything else when it is known what the call changes.
-            let held = self.policy().hold(request_of(entry, run, &subject));
+            let (approvals, now) = (self.approvals.all(), self.journal.clock.now().0);
+            let request = request_of(entry, run, &subject);
+            let held = self.policy().hold(request, &said, &approvals, now);
             run.said = said;
             return match held {
-                Ok(grant) => Ok(Judged::Cleared(Cleared::Run(grant))),
+                Ok(hold) => {
+                    run.may_speak = hold.may_speak;
+                    Ok(Judged::Cleared(Cleared::Run(hold.grant)))
+                }
                 Err(denial) => Err(run.refused(denial).into()),
             };
         }

@@ -8,7 +8,7 @@ use tokio::sync::OwnedMutexGuard;
 use toolhost_contract::life::Step;
 use toolhost_contract::policy::{AskKind, Subject};
 use toolhost_contract::{
-    CallError, ChangeSet, CommitError, ErrorClass, Outcome, Ran, Staged, Verdict, text,
+    CONFLICT, CallError, ChangeSet, CommitError, ErrorClass, Outcome, Ran, Staged, Verdict, text,
 };
 use toolhost_store::{CommitRow, CommitState};
 
@@ -71,10 +71,20 @@ impl Kernel {
         permit: Permit<'_>,
         run: &mut Run<'_>,
     ) -> Result<Released, Refusal> {
-        let Ran { outcome, staged } = ran?;
-        if outcome.is_error() {
-            return Ok(Released::Through(outcome.into()));
-        }
+        // What a failure says may hold what was read as well, so it is judged like a result.
+        let (result, staged) = match ran {
+            Ok(Ran { outcome, .. }) if outcome.is_error() => (Ok(outcome), None),
+            Ok(Ran { outcome, staged }) => (Ok(outcome), staged),
+            Err(error) if run.halt.is_set() => return Err(error),
+            Err(error) if error.code == CONFLICT => {
+                run.life.step(Step::Picked).await?;
+                return Ok(Released::Again(Again {
+                    input: run.input.clone(),
+                    conflicts: vec![error.message.clone()],
+                }));
+            }
+            Err(error) => (Err(error), None),
+        };
         let nothing = ChangeSet::default();
         let changes = staged.as_ref().map_or(&nothing, |staged| staged.changes());
         let named = Subject::of(&entry.tool, &run.input);
@@ -109,6 +119,8 @@ impl Kernel {
                 }
             }
         };
+        run.sink.let_through();
+        let outcome = result?;
         let Some(staged) = staged.filter(|staged| !staged.changes().is_empty()) else {
             run.life.step(Step::Released { by, commit: None }).await?;
             return Ok(Released::Through(outcome.into()));

@@ -74,6 +74,8 @@ impl Kernel {
 
     /// Everything so far is on disk when this returns.
     pub async fn flush(&self) -> Result<(), StoreError> {
+        // A commit that has begun ends before the host does.
+        drop(self.committing.lock().await);
         match self.store() {
             Some(store) => store.flush().await,
             None => Ok(()),

@@ -56,6 +56,8 @@ pub(super) struct Run<'a> {
     /// It has run, and what it changed is known.
     pub(super) known: bool,
     pub(super) commits: Vec<String>,
+    /// What it says while it runs may be heard before its changes are judged.
+    pub(super) may_speak: bool,
 }
 
 impl Report {

@@ -67,7 +67,9 @@ fn seal(mut row: CallRow, made: Option<bool>, at_ms: i64) -> Option<(Sealed, Wri
             "its changes to files were made before its host died; look at them before calling again"
         }
         // Taken back at this start.
-        Some(false) => "it was interrupted and nothing of it was kept; it is safe to call again",
+        Some(false) => {
+            "it was interrupted and its changes were taken back; look at its files before calling again"
+        }
         None if held && was == CallState::Executing => {
             "it was interrupted before its changes were made; it is safe to call again"
         }

@@ -38,6 +38,8 @@ pub enum ApplyError {
         #[source]
         source: io::Error,
     },
+    #[error("cannot write down that the changes are made: {0}; free some space, then try again")]
+    Journal(#[source] io::Error),
     #[error("`{}` is no path below a directory; the list of changes is damaged", Shown(.0))]
     BadPath(Location),
     #[error("the list of changes cannot be carried out: `{}` {why}; run the call again", Shown(.at))]

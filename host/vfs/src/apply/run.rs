@@ -19,10 +19,15 @@ use super::{
     prepare::{self, Ready, inherit_group},
     roots::{PERMISSIONS, Seen, Spot, same},
 };
-use crate::{BaseStat, Blobs, FileImage, Image, Location};
+use crate::{BaseStat, Blobs, FileImage, Image, Location, blobs::MADE};
 
 /// With more files than this, one sync of the file system is quicker than one of each.
 const FEW: usize = 32;
+
+/// The mark of a set of changes that is real.
+pub(super) fn made(id: &str) -> String {
+    format!("{MADE}{id}")
+}
 
 pub(super) struct Run<'a> {
     pub roots: &'a Roots,
@@ -67,8 +72,17 @@ impl<'a> Run<'a> {
                 }
             }
         }
-        self.clean_up()?;
-        self.sync_directories()
+        self.sync_directories()?;
+        // From here on it is made, whatever becomes of this process, and of its files by other hands.
+        (self.step)("say that it is made");
+        self.blobs
+            .mark(&made(self.id))
+            .map_err(ApplyError::Journal)?;
+        // What stays behind of this is no reason to call the changes unmade; recovery removes it.
+        if self.clean_up().is_ok() {
+            let _ = self.sync_directories();
+        }
+        Ok(())
     }
 
     /// Nobody sees anything of this, so a full disk is found out before the first change.

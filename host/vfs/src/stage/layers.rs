@@ -19,7 +19,11 @@ use super::{
     pool::{Item, Pool},
     real::{Real, RealDir, may_write, open_name},
 };
-use crate::{FileId, Kind, Refusal, Scope, walk::Place};
+use crate::{
+    FileId, Kind, Refusal, Scope,
+    sys::PATH_MAX,
+    walk::{MAX_DEPTH, Place},
+};
 
 /// Where a thing that a walk found comes from.
 #[derive(Debug, Clone)]
@@ -144,6 +148,13 @@ impl Layers {
         place: &Place<'_>,
     ) -> Result<(), Refusal> {
         let id = place.parent_id;
+        // Directories that are made through each other's handles nest without end, and could not be committed.
+        if let Some(dir) = self.path_now(id)
+            && (dir.as_os_str().len() + place.name.len() >= PATH_MAX
+                || dir.components().count() > 2 * MAX_DEPTH)
+        {
+            return Err(Refusal::NameTooLong);
+        }
         if self.dead.contains(&id) {
             return Err(Refusal::NotFound);
         }

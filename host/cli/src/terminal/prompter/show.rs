@@ -295,7 +295,7 @@ fn changed(question: &Question, look: Look, out: &mut String) {
             continue;
         }
         // The header says what the line above has said.
-        let body = diff.diff.find("@@").map_or("", |at| &diff.diff[at..]);
+        let body = diff.body();
         out.push_str(&margin::fenced_diff(
             body,
             rows,
