@@ -118,26 +118,24 @@ impl<'a> Facts<'a> {
         }
         // The paths beside a command say where it runs; what it writes stands in the command.
         let beside = runner && executes;
-        let changed: Vec<Spot> = subject
+        let mut changed: Vec<Spot> = subject
             .paths
             .iter()
             .filter(|one| one.on_host)
             .map(|one| Spot::on_host(&one.path, places))
             .collect();
-        for one in &subject.paths {
-            let named = Spot::of(&one.path, places);
-            let same = |changed: &Spot| named.exact().is_some() && changed.exact() == named.exact();
-            // What it named and changed is judged once, as changed.
-            if !one.on_host && changed.iter().any(same) {
-                continue;
-            }
-            let write = one.write && !beside;
-            let spot = if one.on_host {
-                Spot::on_host(&one.path, places)
-            } else {
-                named
-            };
+        for one in subject.paths.iter().filter(|one| !one.on_host) {
+            let spot = Spot::of(&one.path, places);
+            // What it named and changed is one part: what was changed, by the name it was given.
+            let same = |changed: &Spot| spot.exact().is_some() && changed.exact() == spot.exact();
+            let before = changed.len();
+            changed.retain(|changed| !same(changed));
+            let write = (one.write || changed.len() < before) && !beside;
             facts.path(spot, &one.path, write, protected);
+        }
+        for spot in changed {
+            let shown = spot.exact().unwrap_or("a path").to_owned();
+            facts.path(spot, &shown, true, protected);
         }
         if subject.unclear {
             let write = effect > Effect::Reads && !beside;
