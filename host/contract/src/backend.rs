@@ -39,7 +39,7 @@ pub trait Backend: Send + Sync {
         Box::pin(async {
             Ok(Ran {
                 outcome: outcome.await?,
-                staged: None,
+                effects: Effects::None,
             })
         })
     }
@@ -48,8 +48,16 @@ pub trait Backend: Send + Sync {
 /// A call that ran to its end.
 pub struct Ran {
     pub outcome: Outcome,
-    /// None: it changed nothing, or nothing was held back.
-    pub staged: Option<Box<dyn Staged>>,
+    pub effects: Effects,
+}
+
+/// What a call would change in files.
+pub enum Effects {
+    /// It changed nothing, or nothing was held back.
+    None,
+    Held(Box<dyn Staged>),
+    /// Somebody changed these meanwhile, and the call should run again.
+    Conflict(Vec<String>),
 }
 
 /// What a running call tells the world.

@@ -121,7 +121,7 @@ impl ChangeSet {
     }
 }
 
-/// `2 files: +3 −1`
+/// `2 changes: +3 −1`
 impl fmt::Display for ChangeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.changes.len();
@@ -130,9 +130,6 @@ impl fmt::Display for ChangeSet {
         write!(f, "{count} {things}: +{more} −{less}")
     }
 }
-
-/// The code of an error that means: somebody changed meanwhile what the call saw, and it should run again.
-pub const CONFLICT: &str = "changed_meanwhile";
 
 /// The changes of a call that has run, held back. Dropped, they never were.
 pub trait Staged: Send + Sync {

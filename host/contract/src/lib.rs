@@ -21,10 +21,10 @@ pub mod text;
 pub mod units;
 pub mod views;
 
-pub use backend::{Backend, BoxFuture, Event, Level, NoSink, Ran, Sink};
+pub use backend::{Backend, BoxFuture, Effects, Event, Level, NoSink, Ran, Sink};
 pub use call::{Access, Call, CallId, Caller};
 pub use changes::{
-    CONFLICT, ChangeKind, ChangeSet, CommitError, FileChange, FileKind, Recovered, Staged, Undo,
+    ChangeKind, ChangeSet, CommitError, FileChange, FileKind, Recovered, Staged, Undo,
 };
 pub use descriptor::{Annotations, Concurrency, Descriptor, Effect, Example};
 pub use error::{CallError, ErrorClass};

@@ -102,17 +102,13 @@ impl Bus {
 /// About what an event takes in memory. A guest chooses how large most of it is.
 fn weight(event: &BusEvent) -> usize {
     let own = match &event.happening {
-        Happening::Call(Event::Output { bytes, .. }) => bytes.len(),
-        Happening::Call(Event::Log { message, .. }) => message.len(),
-        Happening::Call(Event::Progress { message, .. }) => message.as_ref().map_or(0, String::len),
-        Happening::Call(Event::Custom { event, data }) => event.len() + life::weight(data),
+        Happening::Call(event) => weight_of(event),
         Happening::CallCompleted { result, .. } => result.as_ref().map_or(0, life::weight),
         Happening::PermissionRequest { content, .. } => life::weight(content),
         Happening::BatchCompleted { calls, .. } | Happening::BatchSubmitted { calls } => {
             calls.iter().map(|id| id.0.len() + 32).sum()
         }
-        Happening::Call(Event::Dropped { .. })
-        | Happening::CallCreated
+        Happening::CallCreated
         | Happening::CallState(_)
         | Happening::PermissionDecided { .. }
         | Happening::CallFailed
@@ -124,6 +120,17 @@ fn weight(event: &BusEvent) -> usize {
     };
     let snapshot = event.snapshot.as_ref();
     256 + own + snapshot.map_or(0, |snapshot| snapshot.weight())
+}
+
+/// The part of it that a guest chooses.
+pub(crate) fn weight_of(event: &Event) -> usize {
+    match event {
+        Event::Output { stream, bytes } => stream.len() + bytes.len(),
+        Event::Log { message, .. } => message.len(),
+        Event::Progress { message, .. } => message.as_ref().map_or(0, String::len),
+        Event::Custom { event, data } => event.len() + life::weight(data),
+        Event::Dropped { .. } => 0,
+    }
 }
 
 /// Hears every event after its cursor, in order, each once.

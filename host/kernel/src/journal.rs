@@ -398,7 +398,7 @@ impl Life {
             return;
         }
         let (record, deferred) = (Arc::clone(&self.record), self.deferred);
-        let weight = life::Snapshot::of(Arc::clone(&record)).weight();
+        let weight = record.weight();
         let draft = move || write(&record, from, deferred);
         let queued = if weight > toolhost_store::MAX_ROW {
             // It may still be small when it is drawn.

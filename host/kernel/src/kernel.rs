@@ -284,7 +284,8 @@ impl Kernel {
         self.guard(&entry, run)?;
         let mut input = std::mem::take(&mut run.input);
         let mut rounds = 0;
-        let result = loop {
+        // A call that is not held back keeps its permit while hooks look at its result.
+        let (result, _permit) = loop {
             run.known = false;
             let halt = run.halt.clone();
             let grant = match halt.or(self.clear(&entry, input, run)).await? {
@@ -308,16 +309,16 @@ impl Kernel {
             run.life.start_clock();
             let ran = invoke(&entry, grant, run).await;
             if !held {
-                break ran.map(|ran| ran.outcome);
+                break (ran.map(|ran| ran.outcome), Some(permit));
             }
             match Box::pin(self.release(&entry, ran, permit, run)).await {
-                Ok(Released::Through(outcome)) => break Ok(*outcome),
+                Ok(Released::Through(outcome)) => break (Ok(*outcome), None),
                 Ok(Released::Again(again)) => {
                     rounds += 1;
                     again.may_run(rounds)?;
                     input = again.input;
                 }
-                Err(error) => break Err(error),
+                Err(error) => break (Err(error), None),
             }
         };
         let result = if self.hooks.is_empty() {

@@ -8,7 +8,7 @@ use toolhost_contract::bus::Happening;
 use toolhost_contract::{CallId, Caller, Event, Sink};
 use toolhost_store::Write;
 
-use crate::bus::News;
+use crate::bus::{News, weight_of};
 use crate::journal::{Journal, Latest};
 
 /// Custom events of one call that the store keeps. The bus has them all.
@@ -128,7 +128,7 @@ impl Sink for CallSink {
             self.to.event(event);
             return;
         };
-        let bytes = size(&event);
+        let bytes = weight_of(&event);
         if held.events.len() < HELD && held.bytes + bytes <= HELD_BYTES {
             held.bytes += bytes;
             held.events.push(event);
@@ -139,15 +139,5 @@ impl Sink for CallSink {
 
     fn cancelled(&self) -> bool {
         self.cancel.is_cancelled() || self.to.cancelled()
-    }
-}
-
-fn size(event: &Event) -> usize {
-    match event {
-        Event::Log { message, .. } => message.len(),
-        Event::Progress { message, .. } => message.as_ref().map_or(0, String::len),
-        Event::Output { stream, bytes } => stream.len() + bytes.len(),
-        Event::Custom { event, data } => event.len() + toolhost_contract::life::weight(data),
-        Event::Dropped { .. } => 0,
     }
 }

@@ -4,26 +4,28 @@
 //! so a directory granted twice would be as writable as its widest grant, opening a FIFO would park a thread for
 //! ever, and a listing would have no bound. What works on an open file is left to wasmtime.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+mod convert;
+mod listing;
+
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
 
-use toolhost_vfs::{Access, Entry, Kind, NewTime, OpenHow, Refusal, Scope, Stage, Stat};
+use toolhost_vfs::{Access, Kind, OpenHow, Refusal, Scope, Stage, Stat};
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{
     Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView as _,
 };
-use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 use wasmtime_wasi::{FsPerms, OpenMode};
 
+use self::convert::{code, identity, new_time, show_stat};
+use self::listing::Listing;
 use crate::quota::{Counted, Quota};
 use crate::state::State;
 use crate::tree::Tree;
-use types::{ErrorCode, HostDescriptor, HostDirectoryEntryStream};
+use types::{ErrorCode, HostDescriptor};
 
 /// Directory entries that the open listings of one call may hold together.
 const MAX_LISTED: usize = 100_000;
@@ -533,114 +535,5 @@ impl HostDescriptor for FilesView<'_> {
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
         HostDescriptor::drop(&mut self.wasi, fd)
-    }
-}
-
-/// What is left of a directory listing.
-struct Listing {
-    entries: std::vec::IntoIter<Entry>,
-    size: usize,
-}
-
-impl HostDirectoryEntryStream for FilesView<'_> {
-    async fn read_directory_entry(
-        &mut self,
-        stream: Resource<types::DirectoryEntryStream>,
-    ) -> FsResult<Option<types::DirectoryEntry>> {
-        let listing = self
-            .wasi
-            .table
-            .get_mut(&Resource::<Listing>::new_borrow(stream.rep()))?;
-        Ok(listing.entries.next().map(|entry| types::DirectoryEntry {
-            type_: show_kind(entry.kind),
-            name: entry.name,
-        }))
-    }
-
-    fn drop(&mut self, stream: Resource<types::DirectoryEntryStream>) -> wasmtime::Result<()> {
-        let listing = self
-            .wasi
-            .table
-            .delete(Resource::<Listing>::new_own(stream.rep()))?;
-        self.listed.fetch_sub(listing.size, Ordering::Relaxed);
-        Ok(())
-    }
-}
-
-fn show_kind(kind: Kind) -> types::DescriptorType {
-    match kind {
-        Kind::File => types::DescriptorType::RegularFile,
-        Kind::Directory => types::DescriptorType::Directory,
-        Kind::Symlink => types::DescriptorType::SymbolicLink,
-        Kind::Fifo => types::DescriptorType::Fifo,
-        Kind::Socket => types::DescriptorType::Socket,
-        Kind::CharDevice => types::DescriptorType::CharacterDevice,
-        Kind::BlockDevice => types::DescriptorType::BlockDevice,
-        Kind::Unknown => types::DescriptorType::Unknown,
-    }
-}
-
-fn show_stat(stat: &Stat) -> types::DescriptorStat {
-    let time = |time: Option<SystemTime>| {
-        let since = time?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        Some(Datetime {
-            seconds: since.as_secs(),
-            nanoseconds: since.subsec_nanos(),
-        })
-    };
-    types::DescriptorStat {
-        type_: show_kind(stat.kind),
-        link_count: stat.links,
-        size: stat.size,
-        data_access_timestamp: time(stat.accessed),
-        data_modification_timestamp: time(stat.modified),
-        status_change_timestamp: time(stat.changed),
-    }
-}
-
-/// Equal for one file under all of its names, and says nothing about the host's inode numbers.
-fn identity(stat: &Stat) -> types::MetadataHashValue {
-    let mut hasher = DefaultHasher::new();
-    (stat.id.dev(), stat.id.ino()).hash(&mut hasher);
-    let lower = hasher.finish();
-    lower.hash(&mut hasher);
-    types::MetadataHashValue {
-        lower,
-        upper: hasher.finish(),
-    }
-}
-
-fn new_time(time: types::NewTimestamp) -> FsResult<NewTime> {
-    match time {
-        types::NewTimestamp::NoChange => Ok(NewTime::Keep),
-        types::NewTimestamp::Now => Ok(NewTime::Now),
-        types::NewTimestamp::Timestamp(time) => SystemTime::UNIX_EPOCH
-            .checked_add(Duration::from_secs(time.seconds))
-            .and_then(|whole| whole.checked_add(Duration::from_nanos(time.nanoseconds.into())))
-            .map(NewTime::At)
-            .ok_or_else(|| ErrorCode::Overflow.into()),
-    }
-}
-
-fn code(refusal: Refusal) -> ErrorCode {
-    match refusal {
-        Refusal::NotPermitted => ErrorCode::NotPermitted,
-        Refusal::NotFound => ErrorCode::NoEntry,
-        Refusal::Exists => ErrorCode::Exist,
-        Refusal::IsDirectory => ErrorCode::IsDirectory,
-        Refusal::NotDirectory => ErrorCode::NotDirectory,
-        Refusal::NotEmpty => ErrorCode::NotEmpty,
-        Refusal::Loop => ErrorCode::Loop,
-        Refusal::Invalid => ErrorCode::Invalid,
-        Refusal::NotUtf8 => ErrorCode::IllegalByteSequence,
-        Refusal::TooManyEntries => ErrorCode::Overflow,
-        Refusal::Busy => ErrorCode::Busy,
-        Refusal::NameTooLong => ErrorCode::NameTooLong,
-        Refusal::NoSpace => ErrorCode::InsufficientSpace,
-        Refusal::ReadOnlyFileSystem => ErrorCode::ReadOnly,
-        Refusal::CrossDevice => ErrorCode::CrossDevice,
-        Refusal::TooManyLinks => ErrorCode::TooManyLinks,
-        Refusal::Unsupported => ErrorCode::Unsupported,
-        Refusal::Io(_) => ErrorCode::Io,
     }
 }

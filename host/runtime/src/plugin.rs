@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolhost_contract::{
-    Access, Backend, BoxFuture, Call, CallError, Descriptor, ErrorClass, FileAccess, Grant, Limits,
-    Outcome, PluginName, Ran, Sink, Staged,
+    Access, Backend, BoxFuture, Call, CallError, Descriptor, Effects, ErrorClass, FileAccess,
+    Grant, Limits, Outcome, PluginName, Ran, Sink,
 };
 use toolhost_vfs::{Scope, Stage, StageLimits};
 
@@ -127,7 +127,7 @@ impl Plugin {
         let Some(staging) = staging else {
             return Ok(Ran {
                 outcome: self.run(call, grant, sink, None).await?,
-                staged: None,
+                effects: Effects::None,
             });
         };
         let stage = Stage::new(
@@ -140,13 +140,10 @@ impl Plugin {
         );
         let outcome = self.run(call, grant, sink, Some(&stage)).await?;
         let blobs = Arc::clone(&staging.blobs);
-        let held = tokio::task::spawn_blocking(move || Held::of(stage, blobs))
+        let effects = tokio::task::spawn_blocking(move || Held::of(stage, blobs))
             .await
             .map_err(CallError::internal)??;
-        Ok(Ran {
-            outcome,
-            staged: held.map(|held| Box::new(held) as Box<dyn Staged>),
-        })
+        Ok(Ran { outcome, effects })
     }
 }
 

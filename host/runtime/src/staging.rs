@@ -11,7 +11,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use similar::TextDiff;
 use toolhost_contract::{
-    BoxFuture, CONFLICT, CallError, ChangeKind, ChangeSet, CommitError, ErrorClass, FileChange,
+    BoxFuture, CallError, ChangeKind, ChangeSet, CommitError, Effects, ErrorClass, FileChange,
     FileDiff, FileKind, Recovered, text,
 };
 use toolhost_vfs::{
@@ -102,18 +102,19 @@ struct Work {
 }
 
 impl Held {
-    /// None: the call changed nothing. Reads the changed files, so it may block.
-    pub fn of(stage: Stage, blobs: Arc<Blobs>) -> Result<Option<Self>, CallError> {
-        let staged = stage.changes().map_err(|error| {
-            let code = match error {
-                StageError::Changed { .. } => CONFLICT,
-                _ => "stage_failed",
-            };
-            CallError::new(ErrorClass::Failed, error.to_string()).code(code)
-        })?;
-        if staged.is_empty() {
-            return Ok(None);
-        }
+    /// Reads the changed files, so it may block.
+    pub fn of(stage: Stage, blobs: Arc<Blobs>) -> Result<Effects, CallError> {
+        let staged = match stage.changes() {
+            Ok(staged) if staged.is_empty() => return Ok(Effects::None),
+            Ok(staged) => staged,
+            Err(error @ StageError::Changed(_)) => {
+                return Ok(Effects::Conflict(vec![error.to_string()]));
+            }
+            Err(error) => {
+                let error = CallError::new(ErrorClass::Failed, error.to_string());
+                return Err(error.code("stage_failed"));
+            }
+        };
         let mut diffs = Diffs {
             scope: stage.scope(),
             left: ALL_DIFF_BYTES,
@@ -132,7 +133,7 @@ impl Held {
                 base: one.base,
             })
             .collect();
-        Ok(Some(Self {
+        Ok(Effects::Held(Box::new(Self {
             changes,
             entry,
             work: Arc::new(Work {
@@ -140,7 +141,7 @@ impl Held {
                 blobs,
                 ops: Mutex::new(ops),
             }),
-        }))
+        })))
     }
 }
 

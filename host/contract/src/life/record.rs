@@ -273,8 +273,14 @@ impl Record {
         note
     }
 
+    /// About what it takes in memory, drawn and not.
+    pub fn weight(&self) -> usize {
+        // Ids, the trail and all the small things; drawn, they are some sixty members.
+        (8 << 10) + 2 * self.input.weight() + self.words()
+    }
+
     /// Bytes of the texts whose length somebody else chose, the input left out.
-    pub(super) fn words(&self) -> usize {
+    fn words(&self) -> usize {
         let approval = &self.approval;
         let texts = [&approval.reason, &approval.note, &approval.decided_by];
         let notes = self.trail.iter().map(|line| &line.note);

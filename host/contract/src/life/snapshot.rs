@@ -50,8 +50,7 @@ impl Snapshot {
     /// About what it keeps in memory. Cheap, and the same before and after it is drawn.
     pub fn weight(&self) -> usize {
         match &self.record {
-            // Ids, the trail and all the small things; drawn, they are some sixty members.
-            Some(record) => (8 << 10) + 2 * record.input.weight() + record.words(),
+            Some(record) => record.weight(),
             None => self.shown.get().map_or(0, super::weight),
         }
     }

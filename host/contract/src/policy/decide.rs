@@ -77,10 +77,13 @@ impl Policy {
             ..request
         };
         let decide = |request| self.decide(request, hooks, approvals, now_ms);
-        let may_speak = match (decide(as_if_it_read), decide(as_it_says)) {
-            (Verdict::Deny(denial), Verdict::Deny(_)) => return Err(denial),
-            (Verdict::Allow(_), _) | (_, Verdict::Allow(_)) => true,
-            _ => false,
+        let may_speak = match decide(as_if_it_read) {
+            Verdict::Allow(_) => true,
+            reading => match (reading, decide(as_it_says)) {
+                (_, Verdict::Allow(_)) => true,
+                (Verdict::Deny(denial), Verdict::Deny(_)) => return Err(denial),
+                _ => false,
+            },
         };
         let grant = Grant::held_back(&request);
         Ok(Hold { grant, may_speak })

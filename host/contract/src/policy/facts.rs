@@ -192,6 +192,9 @@ impl<'a> Facts<'a> {
 
     /// What the call may do besides that which its parts name.
     fn effects(&mut self) {
+        if self.request.known {
+            return;
+        }
         let tool = self.request.tool;
         let edits = matches!(tool.kind.as_str(), "edit" | "delete" | "move");
         // Where nobody runs the command, its redirections write nothing.
@@ -199,9 +202,6 @@ impl<'a> Facts<'a> {
             matches!(part.what, What::Path { write: true, .. })
                 && (!part.redirected || self.executes)
         });
-        if self.request.known {
-            return;
-        }
         self.writes_unnamed = tool.effect() > Effect::Reads && !self.executes && !names_a_file;
         self.hides_writes = self.writes_unnamed && edits;
         self.other_effects = self.foreign

@@ -80,14 +80,9 @@ pub(super) struct Spot {
 
 impl Spot {
     pub(super) fn of(path: &str, places: &Places) -> Self {
-        if path.len() > MAX_PATH || path.contains('\0') {
-            return Self::anywhere();
-        }
-        let (text, climbed) = resolve(&places.cwd, path);
-        let mut spot = Self {
-            sure: vec![text.clone()],
-            maybe: Vec::new(),
-            climbed,
+        let mut spot = Self::on_host(path, places);
+        let Some(text) = spot.sure.first().cloned() else {
+            return spot;
         };
         if let Some(rest) = path.strip_prefix('~') {
             match (&places.home, rest.strip_prefix('/')) {
@@ -106,13 +101,10 @@ impl Spot {
 
     /// A path that the host itself has found: what it is called is where it is.
     pub(super) fn on_host(path: &str, places: &Places) -> Self {
-        if !path.starts_with('/') {
-            return Self::of(path, places);
-        }
         if path.len() > MAX_PATH || path.contains('\0') {
             return Self::anywhere();
         }
-        let (text, climbed) = resolve("/", path);
+        let (text, climbed) = resolve(&places.cwd, path);
         Self {
             sure: vec![text],
             maybe: Vec::new(),

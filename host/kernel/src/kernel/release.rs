@@ -8,7 +8,7 @@ use tokio::sync::OwnedMutexGuard;
 use toolhost_contract::life::Step;
 use toolhost_contract::policy::{AskKind, Subject};
 use toolhost_contract::{
-    CONFLICT, CallError, ChangeSet, CommitError, ErrorClass, Outcome, Ran, Staged, Verdict, text,
+    CallError, ChangeSet, CommitError, Effects, ErrorClass, Outcome, Ran, Staged, Verdict, text,
 };
 use toolhost_store::{CommitRow, CommitState};
 
@@ -33,12 +33,6 @@ pub(super) struct Again {
     pub(super) input: Value,
     /// What somebody else changed; empty where a person changed the input.
     conflicts: Vec<String>,
-}
-
-/// The end of a commit.
-enum Done {
-    Committed,
-    Conflict(Vec<String>),
 }
 
 impl Again {
@@ -74,15 +68,12 @@ impl Kernel {
         // What a failure says may hold what was read as well, so it is judged like a result.
         let (result, staged) = match ran {
             Ok(Ran { outcome, .. }) if outcome.is_error() => (Ok(outcome), None),
-            Ok(Ran { outcome, staged }) => (Ok(outcome), staged),
+            Ok(Ran { outcome, effects }) => match effects {
+                Effects::None => (Ok(outcome), None),
+                Effects::Held(staged) => (Ok(outcome), Some(staged)),
+                Effects::Conflict(places) => return again(run, places).await,
+            },
             Err(error) if run.halt.is_set() => return Err(error),
-            Err(error) if error.code == CONFLICT => {
-                run.life.step(Step::Picked).await?;
-                return Ok(Released::Again(Again {
-                    input: run.input.clone(),
-                    conflicts: vec![error.message.clone()],
-                }));
-            }
             Err(error) => (Err(error), None),
         };
         let nothing = ChangeSet::default();
@@ -125,16 +116,13 @@ impl Kernel {
             run.life.step(Step::Released { by, commit: None }).await?;
             return Ok(Released::Through(outcome.into()));
         };
-        match Box::pin(self.commit(entry, staged, by, run)).await? {
-            (_, Done::Conflict(conflicts)) => {
-                run.life.step(Step::Picked).await?;
-                let input = run.input.clone();
-                Ok(Released::Again(Again { input, conflicts }))
-            }
-            (id, Done::Committed) => {
+        match Box::pin(self.commit(entry, staged, by, run)).await {
+            Ok(id) => {
                 run.commits.push(id);
                 Ok(Released::Through(outcome.into()))
             }
+            Err(CommitError::Conflict(places)) => again(run, places).await,
+            Err(CommitError::Failed(error)) => Err(error),
         }
     }
 
@@ -145,17 +133,15 @@ impl Kernel {
         staged: Box<dyn Staged>,
         by: String,
         run: &mut Run<'_>,
-    ) -> Result<(String, Done), Refusal> {
+    ) -> Result<String, CommitError> {
+        let failed = CommitError::Failed;
         let id = format!("commit-{}", crate::id::random());
         let commit = Some(id.clone());
-        run.life.step(Step::Released { by, commit }).await?;
+        let step = Step::Released { by, commit };
+        run.life.step(step).await.map_err(failed)?;
         // One at a time: what one finds unchanged, no other may change before it is done.
         let turn = Arc::clone(&self.committing).lock_owned().await;
-        let body = match staged.prepare().await {
-            Ok(body) => body,
-            Err(CommitError::Conflict(paths)) => return Ok((id, Done::Conflict(paths))),
-            Err(CommitError::Failed(error)) => return Err(error),
-        };
+        let body = staged.prepare().await?;
         let row = CommitRow {
             id: id.clone(),
             call: run.id.0.clone(),
@@ -167,14 +153,21 @@ impl Kernel {
             of: None,
             body,
         };
-        run.life.intend().await?;
-        run.halt.check()?;
+        run.life.intend().await.map_err(failed)?;
+        run.halt.check().map_err(failed)?;
         let committing = make_real(Arc::clone(&self.journal), staged, row, turn);
-        match tokio::spawn(committing).await {
-            Ok(done) => Ok((id, done?)),
-            Err(_) => Err(CallError::internal("the commit panicked").into()),
-        }
+        tokio::spawn(committing)
+            .await
+            .map_err(|_| failed(CallError::internal("the commit panicked").into()))??;
+        Ok(id)
     }
+}
+
+/// What the call saw is no longer there.
+async fn again(run: &mut Run<'_>, conflicts: Vec<String>) -> Result<Released, Refusal> {
+    run.life.step(Step::Picked).await?;
+    let input = run.input.clone();
+    Ok(Released::Again(Again { input, conflicts }))
 }
 
 async fn make_real(
@@ -182,10 +175,11 @@ async fn make_real(
     staged: Box<dyn Staged>,
     row: CommitRow,
     _turn: OwnedMutexGuard<()>,
-) -> Result<Done, Refusal> {
+) -> Result<(), CommitError> {
     let id = row.id.clone();
     if let Some(store) = &journal.store {
-        store.begin_commit(row).await.map_err(unwritable)?;
+        let begun = store.begin_commit(row).await;
+        begun.map_err(|error| CommitError::Failed(unwritable(error).into()))?;
     }
     crate::crash::at("commit_begun");
     let result = staged.commit(id.clone()).await;
@@ -201,9 +195,5 @@ async fn make_real(
         let _ = store.end_commit(&id, state, at).await;
     }
     crate::crash::at("commit_ended");
-    match result {
-        Ok(()) => Ok(Done::Committed),
-        Err(CommitError::Conflict(paths)) => Ok(Done::Conflict(paths)),
-        Err(CommitError::Failed(error)) => Err(error),
-    }
+    result
 }

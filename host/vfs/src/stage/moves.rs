@@ -23,13 +23,7 @@ impl Layers {
         let from = self.walk(scope, from, path, Last::Exact)?;
         let to = self.walk(scope, to, new_path, Last::Exact)?;
         let moved = scope.may_rename(&from, &to)?;
-        self.may_point_from(moved, &from, &to)?;
-        self.hold(scope, &from)?;
-        self.hold(scope, &to)?;
-        self.room(&[&from, &to])?;
-        if self.dev(&from) != self.dev(&to) {
-            return Err(Refusal::CrossDevice);
-        }
+        self.hold_both(scope, moved, &from, &to)?;
         self.is_no_knot(&from, &to)?;
         if let Some(replaced) = &to.found {
             // Two names of one file: there is nothing to do, says POSIX.
@@ -50,6 +44,25 @@ impl Layers {
         self.vacate(from.parent_id, &from.name, base);
         self.put(to.parent_id, &to.name, node, moved.stat.id, None);
         Ok(())
+    }
+
+    /// Two names for what was found at the first, on one file system as the kernel wants it.
+    fn hold_both(
+        &mut self,
+        scope: &Scope,
+        found: &Found,
+        from: &Place<'_>,
+        to: &Place<'_>,
+    ) -> Result<(), Refusal> {
+        self.may_point_from(found, from, to)?;
+        self.hold(scope, from)?;
+        self.hold(scope, to)?;
+        self.room(&[from, to])?;
+        if self.dev(from) == self.dev(to) {
+            Ok(())
+        } else {
+            Err(Refusal::CrossDevice)
+        }
     }
 
     /// What will stand at the new name, and what really is at the old one.
@@ -103,13 +116,7 @@ impl Layers {
         let from = self.walk(scope, from, path, Last::Exact)?;
         let to = self.walk(scope, to, new_path, Last::Exact)?;
         let linked = scope.may_link(&from, &to)?;
-        self.may_point_from(linked, &from, &to)?;
-        self.hold(scope, &from)?;
-        self.hold(scope, &to)?;
-        self.room(&[&from, &to])?;
-        if self.dev(&from) != self.dev(&to) {
-            return Err(Refusal::CrossDevice);
-        }
+        self.hold_both(scope, linked, &from, &to)?;
         let old = self.copy_up(scope, &from, linked, false)?;
         let item = self.pool()?.link(old)?;
         self.set(&to, Node::Item(item), None)

@@ -15,7 +15,7 @@ use toolhost_contract::life::{CallState, Millis};
 use toolhost_contract::policy::{Decision, Policy, PolicySpec, RuleSpec};
 use toolhost_contract::{
     Annotations, Answer, Backend, BoxFuture, Call, CallError, CallId, Caller, ChangeKind,
-    ChangeSet, CommitError, Concurrency, Descriptor, Digest, ErrorClass, Event, Failure,
+    ChangeSet, CommitError, Concurrency, Descriptor, Digest, Effects, ErrorClass, Event, Failure,
     FileChange, FileKind, Grant, NoSink, Outcome, PluginName, Question, Ran, Sink, Staged,
     TailCall, ToolName,
 };
@@ -210,14 +210,16 @@ impl Backend for Stage {
                 .map(|path| path.as_str().unwrap().to_owned())
                 .collect();
             let outcome = self.invoke(call, grant, sink).await?;
-            let staged = (self.holds && !paths.is_empty()).then(|| {
-                Box::new(Pretended {
+            let effects = if self.holds && !paths.is_empty() {
+                Effects::Held(Box::new(Pretended {
                     changes: changes(&paths),
                     real: Arc::clone(&self.real),
                     conflicts: Arc::clone(&self.conflicts),
-                }) as Box<dyn Staged>
-            });
-            Ok(Ran { outcome, staged })
+                }))
+            } else {
+                Effects::None
+            };
+            Ok(Ran { outcome, effects })
         })
     }
 }
