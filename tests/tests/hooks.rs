@@ -78,6 +78,7 @@ async fn a_hook_reads_what_was_granted_and_reaches_nothing_else() {
         guest: "/workspace".to_owned(),
         access: Access::ReadWrite,
         dangerous: false,
+        exclude: Vec::new(),
     };
     let scope = Scope::open(&[grant], &[]).unwrap();
     let plugin = load(&guest("hook_witness"), scope).await;

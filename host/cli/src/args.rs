@@ -140,11 +140,22 @@ pub struct HostArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub plugins: Vec<PathBuf>,
 
-    /// Let plugins that ask for files see this folder, `:ro` (the default) or `:rw`; repeatable.
+    /// Let plugins that ask for files see this folder or file, `:ro` (the default) or `:rw`; repeatable.
     ///
-    /// Guests see the first one as /workspace and the next ones as /extra/1, /extra/2, …
-    #[arg(long, value_name = "PATH[:ro|rw]", value_hint = ValueHint::DirPath)]
+    /// Guests see the first one as /workspace and the next ones as /extra/1, /extra/2, …; of a file they see a folder
+    /// with nothing else in it.
+    #[arg(long, value_name = "PATH[:ro|rw]", value_hint = ValueHint::AnyPath)]
     pub allow_path: Vec<PathEntry>,
+
+    /// Keep what fits this pattern of a .gitignore out of the sight of all plugins: `*.sqlite`, `/private/`; repeatable.
+    ///
+    /// Besides files that mostly hold secrets, such as .env, .ssh and keys. `!NAME` lets one of them in.
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude_path: Vec<String>,
+
+    /// Let plugins see files that mostly hold secrets, too
+    #[arg(long)]
+    pub no_default_excludes: bool,
 
     /// Let plugins that ask for it see this environment variable; repeatable
     #[arg(long, value_name = "NAME")]

@@ -111,6 +111,7 @@ impl Granter {
                     Access::ReadWrite => toolhost_vfs::Access::ReadWrite,
                 },
                 dangerous: path.dangerous,
+                exclude: path.exclude.all(),
             })
             .collect();
         let scope = Scope::open(&grants, &self.protected).map_err(|error| in_our_words(&error))?;

@@ -59,13 +59,32 @@ pub struct Settings {
     pub verbose: bool,
 }
 
-/// A folder to grant. `guest` is the name that guests know it by.
+/// A folder or file to grant. `guest` is the name that guests know it by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedPath {
     pub host: PathBuf,
     pub guest: String,
     pub access: Access,
     pub dangerous: bool,
+    pub exclude: Excludes,
+}
+
+/// What a folder's grant leaves out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excludes {
+    /// What mostly holds secrets.
+    pub defaults: bool,
+    /// As in a `.gitignore`.
+    pub patterns: Vec<String>,
+}
+
+impl Excludes {
+    /// Those that come later win, so that `!NAME` lets one of the defaults in again.
+    pub fn all(&self) -> Vec<String> {
+        let defaults = self.defaults.then_some(toolhost_vfs::DEFAULT_EXCLUDES);
+        let defaults = defaults.into_iter().flatten().map(ToString::to_string);
+        defaults.chain(self.patterns.iter().cloned()).collect()
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -154,6 +173,11 @@ impl Settings {
         let typed = typed
             .map(|entry| (absolute(world.directory, Path::new(&entry.path)), entry))
             .collect();
+        let general = Excludes {
+            defaults: !args.no_default_excludes && config.default_excludes.unwrap_or(true),
+            patterns: [&config.exclude_paths, &args.exclude_path].map(|list| list.as_slice()).concat(),
+        };
+        let number = |entries| number(entries, &general);
         let paths = number(merge(typed, entries_of_file(config.allowed_paths)?));
 
         let mut per_plugin = BTreeMap::new();
@@ -334,7 +358,7 @@ fn merge(
         .collect()
 }
 
-fn number(entries: Vec<(PathBuf, PathEntry)>) -> Vec<AllowedPath> {
+fn number(entries: Vec<(PathBuf, PathEntry)>, general: &Excludes) -> Vec<AllowedPath> {
     let mut names =
         std::iter::once("/workspace".to_owned()).chain((1..).map(|n| format!("/extra/{n}")));
     entries
@@ -347,6 +371,10 @@ fn number(entries: Vec<(PathBuf, PathEntry)>) -> Vec<AllowedPath> {
                 .expect("there is always another number"),
             access: entry.access,
             dangerous: entry.dangerous,
+            exclude: Excludes {
+                defaults: entry.default_excludes.unwrap_or(general.defaults),
+                patterns: [general.patterns.clone(), entry.exclude].concat(),
+            },
         })
         .collect()
 }

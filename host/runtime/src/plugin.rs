@@ -272,6 +272,7 @@ mod tests {
             guest: guest.to_owned(),
             access: toolhost_vfs::Access::ReadOnly,
             dangerous: false,
+            exclude: Vec::new(),
         };
         let scope = Scope::open(
             &[

@@ -5,13 +5,13 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
 };
 
-use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags},
-    io::Errno,
-};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use crate::{
     Access, FileId, Kind, Refusal, Scope, Shield, Stat,
+    open::must_walk,
+    site::Site,
+    stage::Layers,
     sys::{BENEATH, NAME_ONLY, check_path, open_beneath, open_refused},
     walk::{Last, Place},
 };
@@ -30,41 +30,45 @@ impl Scope {
     /// `limit`. A name that is not UTF-8 counts but is left out, since no guest could ask for it; so is what is
     /// hidden.
     pub fn read_dir(&self, dir: BorrowedFd<'_>, limit: usize) -> Result<Vec<Entry>, Refusal> {
-        self.read_dir_but(dir, limit, |_| false)
+        self.read_dir_under(None, dir, limit)
     }
 
-    /// As if the names that `skip` says were not there.
-    pub(crate) fn read_dir_but(
+    /// As if the names that a call has changed were not there.
+    pub(crate) fn read_dir_under(
         &self,
+        over: Option<&Layers>,
         dir: BorrowedFd<'_>,
         limit: usize,
-        skip: impl Fn(&[u8]) -> bool,
     ) -> Result<Vec<Entry>, Refusal> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         // Opened anew: the handle may be `O_PATH`, and its position is shared with every other call.
         let own = open_beneath(dir, ".", flags, Mode::empty(), BENEATH).map_err(open_refused)?;
-        let id = if self.rules.tangled {
-            Some(Stat::of(&own)?.id)
-        } else {
-            None
-        };
+        let patterns = self.rules.has_excludes();
+        let (mut id, mut site) = (None, None);
+        if patterns || self.rules.tangled || over.is_some() {
+            let here = Stat::of(&own)?.id;
+            id = Some(here);
+            if patterns {
+                site = Some(self.site(over, own.as_fd(), here)?);
+            }
+        }
         let mut entries = Vec::new();
         let mut seen = 0;
         for entry in rustix::fs::Dir::new(own)? {
             let entry = entry?;
             let name = entry.file_name();
-            if name == c"." || name == c".." || skip(name.to_bytes()) {
+            let changed = |id| over.is_some_and(|over| over.covers(id, name.to_bytes()));
+            if name == c"." || name == c".." || id.is_some_and(changed) {
                 continue;
             }
             seen += 1;
             if seen > limit {
                 return Err(Refusal::TooManyEntries);
             }
-            if id.is_some_and(|id| self.hides(id, name, entry.ino())) {
-                continue;
-            }
-            if let Ok(text) = name.to_str() {
-                let kind = kind_of(dir, name, entry.file_type());
+            let Ok(text) = name.to_str() else { continue };
+            let kind = kind_of(dir, name, entry.file_type());
+            let hides = |id| self.hides(id, site.as_ref(), name, entry.ino(), kind);
+            if !id.is_some_and(hides) {
                 entries.push(Entry {
                     name: text.to_owned(),
                     kind,
@@ -74,30 +78,34 @@ impl Scope {
         Ok(entries)
     }
 
-    fn hides(&self, dir: FileId, name: &CStr, ino: u64) -> bool {
-        let marks = &self.rules.marks;
-        marks.shield_of(dir, name.to_bytes()) == Some(Shield::Hidden)
-            || marks
-                .enter(FileId::new(dir.dev(), ino), Access::ReadOnly)
-                .is_err()
+    fn hides(&self, dir: FileId, site: Option<&Site>, name: &CStr, ino: u64, kind: Kind) -> bool {
+        let (marks, name) = (&self.rules.marks, name.to_bytes());
+        let id = FileId::new(dir.dev(), ino);
+        let left_out = || {
+            let out = |site| self.leaves_out(site, name, Some((id, kind)));
+            marks.file(dir, name).is_none() && site.is_some_and(out)
+        };
+        marks.shield_of(dir, name) == Some(Shield::Hidden)
+            || marks.enter(id, Access::ReadOnly).is_err()
+            || left_out()
     }
 
     /// What `path` below `dir` is. Special files can be asked about, though never opened.
     pub fn stat_at(&self, dir: BorrowedFd<'_>, path: &str, follow: bool) -> Result<Stat, Refusal> {
         check_path(path)?;
-        if !self.rules.tangled {
+        if let Some(resolve) = self.resolve_by_kernel(dir, path)? {
             let flags = if follow {
                 NAME_ONLY.difference(OFlags::NOFOLLOW)
             } else {
                 NAME_ONLY
             };
-            match open_beneath(dir, path, flags, Mode::empty(), BENEATH) {
+            match open_beneath(dir, path, flags, Mode::empty(), resolve) {
                 Ok(fd) => {
                     let stat = Stat::of(&fd)?;
                     self.enter(stat.id, Access::ReadOnly)?;
                     return Ok(stat);
                 }
-                Err(Errno::AGAIN) => {}
+                Err(errno) if must_walk(errno, resolve) => {}
                 Err(errno) => return Err(open_refused(errno)),
             }
         }

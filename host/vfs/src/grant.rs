@@ -9,16 +9,20 @@ pub enum Access {
     ReadWrite,
 }
 
-/// One directory of the host that a plugin may see under a name of its own.
+/// One directory or file of the host that a plugin may see under a name of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathGrant {
     /// Absolute path on the host. Resolved once, when the scope is opened; afterwards only the inode counts.
     pub host: PathBuf,
-    /// The name the guest knows it by, for example `/workspace`.
+    /// The name the guest knows it by, for example `/workspace`. Of a file: the directory that holds it, and in which
+    /// the guest sees nothing else.
     pub guest: String,
     pub access: Access,
     /// The person was told what `/`, `/run`, `/boot` or a home directory holds, and still wants it.
     pub dangerous: bool,
+    /// What stays out of sight below a directory: the lines of a `.gitignore`. Where one grant lies inside another,
+    /// the inner one's patterns hold in it and the outer one's do not.
+    pub exclude: Vec<String>,
 }
 
 /// Something of the host's own that no grant may open up: its config, policy, cache, store, plugin folders.

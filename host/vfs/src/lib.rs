@@ -10,7 +10,8 @@
 //! component by component, because the access may change at any inode on the way.
 //!
 //! Known limits, on purpose:
-//! - A hard link that the person made beforehand to a file outside is a file of the grant like any other.
+//! - A hard link that the person made beforehand to a file outside is a file of the grant like any other; so is one
+//!   to a file that the grant leaves out by its name.
 //! - Mount points below a grant are not crossed; what is mounted there needs its own grant.
 //! - Two calls of one plugin, one moving a directory upwards while the other makes a link inside it, can leave a link
 //!   that points out of the grant. No scope follows it; the host's own readers should go through a scope too.
@@ -30,6 +31,8 @@ mod change;
 #[cfg(target_os = "linux")]
 mod dir;
 #[cfg(target_os = "linux")]
+mod exclude;
+#[cfg(target_os = "linux")]
 mod grant;
 #[cfg(target_os = "linux")]
 mod links;
@@ -45,6 +48,8 @@ mod refusal;
 mod roots;
 #[cfg(target_os = "linux")]
 mod scope;
+#[cfg(target_os = "linux")]
+mod site;
 #[cfg(target_os = "linux")]
 mod stage;
 #[cfg(target_os = "linux")]
@@ -65,6 +70,7 @@ pub use self::{
     blobs::{Blobs, Swept},
     change::{BaseStat, Change, ContentHash, FileImage, Image, Location},
     dir::Entry,
+    exclude::DEFAULT_EXCLUDES,
     grant::{Access, PathGrant, Protected, Shield},
     mutate::NewTime,
     open::{OpenHow, Opened},

@@ -20,6 +20,10 @@ pub(crate) struct Marks {
     /// Granted and protected things and every directory above them. If one of these moved, another could be made in
     /// its place, and the path that the host uses would lead to the guest's own.
     pinned: HashSet<FileId>,
+    /// Files that were granted by themselves, by name: whoever saves one puts a new file in its place.
+    files: HashMap<FileId, HashMap<Vec<u8>, Access>>,
+    /// Directories of such files that no grant of a directory reaches: nothing else in them can be seen.
+    closed: HashSet<FileId>,
 }
 
 impl Marks {
@@ -76,8 +80,38 @@ impl Marks {
         }
     }
 
+    /// What a directory was granted with.
+    pub(crate) fn access(&self, id: FileId) -> Option<Access> {
+        match self.inodes.get(&id)? {
+            Mark::Access(access) => Some(*access),
+            Mark::Hidden => None,
+        }
+    }
+
     pub(crate) fn shield_of(&self, dir: FileId, name: &[u8]) -> Option<Shield> {
+        if self.closed.contains(&dir) && self.file(dir, name).is_none() {
+            return Some(Shield::Hidden);
+        }
         self.names.get(&dir)?.get(&folded(name)).copied()
+    }
+
+    /// The same file granted twice keeps the narrower access.
+    pub(crate) fn grant_file(&mut self, dir: FileId, name: &[u8], access: Access) {
+        let names = self.files.entry(dir).or_default();
+        let known = names.entry(name.to_vec()).or_insert(access);
+        *known = access.min(*known);
+    }
+
+    pub(crate) fn close(&mut self, dir: FileId) {
+        self.closed.insert(dir);
+    }
+
+    pub(crate) fn file(&self, dir: FileId, name: &[u8]) -> Option<Access> {
+        self.files.get(&dir)?.get(name).copied()
+    }
+
+    pub(crate) fn has_files(&self) -> bool {
+        !self.files.is_empty()
     }
 }
 

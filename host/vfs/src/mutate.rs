@@ -1,14 +1,21 @@
 //! Changes directories: makes, removes, renames, links, sets times. Always by walking, so that the parent is held
 //! and the last name is acted on exactly as it is, link or not.
 
-use std::{os::fd::BorrowedFd, time::SystemTime};
+use std::{
+    os::fd::{AsFd, BorrowedFd},
+    time::SystemTime,
+};
 
-use rustix::fs::{AtFlags, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use crate::{
-    Access, Kind, Refusal, Scope,
-    links::{check_target, may_point_from},
-    walk::{Found, Last, Place},
+    Access, FileId, Kind, Refusal, Scope, Stat,
+    dir::kind_of,
+    links::{MAX_MOVED, check_target, may_point_from},
+    site::Site,
+    stage::Origin,
+    sys::{BENEATH, NAME_ONLY, open_beneath, open_refused},
+    walk::{Found, Last, MAX_DEPTH, Place},
 };
 
 /// What one of a file's two times becomes.
@@ -189,8 +196,53 @@ impl Scope {
         if moved.stat.kind != Kind::Directory {
             no_slash_after(from)?;
             no_slash_after(to)?;
+        } else if let (Some(old), Some(new)) = (&from.site, &to.site)
+            && !matches!(moved.origin, Origin::Item(_))
+        {
+            // At another path other patterns fit what is in it. What the call made itself is looked at when it is done.
+            let id = moved.stat.id;
+            let old = self.inner_site(old, &from.name, id);
+            let new = self.inner_site(new, &to.name, id);
+            let mut budget = MAX_MOVED;
+            self.nothing_left_out(moved.fd.as_fd(), &[old, new], &mut budget)?;
         }
         Ok(moved)
+    }
+
+    fn nothing_left_out(
+        &self,
+        dir: BorrowedFd<'_>,
+        sites: &[Site; 2],
+        budget: &mut usize,
+    ) -> Result<(), Refusal> {
+        if sites[0].below.components().count() > 2 * MAX_DEPTH {
+            return Err(Refusal::NameTooLong);
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let own = open_beneath(dir, ".", flags, Mode::empty(), BENEATH).map_err(open_refused)?;
+        let device = Stat::of(&own)?.id.dev();
+        for entry in rustix::fs::Dir::read_from(&own)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            *budget = budget.checked_sub(1).ok_or(Refusal::TooManyEntries)?;
+            let kind = kind_of(own.as_fd(), name, entry.file_type());
+            let id = FileId::new(device, entry.ino());
+            let name = name.to_bytes();
+            let out = |site: &Site| self.leaves_out(site, name, Some((id, kind)));
+            if sites.iter().any(out) {
+                return Err(Refusal::NotPermitted);
+            }
+            if kind == Kind::Directory {
+                let inner = open_beneath(own.as_fd(), name, NAME_ONLY, Mode::empty(), BENEATH);
+                let inner = inner.map_err(open_refused)?;
+                let inside = sites.each_ref().map(|site| self.inner_site(site, name, id));
+                self.nothing_left_out(inner.as_fd(), &inside, budget)?;
+            }
+        }
+        Ok(())
     }
 
     /// What gets another name, when it may.

@@ -136,18 +136,40 @@ impl Scope {
         let access = access.min(self.cap);
         how.check()?;
         check_path(path)?;
-        if self.rules.tangled {
+        let Some(resolve) = self.resolve_by_kernel(dir, path)? else {
             return self.open_walking(dir, access, path, *how);
-        }
+        };
         if how.changes() && access == Access::ReadOnly {
             return Err(Refusal::NotPermitted);
         }
-        match open_beneath(dir, path, how.flags(), how.mode(), BENEATH) {
+        match open_beneath(dir, path, how.flags(), how.mode(), resolve) {
             Ok(fd) => self.admit(fd, access, *how),
-            // Renames elsewhere keep disturbing a `..` in the path; our own walk does not mind them.
-            Err(Errno::AGAIN) => self.open_walking(dir, access, path, *how),
+            Err(errno) if must_walk(errno, resolve) => self.open_walking(dir, access, path, *how),
             Err(errno) => Err(open_refused(errno)),
         }
+    }
+
+    /// How the kernel may resolve the path in one step; None where only a walk will do.
+    pub(crate) fn resolve_by_kernel(
+        &self,
+        dir: BorrowedFd<'_>,
+        path: &str,
+    ) -> Result<Option<ResolveFlags>, Refusal> {
+        if self.rules.tangled {
+            return Ok(None);
+        }
+        if !self.rules.has_excludes() {
+            return Ok(Some(BENEATH));
+        }
+        let mut site = self.site(None, dir, Stat::of(dir)?.id)?;
+        for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
+            if name == ".." || self.leaves_out(&site, name.as_bytes(), None) {
+                return Ok(None);
+            }
+            site.below.push(name);
+        }
+        // Without links in it, the path says where it leads.
+        Ok(Some(BENEATH | ResolveFlags::NO_SYMLINKS))
     }
 
     fn open_walking(
@@ -195,4 +217,10 @@ impl Scope {
             kind: stat.kind,
         })
     }
+}
+
+/// Renames elsewhere keep disturbing a `..` in the path, and a link may lead to what is left out; our own walk does not
+/// mind the ones and sees the others.
+pub(crate) fn must_walk(errno: Errno, resolve: ResolveFlags) -> bool {
+    errno == Errno::AGAIN || errno == Errno::LOOP && resolve.contains(ResolveFlags::NO_SYMLINKS)
 }

@@ -80,8 +80,12 @@ pub enum ScopeError {
     Relative(PathBuf),
     #[error("granted path `{path}` does not exist; create it or correct the grant", path = .0.display())]
     Missing(PathBuf),
-    #[error("granted path `{path}` is not a directory; grant its directory", path = .0.display())]
-    NotADirectory(PathBuf),
+    #[error("granted path `{path}` is neither a directory nor a regular file; grant its directory", path = .0.display())]
+    NeitherFileNorDirectory(PathBuf),
+    #[error(
+        "cannot leave out `{pattern}`: {why}; write it as in a .gitignore file, relative to the granted directory"
+    )]
+    BadExclude { pattern: String, why: String },
     #[error("guest name `{0}` is not usable; give each grant a name such as `/workspace`")]
     BadGuestName(String),
     #[error("guest name `{0}` is given to two grants; give each its own")]

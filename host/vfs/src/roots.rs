@@ -1,12 +1,13 @@
 //! Opens one granted directory, once, and refuses those that would hand over the machine.
 
 use std::{
+    ffi::OsString,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{CWD, Mode, OFlags, ResolveFlags},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags},
     io::Errno,
 };
 
@@ -19,6 +20,8 @@ use crate::{
 pub(crate) struct Opened {
     pub path: PathBuf,
     pub dir: OwnedFd,
+    /// The one file in it that was granted.
+    pub file: Option<OsString>,
     pub lineage: Lineage,
     pub trace: Trace,
 }
@@ -33,15 +36,27 @@ pub(crate) fn open(grant: &PathGrant, special: &Special) -> Result<Opened, Scope
         End::Found(path) => path.clone(),
         End::Missing { .. } => return Err(ScopeError::Missing(grant.host.clone())),
     };
+    let (path, file) = match (kind(&path)?, path.parent(), path.file_name()) {
+        (FileType::Directory, _, _) => (path, None),
+        (FileType::RegularFile, Some(dir), Some(name)) => (dir.to_owned(), Some(name.to_owned())),
+        _ => return Err(ScopeError::NeitherFileNorDirectory(grant.host.clone())),
+    };
     let dir = open_without_links(&path, &grant.host)?;
     let lineage = Lineage::of(dir.as_fd()).map_err(failed(&path))?;
-    special.check(grant, dir.as_fd(), &lineage)?;
+    special.check(grant, file.is_some(), dir.as_fd(), &lineage)?;
     Ok(Opened {
         path,
         dir,
+        file,
         lineage,
         trace,
     })
+}
+
+fn kind(path: &Path) -> Result<FileType, ScopeError> {
+    let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
+    let stat = stat.map_err(|errno| failed(path)(errno.into()))?;
+    Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
 /// `NO_SYMLINKS` closes the gap between tracing and opening: what we hold is what the traced path named.
@@ -51,7 +66,7 @@ fn open_without_links(path: &Path, granted: &Path) -> Result<OwnedFd, ScopeError
     rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve).map_err(|errno| match errno {
         // Some container sandboxes answer EPERM to system calls they have never heard of.
         Errno::NOSYS | Errno::PERM => ScopeError::OldKernel,
-        Errno::NOTDIR => ScopeError::NotADirectory(granted.to_owned()),
+        Errno::NOTDIR => ScopeError::NeitherFileNorDirectory(granted.to_owned()),
         Errno::NOENT => ScopeError::Missing(granted.to_owned()),
         other => failed(granted)(other.into()),
     })
@@ -105,6 +120,7 @@ impl Special {
     fn check(
         &self,
         grant: &PathGrant,
+        is_file: bool,
         dir: BorrowedFd<'_>,
         lineage: &Lineage,
     ) -> Result<(), ScopeError> {
@@ -117,7 +133,8 @@ impl Special {
                 why,
             });
         }
-        if grant.dangerous {
+        // A file in the home directory is a file, and not the home directory.
+        if grant.dangerous || is_file {
             return Ok(());
         }
         let system = self

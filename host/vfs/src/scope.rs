@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    ffi::OsString,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::OsStrExt,
@@ -12,6 +13,7 @@ use std::{
 
 use crate::{
     Access, FileId, PathGrant, Protected, Refusal, ScopeError, Shield,
+    exclude::Excludes,
     marks::Marks,
     roots::{self, Special, failed},
     trace::{End, Lineage, Seen, trace},
@@ -26,6 +28,10 @@ pub struct Root {
     id: FileId,
     dir: Arc<OwnedFd>,
     local: bool,
+    /// It stands for itself. Not so the directory of a granted file that another grant reaches anyway.
+    own: bool,
+    /// The file in it that was granted.
+    file: Option<OsString>,
 }
 
 impl Root {
@@ -60,6 +66,17 @@ impl Root {
     }
 }
 
+impl Root {
+    pub(crate) fn is_own(&self) -> bool {
+        self.own
+    }
+
+    pub(crate) fn is_file(&self, path: &Path) -> bool {
+        let file = self.file.as_ref();
+        file.is_some_and(|name| path.parent() == Some(&self.host) && path.file_name() == Some(name))
+    }
+}
+
 impl AsFd for Root {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
@@ -80,6 +97,15 @@ pub(crate) struct Rules {
     pub marks: Marks,
     /// The access can change below a root, so paths must be walked and not left to the kernel.
     pub tangled: bool,
+    /// What each root leaves out.
+    pub excludes: Vec<Excludes>,
+}
+
+impl Rules {
+    /// Whether a name can be left out by a pattern, so that it must be known where a directory is.
+    pub fn has_excludes(&self) -> bool {
+        self.excludes.iter().any(|excludes| !excludes.is_empty())
+    }
 }
 
 impl Scope {
@@ -93,35 +119,59 @@ impl Scope {
             survey.protect(keep)?;
         }
         let mut opened = Vec::with_capacity(grants.len());
+        let mut excludes = Vec::with_capacity(grants.len());
         for grant in grants {
+            excludes.push(Excludes::parse(&grant.exclude)?);
             let root = roots::open(grant, &special)?;
             let access = survey.grant(grant, &root)?;
             opened.push((root, access));
         }
         // All are registered before any is made: a second grant of the same directory narrows the first.
         for (root, access) in &opened {
-            survey.marks.grant(root.lineage.seen.id, *access);
+            if root.file.is_none() {
+                survey.marks.grant(root.lineage.seen.id, *access);
+            }
+        }
+        let reached: Vec<bool> = opened
+            .iter()
+            .map(|(root, _)| survey.reaches(root))
+            .collect();
+        for ((root, access), reached) in opened.iter().zip(&reached) {
+            let Some(name) = &root.file else { continue };
+            let dir = root.lineage.seen.id;
+            survey.marks.grant_file(dir, name.as_bytes(), *access);
+            if !reached {
+                survey.marks.grant(dir, *access);
+                survey.marks.close(dir);
+            }
         }
         let tangled = survey.is_tangled();
         let marks = survey.marks;
-        let roots = grants
-            .iter()
-            .zip(opened)
-            .map(|(grant, (root, access))| {
-                let id = root.lineage.seen.id;
-                Root {
-                    guest: grant.guest.clone(),
-                    host: root.path,
-                    access: marks.enter(id, access).unwrap_or(Access::ReadOnly),
-                    id,
-                    local: roots::is_local(root.dir.as_fd()),
-                    dir: Arc::new(root.dir),
-                }
-            })
-            .collect();
+        let mut roots = Vec::with_capacity(grants.len());
+        for ((grant, (root, _)), reached) in grants.iter().zip(opened).zip(reached) {
+            // Of a directory that another grant reaches: whatever holds there.
+            let nearest = root
+                .lineage
+                .self_and_above()
+                .find_map(|id| marks.access(id));
+            roots.push(Root {
+                guest: grant.guest.clone(),
+                host: root.path,
+                access: nearest.unwrap_or(Access::ReadOnly),
+                id: root.lineage.seen.id,
+                local: roots::is_local(root.dir.as_fd()),
+                dir: Arc::new(root.dir),
+                own: root.file.is_none() || !reached,
+                file: root.file,
+            });
+        }
         Ok(Self {
-            roots,
-            rules: Arc::new(Rules { marks, tangled }),
+            roots: roots.into(),
+            rules: Arc::new(Rules {
+                marks,
+                tangled,
+                excludes,
+            }),
             cap: Access::ReadWrite,
         })
     }
@@ -189,6 +239,8 @@ fn check_guest_names(grants: &[PathGrant]) -> Result<(), ScopeError> {
 struct Survey {
     marks: Marks,
     roots: Vec<Seen>,
+    /// Those that are granted whole.
+    dirs: HashSet<FileId>,
     /// Every directory that has a granted or protected thing, or a link leading to one, somewhere below it.
     above: HashSet<FileId>,
     protected_in: Vec<Seen>,
@@ -246,7 +298,11 @@ impl Survey {
     fn grant(&mut self, grant: &PathGrant, root: &roots::Opened) -> Result<Access, ScopeError> {
         let mut access = grant.access;
         for (id, shield, path) in &self.shielded {
-            if !root.lineage.is_in(*id) {
+            let is_it = root
+                .file
+                .as_ref()
+                .is_some_and(|name| *path == root.path.join(name));
+            if !is_it && !root.lineage.is_in(*id) {
                 continue;
             }
             match shield {
@@ -261,11 +317,25 @@ impl Survey {
         }
         self.links(&root.trace.links)?;
         self.pin(root.lineage.above.iter().copied());
+        if root.file.is_some() {
+            self.marks.pin(root.lineage.seen.id);
+        } else {
+            self.dirs.insert(root.lineage.seen.id);
+        }
         self.roots.push(root.lineage.seen);
         Ok(access)
     }
 
+    /// Whether a granted directory holds the directory of a granted file.
+    fn reaches(&self, file: &roots::Opened) -> bool {
+        let dirs = &self.dirs;
+        file.lineage.self_and_above().any(|id| dirs.contains(&id))
+    }
+
     fn is_tangled(&self) -> bool {
+        if self.marks.has_files() {
+            return true;
+        }
         let others = || self.roots.iter().chain(&self.protected_in);
         self.roots.iter().any(|root| {
             self.above.contains(&root.id) || others().any(|other| root.is_alias_of(*other))

@@ -27,6 +27,7 @@ use std::{
 
 pub use self::changes::{StageError, Staged};
 pub(crate) use self::layers::{Layers, Origin};
+pub(crate) use self::real::path_of;
 use self::write::At;
 use crate::{
     Access, Entry, Kind, NewTime, OpenHow, Opened, Refusal, Scope, Stat,

@@ -14,6 +14,7 @@ use rustix::{
 
 use crate::{
     Access, FileId, Kind, Refusal, Scope, Shield, Stat,
+    site::Site,
     stage::{Layers, Origin},
     sys::{BENEATH, NAME_ONLY, PATH_MAX, check_path, open_beneath, open_refused},
 };
@@ -50,6 +51,8 @@ pub(crate) struct Place<'a> {
     pub name: Vec<u8>,
     /// The name belongs to the host: it may not be made, replaced or taken away.
     pub guarded: bool,
+    /// Of the parent directory, where names can be left out.
+    pub site: Option<Site>,
     /// The path ended in a slash, so only a directory will do.
     pub dir_only: bool,
     pub found: Option<Found>,
@@ -78,6 +81,7 @@ struct Level {
     fd: OwnedFd,
     id: FileId,
     access: Access,
+    site: Option<Site>,
 }
 
 struct Walk<'a, 'o> {
@@ -87,6 +91,8 @@ struct Walk<'a, 'o> {
     start: BorrowedFd<'a>,
     start_id: FileId,
     start_access: Access,
+    /// None where nothing is decided by paths; so in every level.
+    start_site: Option<Site>,
     levels: Vec<Level>,
     /// Components still to go, the next one last.
     queue: Vec<Vec<u8>>,
@@ -114,12 +120,17 @@ impl Scope {
         last: Last,
     ) -> Result<Place<'a>, Refusal> {
         check_path(path)?;
+        let start_id = Stat::of(dir)?.id;
         let mut walk = Walk {
             scope: self,
             over,
             start: dir,
-            start_id: Stat::of(dir)?.id,
+            start_id,
             start_access: access.min(self.cap),
+            start_site: match self.rules.has_excludes() {
+                true => Some(self.site(over, dir, start_id)?),
+                false => None,
+            },
             levels: Vec::new(),
             queue: Vec::new(),
             links: 0,
@@ -161,9 +172,17 @@ impl<'a> Walk<'a, '_> {
                 return Err(Refusal::NotPermitted);
             }
             let found = match self.look_up(&name) {
-                Ok((fd, origin)) => self.found(fd, origin, shield)?,
-                Err(Errno::NOENT) if is_last => return Ok(self.place(name, shield, None)),
+                Ok((fd, origin)) => Some(self.found(fd, origin, &name, shield)?),
+                Err(Errno::NOENT) => None,
                 Err(errno) => return Err(open_refused(errno)),
+            };
+            if self.is_left_out(&name, found.as_ref()) {
+                return Err(Refusal::NotPermitted);
+            }
+            let found = match found {
+                Some(found) => found,
+                None if is_last => return Ok(self.place(name, shield, None)),
+                None => return Err(Refusal::NotFound),
             };
             let follow = !is_last
                 || match last {
@@ -176,7 +195,7 @@ impl<'a> Walk<'a, '_> {
             } else if is_last {
                 return Ok(self.place(name, shield, Some(found)));
             } else {
-                self.descend(found)?;
+                self.descend(&name, found)?;
             }
         }
         Err(Refusal::Loop)
@@ -190,9 +209,17 @@ impl<'a> Walk<'a, '_> {
         Ok((fd, Origin::Real))
     }
 
-    fn found(&self, fd: OwnedFd, origin: Origin, shield: Option<Shield>) -> Result<Found, Refusal> {
+    fn found(
+        &self,
+        fd: OwnedFd,
+        origin: Origin,
+        name: &[u8],
+        shield: Option<Shield>,
+    ) -> Result<Found, Refusal> {
         let stat = Stat::of(&fd)?;
-        let mut access = self.scope.enter(stat.id, self.access())?;
+        let granted = self.scope.rules.marks.file(self.id(), name);
+        let here = granted.map_or(self.access(), |access| access.min(self.scope.cap));
+        let mut access = self.scope.enter(stat.id, here)?;
         if shield.is_some() {
             access = Access::ReadOnly;
         }
@@ -221,17 +248,29 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    fn descend(&mut self, found: Found) -> Result<(), Refusal> {
+    fn is_left_out(&self, name: &[u8], found: Option<&Found>) -> bool {
+        let Some(site) = self.site() else {
+            return false;
+        };
+        let found = found.map(|found| (found.stat.id, found.stat.kind));
+        self.scope.rules.marks.file(self.id(), name).is_none()
+            && self.scope.leaves_out(site, name, found)
+    }
+
+    fn descend(&mut self, name: &[u8], found: Found) -> Result<(), Refusal> {
         if found.stat.kind != Kind::Directory {
             return Err(Refusal::NotDirectory);
         }
         if self.levels.len() == MAX_DEPTH {
             return Err(Refusal::NameTooLong);
         }
+        let site = self.site();
+        let site = site.map(|site| self.scope.inner_site(site, name, found.stat.id));
         self.levels.push(Level {
             fd: found.fd,
             id: found.stat.id,
             access: found.access,
+            site,
         });
         Ok(())
     }
@@ -252,6 +291,7 @@ impl<'a> Walk<'a, '_> {
 
     fn place(mut self, name: Vec<u8>, shield: Option<Shield>, found: Option<Found>) -> Place<'a> {
         let (access, depth, parent_id) = (self.access(), self.levels.len(), self.id());
+        let site = self.site().cloned();
         Place {
             start: self.start,
             start_id: self.start_id,
@@ -261,6 +301,7 @@ impl<'a> Walk<'a, '_> {
             depth,
             name,
             guarded: shield.is_some(),
+            site,
             dir_only: self.dir_only,
             found,
         }
@@ -274,6 +315,12 @@ impl<'a> Walk<'a, '_> {
 
     fn id(&self) -> FileId {
         self.levels.last().map_or(self.start_id, |level| level.id)
+    }
+
+    fn site(&self) -> Option<&Site> {
+        self.levels
+            .last()
+            .map_or(self.start_site.as_ref(), |level| level.site.as_ref())
     }
 
     fn access(&self) -> Access {

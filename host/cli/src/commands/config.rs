@@ -169,8 +169,18 @@ fn folders(paths: &[AllowedPath]) -> Vec<String> {
     paths
         .iter()
         .map(|path| {
+            let exclude = &path.exclude;
+            let secrets = exclude.defaults.then_some("secrets");
+            let out: Vec<&str> = secrets
+                .into_iter()
+                .chain(exclude.patterns.iter().map(String::as_str))
+                .collect();
+            let without = match out.as_slice() {
+                [] => String::new(),
+                out => format!(", without {}", out.join(", ")),
+            };
             format!(
-                "{} = {} ({})",
+                "{} = {} ({}{without})",
                 path.guest,
                 path.host.display(),
                 path.access.as_str()

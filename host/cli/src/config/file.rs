@@ -22,6 +22,8 @@ use super::{
 pub struct File {
     plugins: Vec<String>,
     allowed_paths: Option<Vec<PathEntry>>,
+    exclude_paths: Vec<String>,
+    default_excludes: Option<bool>,
     env: Vec<Variable>,
     #[serde(deserialize_with = "values::duration")]
     timeout: Option<Duration>,
@@ -115,6 +117,8 @@ impl File {
         Ok(Config {
             plugins: self.plugins,
             allowed_paths: allowed_paths.map(|(_, paths)| paths).unwrap_or_default(),
+            exclude_paths: self.exclude_paths,
+            default_excludes: self.default_excludes,
             env: self.env,
             timeout: timeout.map(|(_, time)| time),
             pools: PoolsTable {

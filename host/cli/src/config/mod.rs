@@ -39,6 +39,9 @@ pub struct Config {
     /// Folders of plugins, or plugin files.
     pub plugins: Vec<String>,
     pub allowed_paths: Vec<PathEntry>,
+    /// What to leave out of all of them, as in a `.gitignore`.
+    pub exclude_paths: Vec<String>,
+    pub default_excludes: Option<bool>,
     /// Variables that any plugin may see that asks for them.
     pub env: Vec<Variable>,
     /// Longest time of one call.

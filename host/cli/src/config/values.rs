@@ -12,7 +12,7 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toolhost_contract::units::parse_duration;
 use toolhost_contract::{Access, ToolName, text};
 
-/// A folder to grant, as it was written: `src`, `data:rw`, or a table with more to say.
+/// A folder or file to grant, as it was written: `src`, `data:rw`, or a table with more to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathEntry {
     pub path: String,
@@ -21,6 +21,10 @@ pub struct PathEntry {
     pub guest: Option<String>,
     /// The writer knows that this is a home directory or the like.
     pub dangerous: bool,
+    /// What to leave out of it, as in a `.gitignore`.
+    pub exclude: Vec<String>,
+    /// Whether to leave out what mostly holds secrets; None: as for all others.
+    pub default_excludes: Option<bool>,
 }
 
 impl FromStr for PathEntry {
@@ -40,6 +44,8 @@ impl FromStr for PathEntry {
             access,
             guest: None,
             dangerous: false,
+            exclude: Vec::new(),
+            default_excludes: None,
         })
     }
 }
@@ -52,6 +58,9 @@ struct PathTable {
     guest: Option<GuestName>,
     #[serde(default)]
     dangerous: bool,
+    #[serde(default)]
+    exclude: Vec<String>,
+    default_excludes: Option<bool>,
 }
 
 impl<'de> Deserialize<'de> for PathEntry {
@@ -63,7 +72,7 @@ impl<'de> Deserialize<'de> for PathEntry {
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
-                    "a path such as \"src\" or \"data:rw\", or a table { path, access, guest }",
+                    "a path such as \"src\" or \"data:rw\", or a table { path, access, guest, exclude }",
                 )
             }
 
@@ -78,6 +87,8 @@ impl<'de> Deserialize<'de> for PathEntry {
                     access: table.access.map_or(Access::ReadOnly, |text| text.0),
                     guest: table.guest.map(|guest| guest.0),
                     dangerous: table.dangerous,
+                    exclude: table.exclude,
+                    default_excludes: table.default_excludes,
                 })
             }
         }

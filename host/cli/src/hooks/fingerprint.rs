@@ -154,6 +154,7 @@ mod tests {
             guest: "/workspace".to_owned(),
             access: Access::ReadOnly,
             dangerous: false,
+            exclude: Vec::new(),
         };
         let scope = Scope::open(&[grant], &[]).unwrap();
         let mut files = Files::default();

@@ -13,7 +13,7 @@ use super::{
     difference::After,
     layers::Layers,
     pool::{Item, refusal_of},
-    real::{Real, innermost},
+    real::Real,
 };
 use crate::{
     BaseStat, Change, ContentHash, FileImage, Image, Kind, Location, Refusal, Scope, Stat,
@@ -39,6 +39,8 @@ pub enum StageError {
     NotUtf8(PathBuf),
     #[error("`{path}` is a socket, a FIFO or a device and cannot be moved; leave it where it is", path = shown(.0))]
     Special(PathBuf),
+    #[error("the call would change `{path}`, which the grant leaves out; leave it as it is", path = shown(.0))]
+    LeftOut(PathBuf),
     #[error("`{path}` is no longer below a granted directory; run the call again", path = shown(.0))]
     Outside(PathBuf),
     #[error(
@@ -98,6 +100,9 @@ impl Layers {
                 content,
                 base,
             });
+        }
+        if scope.rules.has_excludes() {
+            nothing_left_out(scope, &staged)?;
         }
         staged.sort_by(|one, other| one.change.at.cmp(&other.change.at));
         // The copies that telling a move may need count too.
@@ -241,6 +246,18 @@ impl Real {
     }
 }
 
+/// A directory that the call made and then moved has taken its names to paths that no walk has seen.
+fn nothing_left_out(scope: &Scope, staged: &[Staged]) -> Result<(), StageError> {
+    for one in staged {
+        let Change { at, after, .. } = &one.change;
+        let path = at.root.join(&at.path);
+        if scope.leaves_out_path(&path, matches!(after, Image::Dir { .. })) {
+            return Err(StageError::LeftOut(path));
+        }
+    }
+    Ok(())
+}
+
 fn moved(scope: &Scope, path: &Path, real: &Real) -> Result<Staged, StageError> {
     Ok(Staged {
         change: Change {
@@ -255,15 +272,13 @@ fn moved(scope: &Scope, path: &Path, real: &Real) -> Result<Staged, StageError> 
 }
 
 fn location(scope: &Scope, path: &Path) -> Result<Location, StageError> {
-    let root = innermost(scope, path).ok_or_else(|| StageError::Outside(path.to_owned()))?;
-    let root = root.host();
-    let below = path
-        .strip_prefix(root)
-        .ok()
-        .and_then(Path::to_str)
-        .ok_or_else(|| StageError::NotUtf8(path.to_owned()))?;
+    // The innermost grant's, so that one file has one name.
+    let site = scope.site_of(path);
+    let site = site.ok_or_else(|| StageError::Outside(path.to_owned()))?;
+    let below = site.below.to_str();
+    let below = below.ok_or_else(|| StageError::NotUtf8(path.to_owned()))?;
     Ok(Location {
-        root: root.to_owned(),
+        root: scope.roots()[site.root].host().to_owned(),
         path: below.to_owned(),
     })
 }

@@ -121,6 +121,11 @@ impl Layers {
         }
     }
 
+    /// Whether the call changed what stands at the name.
+    pub(crate) fn covers(&self, dir: FileId, name: &[u8]) -> bool {
+        self.slot(dir, name).is_some()
+    }
+
     pub(super) fn slot(&self, dir: FileId, name: &[u8]) -> Option<&Slot> {
         self.dirs.get(&dir)?.slots.get(name)
     }
@@ -281,6 +286,14 @@ impl Layers {
         };
         path.extend(below.into_iter().rev());
         Some(path)
+    }
+
+    /// Of a directory that the call made.
+    pub(crate) fn path_of_made(&self, id: FileId) -> Option<PathBuf> {
+        match self.dirs.get(&id)?.home {
+            Home::Pool => self.path_now(id),
+            Home::Real(_) => None,
+        }
     }
 
     /// Where a real path is seen now.

@@ -46,7 +46,7 @@ impl Layers {
         let left = limit
             .checked_sub(staged.len())
             .ok_or(Refusal::TooManyEntries)?;
-        let mut entries = scope.read_dir_but(dir, left, |name| self.slot(id, name).is_some())?;
+        let mut entries = scope.read_dir_under(Some(self), dir, left)?;
         entries.extend(staged);
         Ok(entries)
     }

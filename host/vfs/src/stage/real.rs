@@ -21,7 +21,7 @@ use rustix::{
 
 use super::base::Base;
 use crate::{
-    FileId, Kind, Refusal, Root, Scope, Stat,
+    FileId, Kind, Refusal, Scope, Stat,
     sys::{BENEATH, NAME_ONLY, open_beneath, open_refused},
 };
 
@@ -39,10 +39,10 @@ impl RealDir {
     /// `None` when it is no longer where a root is.
     pub(super) fn of(scope: &Scope, dir: BorrowedFd<'_>, id: FileId) -> Option<Self> {
         let path = path_of(dir, id)?;
-        let root = innermost(scope, &path)?;
+        let site = scope.site_of(&path)?;
         Some(Self {
-            root: Arc::clone(root.dir()),
-            below: path.strip_prefix(root.host()).ok()?.to_owned(),
+            root: Arc::clone(scope.roots()[site.root].dir()),
+            below: site.below,
             id,
             path,
         })
@@ -107,15 +107,6 @@ impl Real {
     }
 }
 
-/// So that one file has one name.
-pub(super) fn innermost<'s>(scope: &'s Scope, path: &Path) -> Option<&'s Root> {
-    scope
-        .roots()
-        .iter()
-        .filter(|root| path.starts_with(root.host()))
-        .max_by_key(|root| root.host().components().count())
-}
-
 pub(super) fn open_name(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     open_beneath(dir, name, NAME_ONLY, Mode::empty(), BENEATH)
 }
@@ -142,7 +133,7 @@ pub(super) fn may_write(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Refusal>
 }
 
 /// The kernel's own name for a directory, if it still has one.
-fn path_of(dir: BorrowedFd<'_>, id: FileId) -> Option<PathBuf> {
+pub(crate) fn path_of(dir: BorrowedFd<'_>, id: FileId) -> Option<PathBuf> {
     let own = format!("/proc/self/fd/{}", dir.as_raw_fd());
     let path = rustix::fs::readlinkat(CWD, own, Vec::new()).ok()?;
     let path = PathBuf::from(OsString::from_vec(path.into_bytes()));

@@ -348,6 +348,7 @@ fn a_file_that_looks_the_same_is_not_read_again() {
             host: world.root(),
             access: toolhost_vfs::Access::ReadWrite,
             dangerous: false,
+            exclude: Vec::new(),
         }],
         &[],
     )

@@ -335,3 +335,87 @@ fn what_is_opened_for_reading_can_change_nothing_of_the_persons() {
     let changes = stage.changes().expect("changes");
     assert_eq!(changes.len(), 1, "only the directory: {changes:?}");
 }
+
+#[test]
+fn what_is_left_out_stays_out_of_sight_whatever_is_staged_first() {
+    let world = World::new();
+    for path in ["w/.env", "w/d/.env", "w/d/key.pem", "w/locked/.env"] {
+        world.file(path, "secret");
+    }
+    let grant = PathGrant {
+        exclude: [".env", "*.pem", "made/hidden*"]
+            .map(str::to_owned)
+            .to_vec(),
+        ..world.grant("w", Access::ReadWrite)
+    };
+    let traces = world.traces();
+    for touched in [false, true] {
+        let stage = scope(&world, std::slice::from_ref(&grant), &[]);
+        let w = Held::root(Door::Staged(&stage));
+        if touched {
+            w.mkdir("made").expect("mkdir");
+            w.mkdir("made/deeper").expect("mkdir");
+            w.open("made/deeper/f", "wc", "x").expect("create");
+            w.symlink("../.env", "made/link").expect("link");
+            w.symlink("d", "to-d").expect("link");
+        }
+        for path in [
+            ".env",
+            "d/.env",
+            "d/key.pem",
+            "d/new.pem",
+            "made/.env",
+            "made/hidden-1",
+            "made/deeper/.ENV",
+        ] {
+            refused_each_way(&stage, path);
+        }
+        for path in ["made/link", "to-d/key.pem"] {
+            assert!(w.read(path).is_err(), "{path}");
+            assert!(w.open(path, "w", "x").is_err(), "{path}");
+        }
+        assert_eq!(
+            w.rename("d", w, "e"),
+            NO,
+            "it would take what is left out along"
+        );
+        assert_eq!(w.rmdir("locked"), Err(Refusal::NotEmpty));
+        if touched {
+            assert_eq!(w.list("made/deeper").as_deref(), Ok("f File"));
+            w.rename("made", w, "other").expect("only its own is in it");
+            w.open("other/hidden-1", "wc", "x").expect("another path");
+            w.rename("other", w, "made")
+                .expect("nothing of the person's");
+            let error = stage
+                .changes()
+                .expect_err("a name that is left out")
+                .to_string();
+            assert!(error.contains("which the grant leaves out"), "{error}");
+            w.rename("made", w, "other").expect("back");
+        }
+        for path in [".", "d", "locked"] {
+            let listed = w.list(path).expect("list");
+            assert!(
+                !listed.contains(".env") && !listed.contains("pem"),
+                "{listed}"
+            );
+        }
+    }
+    assert_eq!(world.traces(), traces);
+}
+
+#[test]
+fn a_file_that_was_granted_alone_is_staged_alone() {
+    let world = World::new();
+    let stage = scope(&world, &[world.grant("w/a", Access::ReadWrite)], &[]);
+    let w = Held::root(Door::Staged(&stage));
+    w.open("a", "wt", "new").expect("its own");
+    for path in ["new", "empty", "d", "d/x"] {
+        refused_each_way(&stage, path);
+    }
+    assert_eq!(w.list(".").as_deref(), Ok("a File"));
+    let changes = stage.changes().expect("changes");
+    assert_eq!(changes.len(), 1);
+    assert_eq!(changes[0].change.at.root, world.path("w"));
+    assert_eq!(changes[0].change.at.path, "a");
+}

@@ -79,6 +79,7 @@ impl World {
             guest: format!("/{path}"),
             access,
             dangerous: false,
+            exclude: Vec::new(),
         }
     }
 

@@ -89,6 +89,7 @@ impl World {
             guest: guest.to_owned(),
             access,
             dangerous: false,
+            exclude: Vec::new(),
         }
     }
 

@@ -1,0 +1,108 @@
+//! What a grant leaves out: patterns in the grammar of `.gitignore`, matched below the granted directory.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::ScopeError;
+
+/// Files that hold secrets in most people's folders. A later pattern of the grant's own can let one in again with `!`.
+pub const DEFAULT_EXCLUDES: &[&str] = &[
+    // Settings with passwords and tokens in them, but not the samples that belong to a project.
+    ".env",
+    ".env.*",
+    "!.env.example",
+    "!.env.sample",
+    "!.env.template",
+    ".envrc",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".git-credentials",
+    ".pypirc",
+    ".htpasswd",
+    // Folders of programs that keep keys.
+    ".ssh/",
+    ".gnupg/",
+    ".aws/",
+    ".azure/",
+    ".kube/",
+    ".password-store/",
+    "/.config/gcloud/",
+    "/.config/gh/",
+    "/.docker/config.json",
+    // Keys by the names that their tools give them.
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ecdsa_sk",
+    "id_ed25519",
+    "id_ed25519_sk",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    "*.ppk",
+];
+
+/// One grant's patterns.
+#[derive(Debug, Default)]
+pub(crate) struct Excludes(Option<Gitignore>);
+
+impl Excludes {
+    pub(crate) fn parse(patterns: &[String]) -> Result<Self, ScopeError> {
+        if patterns.is_empty() {
+            return Ok(Self::default());
+        }
+        let bad = |pattern: &str, why: String| ScopeError::BadExclude {
+            pattern: pattern.to_owned(),
+            why,
+        };
+        let mut builder = GitignoreBuilder::new("");
+        // Some file systems find `.ENV` under `.env`.
+        builder
+            .case_insensitive(true)
+            .map_err(|error| bad("", error.to_string()))?;
+        for pattern in patterns {
+            // What git would skip without a word is here a mistake that leaves a secret open.
+            if pattern.trim().is_empty() || pattern.starts_with('#') || pattern.contains('\0') {
+                let why = "an empty line or a comment leaves nothing out; a name that begins with # is written \\#";
+                return Err(bad(pattern, why.to_owned()));
+            }
+            builder
+                .add_line(None, pattern)
+                .map_err(|error| bad(pattern, error.to_string()))?;
+        }
+        let built = builder.build();
+        Ok(Self(Some(built.map_err(|error| {
+            bad(&patterns.join(", "), error.to_string())
+        })?)))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn leaves_out(&self, path: &Path, is_dir: bool) -> bool {
+        let matcher = self.0.as_ref();
+        matcher.is_some_and(|matcher| matcher.matched(path, is_dir).is_ignore())
+    }
+
+    /// Whether this name in that directory below the grant is left out. None: nobody knows what it is, or it is to be
+    /// made, and then it is left out if it could be.
+    pub(crate) fn hide(&self, below: &Path, name: &[u8], is_dir: Option<bool>) -> bool {
+        let path: PathBuf = below.join(OsStr::from_bytes(name));
+        match is_dir {
+            Some(is_dir) => self.leaves_out(&path, is_dir),
+            None => self.leaves_out(&path, false) || self.leaves_out(&path, true),
+        }
+    }
+}

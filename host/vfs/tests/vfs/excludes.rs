@@ -1,0 +1,320 @@
+//! What a grant leaves out cannot be reached by any operation, and a file can be granted without its directory.
+
+use std::{fs, os::unix::fs::symlink};
+
+use toolhost_vfs::{Access, DEFAULT_EXCLUDES, PathGrant, Refusal, Scope, ScopeError, Shield};
+
+use crate::support::{Act, CHANGING, LOOKING, World, handle};
+
+fn world() -> World {
+    let world = World::new();
+    for path in [
+        ".env",
+        ".env.local",
+        ".env.example",
+        ".ssh/config",
+        "app/.env",
+        "app/server.pem",
+        "app/keys/id_ed25519",
+        "build/out.txt",
+        "sub/build/out.txt",
+        "notes.txt",
+        ".config/gcloud/token",
+        "app/.config/gcloud/token",
+    ] {
+        world.file(&format!("w/{path}"), "text");
+    }
+    symlink("../.env", world.path("w/sub/settings")).expect("link");
+    symlink(".ssh", world.path("w/keys")).expect("link");
+    world
+}
+
+fn grant(world: &World, exclude: &[&str]) -> PathGrant {
+    PathGrant {
+        exclude: exclude.iter().copied().map(str::to_owned).collect(),
+        ..world.grant("w", "/w", Access::ReadWrite)
+    }
+}
+
+/// The patterns, what they hide, and what they leave in sight.
+type Case = (
+    &'static [&'static str],
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
+const CASES: &[Case] = &[
+    (
+        DEFAULT_EXCLUDES,
+        &[
+            ".env",
+            "./.env",
+            ".ENV",
+            "sub/../.env",
+            "app//.env",
+            ".env.production",
+            ".ssh",
+            ".ssh/",
+            ".ssh/config",
+            ".ssh/new",
+            ".Ssh/config",
+            "app/server.pem",
+            "app/keys/id_ed25519",
+            "new.key",
+            ".config/gcloud",
+            ".config/gcloud/token",
+            // Through links.
+            "sub/settings",
+            "keys/config",
+        ],
+        &[
+            ".env.example",
+            "notes.txt",
+            "app/keys",
+            "app/.config/gcloud/token",
+            "sub/g.txt",
+        ],
+    ),
+    (
+        &["/build/", "*.txt", "!notes.txt"],
+        &["build", "build/out.txt", "build/x/y", "f.txt", "sub/g.txt"],
+        &["notes.txt", "sub/build", ".env"],
+    ),
+    (
+        &["sub/*", "!sub/g.txt"],
+        &["sub/build", "sub/settings"],
+        &["sub", "sub/g.txt"],
+    ),
+];
+
+#[test]
+fn what_is_left_out_cannot_be_reached_by_any_operation() {
+    for (patterns, hidden, seen) in CASES {
+        let world = world();
+        let before = world.snapshot("");
+        // Also where every path is walked anyway.
+        let keep = world.keep("w/kept/nothing-here", Shield::Hidden);
+        for keep in [vec![], vec![keep]] {
+            let scope = Scope::open(&[grant(&world, patterns)], &keep).expect("scope");
+            let w = handle(&scope, "/w");
+            for path in *hidden {
+                for (name, operation) in LOOKING.iter().chain(CHANGING) {
+                    // The link itself is in sight, and so is where it points.
+                    if matches!(*path, "sub/settings")
+                        && !matches!(*name, "open read" | "stat" | "open write")
+                    {
+                        continue;
+                    }
+                    assert_eq!(
+                        operation(w, path),
+                        Err(Refusal::NotPermitted),
+                        "{name} {path}"
+                    );
+                }
+            }
+            for path in *seen {
+                assert!(w.stat(path).is_ok(), "{path}: {:?}", w.stat(path));
+            }
+            assert_eq!(before, world.snapshot(""), "{patterns:?}");
+        }
+    }
+}
+
+#[test]
+fn a_listing_tells_nothing_of_what_is_left_out() {
+    let world = world();
+    let scope = Scope::open(&[grant(&world, DEFAULT_EXCLUDES)], &[]).expect("scope");
+    let w = handle(&scope, "/w");
+    let expected = [
+        (
+            ".",
+            ".config .env.example app build f.txt keys notes.txt sub",
+        ),
+        ("app", ".config keys"),
+        ("app/keys", ""),
+        (".config", ""),
+    ];
+    for (path, names) in expected {
+        assert_eq!(w.list(path).as_deref(), Ok(names), "{path}");
+    }
+}
+
+/// Otherwise a pattern with a path in it would no longer fit.
+#[test]
+fn a_directory_does_not_move_away_with_what_is_left_out_in_it() {
+    let world = world();
+    let scope = Scope::open(&[grant(&world, &["app/keys/*", "sub/build/"])], &[]).expect("scope");
+    let w = handle(&scope, "/w");
+    let cases: &[(&str, Act, bool)] = &[
+        ("with it inside", |w| w.rename("app", w, "other"), false),
+        ("nearer", |w| w.rename("app/keys", w, "other"), false),
+        ("a directory inside", |w| w.rename("sub", w, "other"), false),
+        ("nothing inside", |w| w.rename("build", w, "other"), true),
+        (
+            "into a name that is left out",
+            |w| w.rename("other", w, "sub/build"),
+            false,
+        ),
+    ];
+    for (name, act, moves) in cases {
+        assert_eq!(act(w).is_ok(), *moves, "{name}: {:?}", act(w));
+    }
+    assert!(world.path("w/app/keys/id_ed25519").exists());
+}
+
+#[test]
+fn the_inner_grant_says_what_it_leaves_out() {
+    let world = world();
+    let inner = PathGrant {
+        exclude: vec!["token".to_owned()],
+        ..world.grant("w/.config", "/config", Access::ReadOnly)
+    };
+    let keys = world.grant("w/.ssh", "/keys", Access::ReadOnly);
+    let scope = Scope::open(&[grant(&world, DEFAULT_EXCLUDES), inner, keys], &[]).expect("scope");
+    let (w, config, keys) = (
+        handle(&scope, "/w"),
+        handle(&scope, "/config"),
+        handle(&scope, "/keys"),
+    );
+    assert_eq!(config.read("gcloud/token"), Err(Refusal::NotPermitted));
+    assert_eq!(w.read(".config/gcloud/token"), Err(Refusal::NotPermitted));
+    assert_eq!(config.stat("gcloud").as_deref(), Ok("Directory"));
+    assert_eq!(
+        keys.read("config").as_deref(),
+        Ok("text"),
+        "granted by its own name"
+    );
+    assert_eq!(keys.write("config"), Err(Refusal::NotPermitted));
+    assert_eq!(w.read(".env"), Err(Refusal::NotPermitted));
+}
+
+#[test]
+fn a_directory_granted_twice_leaves_out_what_either_does() {
+    let world = world();
+    let again = PathGrant {
+        guest: "/again".to_owned(),
+        ..grant(&world, &["*.pem"])
+    };
+    let scope = Scope::open(&[grant(&world, &[".env"]), again], &[]).expect("scope");
+    for name in ["/w", "/again"] {
+        let w = handle(&scope, name);
+        assert_eq!(w.read(".env"), Err(Refusal::NotPermitted));
+        assert_eq!(w.read("app/server.pem"), Err(Refusal::NotPermitted));
+        assert_eq!(w.read("notes.txt").as_deref(), Ok("text"));
+    }
+}
+
+#[test]
+fn a_pattern_that_would_leave_nothing_out_is_an_error() {
+    let world = world();
+    for pattern in ["", "  ", "# secrets", "a{b", "[z-a]"] {
+        let error = Scope::open(&[grant(&world, &[pattern])], &[]).expect_err(pattern);
+        assert!(
+            matches!(error, ScopeError::BadExclude { .. }),
+            "{pattern}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_file_is_granted_without_its_directory() {
+    let world = world();
+    let file = world.grant("w/notes.txt", "/notes", Access::ReadWrite);
+    let scope = Scope::open(&[file], &[]).expect("scope");
+    let notes = handle(&scope, "/notes");
+    assert_eq!(notes.read("notes.txt").as_deref(), Ok("text"));
+    assert_eq!(notes.list(".").as_deref(), Ok("notes.txt"));
+    let before = world.snapshot("w/nothing");
+    for path in [
+        "f.txt",
+        "sub",
+        "sub/g.txt",
+        ".env",
+        "new",
+        "../secret",
+        "sub/../f.txt",
+    ] {
+        for (name, operation) in LOOKING.iter().chain(CHANGING) {
+            let answer = operation(notes, path);
+            assert_eq!(answer, Err(Refusal::NotPermitted), "{name} {path}");
+        }
+    }
+    assert_eq!(before, world.snapshot("w/nothing"));
+    assert_eq!(notes.write("notes.txt").as_deref(), Ok(""));
+    // Who saves a file may put a new one in its place.
+    fs::rename(world.path("w/f.txt"), world.path("w/notes.txt")).expect("replace");
+    assert_eq!(notes.read("notes.txt").as_deref(), Ok("inside"));
+    notes.unlink("notes.txt").expect("its own");
+    notes.write("notes.txt").expect("made anew");
+    assert_eq!(world.read("w/notes.txt"), "written");
+}
+
+#[test]
+fn a_granted_file_has_its_own_access_wherever_it_lies() {
+    let world = world();
+    let grants = [
+        PathGrant {
+            access: Access::ReadOnly,
+            ..grant(&world, DEFAULT_EXCLUDES)
+        },
+        world.grant("w/notes.txt", "/notes", Access::ReadWrite),
+        world.grant("w/.env", "/settings", Access::ReadOnly),
+    ];
+    let scope = Scope::open(&grants, &[]).expect("scope");
+    for name in ["/w", "/notes", "/settings"] {
+        let w = handle(&scope, name);
+        assert_eq!(w.read(".env").as_deref(), Ok("text"), "{name}");
+        assert_eq!(
+            w.open(".env", crate::support::WRITE),
+            Err(Refusal::NotPermitted)
+        );
+        assert_eq!(w.write("f.txt"), Err(Refusal::NotPermitted), "{name}");
+        assert_eq!(w.read(".ssh/config"), Err(Refusal::NotPermitted), "{name}");
+        assert_eq!(w.write("notes.txt").as_deref(), Ok(""), "{name}");
+        // The directory is for reading.
+        assert_eq!(w.unlink("notes.txt"), Err(Refusal::NotPermitted), "{name}");
+    }
+    let read_only = scope.read_only();
+    let w = handle(&read_only, "/notes");
+    assert_eq!(w.write("notes.txt"), Err(Refusal::NotPermitted));
+}
+
+#[test]
+fn what_the_host_keeps_is_not_granted_as_a_file() {
+    let world = world();
+    let keep = [
+        world.keep("w/notes.txt", Shield::Hidden),
+        world.keep("w/.env", Shield::ReadOnly),
+    ];
+    let notes = world.grant("w/notes.txt", "/notes", Access::ReadWrite);
+    let error = Scope::open(&[notes], &keep).expect_err("the host's own");
+    assert!(matches!(error, ScopeError::HostsOwn { .. }), "{error}");
+    let settings = world.grant("w/.env", "/settings", Access::ReadWrite);
+    let scope = Scope::open(&[settings], &keep).expect("scope");
+    let w = handle(&scope, "/settings");
+    assert_eq!(w.read(".env").as_deref(), Ok("text"));
+    assert_eq!(w.write(".env"), Err(Refusal::NotPermitted));
+}
+
+#[test]
+fn only_regular_files_are_granted_by_themselves() {
+    let world = world();
+    let fifo = world.path("w/fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .expect("fifo");
+    let error =
+        Scope::open(&[world.grant("w/fifo", "/f", Access::ReadOnly)], &[]).expect_err("fifo");
+    assert!(
+        matches!(error, ScopeError::NeitherFileNorDirectory(_)),
+        "{error}"
+    );
+    let error =
+        Scope::open(&[world.grant("w/none", "/f", Access::ReadOnly)], &[]).expect_err("missing");
+    assert!(matches!(error, ScopeError::Missing(_)), "{error}");
+}
