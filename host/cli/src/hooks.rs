@@ -9,10 +9,8 @@ use toolhost_runtime::Plugin;
 use crate::settings::{HookKind, HookSettings};
 
 mod component;
-mod fingerprint;
 
 use component::ComponentHook;
-pub use fingerprint::Files;
 
 /// So many sandboxes of hooks are open at once: the kernel lets no more calls be heard side by side.
 pub const SANDBOXES: usize = toolhost_kernel::hooks::AT_ONCE;
@@ -28,18 +26,13 @@ pub struct Candidate {
 
 /// Every hook in its order. Also those that cannot be: a hook that is configured and missing must not look as if it
 /// watched.
-pub fn entries(
-    hooks: &[HookSettings],
-    plugins: &[Candidate],
-    files: Files,
-) -> (Vec<HookEntry>, Vec<String>) {
+pub fn entries(hooks: &[HookSettings], plugins: &[Candidate]) -> (Vec<HookEntry>, Vec<String>) {
     let (mut entries, mut missing) = (Vec::new(), Vec::new());
-    let files = Arc::new(files);
     for hook in hooks {
         let (who, timeout): (Arc<dyn Hook>, _) = match &hook.kind {
             HookKind::Command(command) => (Arc::new(command.clone()), hook.timeout),
             HookKind::ReadCache { ttl } => {
-                let cache = ReadCache::new(Arc::clone(&files) as _).bounded(*ttl, ENTRIES, BYTES);
+                let cache = ReadCache::bounded(*ttl, ENTRIES, BYTES);
                 (Arc::new(cache), hook.timeout)
             }
             HookKind::Plugin(name) => {

@@ -17,7 +17,6 @@ use toolhost_kernel::{Kernel, PluginInfo, Prompter};
 use toolhost_runtime::{Compiler, Loaded, Plugin, PluginGrants, Runtime, RuntimeSettings, Staging};
 use toolhost_store::Store;
 use toolhost_telemetry::{Following, Telemetry};
-use toolhost_vfs::Scope;
 
 use crate::exit::{Exit, Failure, OrExit};
 use crate::grants::{Granter, plan};
@@ -295,7 +294,6 @@ struct Granted {
     served: Served,
     info: PluginInfo,
     plugin: Arc<Plugin>,
-    scope: Scope,
 }
 
 fn grant(
@@ -343,7 +341,7 @@ fn grant(
     };
     let plugin = loaded
         .grant(PluginGrants {
-            scope: scope.clone(),
+            scope,
             env,
             limits: plan.limits,
             staging,
@@ -353,7 +351,6 @@ fn grant(
         served,
         info,
         plugin: Arc::new(plugin),
-        scope,
     })
 }
 
@@ -374,16 +371,13 @@ fn hook_entries<'a>(
     settings: &Settings,
     granted: impl Iterator<Item = &'a Granted>,
 ) -> (Vec<HookEntry>, Vec<String>) {
-    let (mut candidates, mut files) = (Vec::new(), hooks::Files::default());
-    for one in granted {
-        let name = one.info.name.clone();
-        files.add(name.clone(), one.served.digest, &one.scope);
-        candidates.push(hooks::Candidate {
-            name,
+    let candidates: Vec<_> = granted
+        .map(|one| hooks::Candidate {
+            name: one.info.name.clone(),
             plugin: Arc::clone(&one.plugin),
-        });
-    }
-    hooks::entries(&settings.hooks, &candidates, files)
+        })
+        .collect();
+    hooks::entries(&settings.hooks, &candidates)
 }
 
 impl Host {

@@ -175,7 +175,9 @@ impl Settings {
             .collect();
         let general = Excludes {
             defaults: !args.no_default_excludes && config.default_excludes.unwrap_or(true),
-            patterns: [&config.exclude_paths, &args.exclude_path].map(|list| list.as_slice()).concat(),
+            patterns: [&config.exclude_paths, &args.exclude_path]
+                .map(|list| list.as_slice())
+                .concat(),
         };
         let number = |entries| number(entries, &general);
         let paths = number(merge(typed, entries_of_file(config.allowed_paths)?));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::{Call, CallError, Descriptor, Grant, Outcome, Staged};
+use crate::{Call, CallError, Descriptor, Grant, Outcome, Reads, Staged};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -127,6 +127,14 @@ pub trait Sink: Send + Sync {
     fn cancelled(&self) -> bool {
         false
     }
+
+    /// Does somebody want to know what the call looks at? Writing it down costs a little at every path.
+    fn wants_reads(&self) -> bool {
+        false
+    }
+
+    /// What the call looks at, from its beginning on.
+    fn reads(&self, _reads: Arc<dyn Reads>) {}
 }
 
 /// For callers who only want the result.

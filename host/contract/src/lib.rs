@@ -16,6 +16,7 @@ pub mod manifest;
 mod names;
 mod outcome;
 pub mod policy;
+mod reads;
 pub mod shell;
 pub mod text;
 pub mod units;
@@ -36,3 +37,4 @@ pub use policy::{
     Answer, Approval, Denial, DenialCode, FileAccess, Grant, Mode, Policy, PolicySpec, Question,
     Settled, Subject, Verdict,
 };
+pub use reads::Reads;

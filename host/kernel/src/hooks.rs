@@ -18,9 +18,11 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use toolhost_contract::hook::{After, Before, Decision};
-use toolhost_contract::{BoxFuture, Call, Descriptor, Outcome, PluginName, ToolName, text};
+use toolhost_contract::{
+    BoxFuture, Call, Descriptor, Digest, Outcome, PluginName, Reads, ToolName, text,
+};
 
-pub use cache::{Fingerprint, ReadCache};
+pub use cache::ReadCache;
 pub use callback::CallbackHook;
 pub use command::{CommandHook, HookEvent, HookEventError, STOP_CODE};
 pub use matcher::{Matcher, MatcherError};
@@ -38,7 +40,11 @@ pub struct HookCall {
     pub name: ToolName,
     pub plugin: PluginName,
     pub tool: Arc<Descriptor>,
+    /// Of the plugin's component.
+    pub digest: Option<Digest>,
     pub mode: String,
+    /// What it looked at; for a call that ran, and where a hook wants it.
+    pub reads: Option<Arc<dyn Reads>>,
 }
 
 /// Implemented by a callback, a component and a command.
@@ -53,6 +59,11 @@ pub trait Hook: Send + Sync {
         _outcome: &'a Outcome,
     ) -> BoxFuture<'a, Result<After, HookError>> {
         Box::pin(std::future::ready(Ok(After::Keep)))
+    }
+
+    /// Whether it asks what calls of this tool looked at.
+    fn wants_reads(&self, _tool: &Descriptor) -> bool {
+        false
     }
 
     /// The messages of a session changed. Told, not asked: there is no answer.
@@ -164,6 +175,12 @@ impl Hooks {
 
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Does a hook ask what calls of this tool looked at?
+    pub fn want_reads(&self, tool: &Descriptor) -> bool {
+        let mut hooks = self.entries.iter();
+        hooks.any(|entry| entry.hook.wants_reads(tool))
     }
 
     pub async fn before(&self, call: &HookCall) -> Said {

@@ -306,6 +306,9 @@ impl Kernel {
             if held && !run.may_speak {
                 run.sink.hold_back();
             }
+            if self.hooks.want_reads(&entry.tool) {
+                run.sink.watch();
+            }
             run.life.start_clock();
             let ran = invoke(&entry, grant, run).await;
             if !held {

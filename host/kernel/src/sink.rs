@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::bus::Happening;
-use toolhost_contract::{CallId, Caller, Event, Sink};
+use toolhost_contract::{CallId, Caller, Event, Reads, Sink};
 use toolhost_store::Write;
 
 use crate::bus::{News, weight_of};
@@ -27,6 +27,8 @@ pub(crate) struct CallSink {
     closed: AtomicBool,
     /// What its caller may not hear yet.
     held: Mutex<Option<HeldBack>>,
+    watched: AtomicBool,
+    reads: Mutex<Option<Arc<dyn Reads>>>,
 }
 
 /// Said by a call that may yet be refused.
@@ -60,7 +62,24 @@ impl CallSink {
             kept: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             held: Mutex::default(),
+            watched: AtomicBool::new(false),
+            reads: Mutex::default(),
         }
+    }
+
+    /// From here on it is written down what the call looks at.
+    pub(crate) fn watch(&self) {
+        self.watched.store(true, Relaxed);
+        *self.looked() = None;
+    }
+
+    /// What the last run looked at; None where there is no telling.
+    pub(crate) fn read_set(&self) -> Option<Arc<dyn Reads>> {
+        self.looked().clone()
+    }
+
+    fn looked(&self) -> MutexGuard<'_, Option<Arc<dyn Reads>>> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A backend may keep its sink for longer than its call lasts; from here on nobody hears it.
@@ -139,5 +158,13 @@ impl Sink for CallSink {
 
     fn cancelled(&self) -> bool {
         self.cancel.is_cancelled() || self.to.cancelled()
+    }
+
+    fn wants_reads(&self) -> bool {
+        self.watched.load(Relaxed)
+    }
+
+    fn reads(&self, reads: Arc<dyn Reads>) {
+        *self.looked() = Some(reads);
     }
 }

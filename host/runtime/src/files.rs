@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use toolhost_vfs::{Access, Kind, OpenHow, Refusal, Scope, Stage, Stat};
+use toolhost_vfs::{Access, Kind, OpenHow, Reads, Refusal, Scope, Stage, Stat};
 use wasmtime::component::{HasData, Resource};
 use wasmtime_wasi::filesystem::{
     Descriptor, Dir, File, WasiFilesystemCtxView, WasiFilesystemView as _,
@@ -71,6 +71,15 @@ impl Files {
 
     pub fn scope(&self) -> &Scope {
         self.tree.scope()
+    }
+
+    /// The same files for one call, which writes down what it looks at.
+    #[must_use]
+    pub fn watched(&self, reads: Arc<Reads>) -> Self {
+        Self {
+            tree: Tree::Plain(self.scope().watched(reads)),
+            ..self.clone()
+        }
     }
 
     /// The same files, with what is written held back in the stage.
@@ -497,6 +506,14 @@ impl HostDescriptor for FilesView<'_> {
     }
 
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<types::DescriptorStat> {
+        if let Descriptor::Dir(dir) = self.wasi.table.get(&fd)? {
+            // By its name, so that whoever watches the call hears of it.
+            let (tree, dir) = (self.files.tree.clone(), Arc::clone(&dir.dir));
+            if tree.scope().is_watched() {
+                let look = move |_: &Tree| tree.stat_at(dir.as_fd(), ".", false).map(drop);
+                run(self.files.clone(), look).await?;
+            }
+        }
         HostDescriptor::stat(&mut self.wasi, fd).await
     }
 

@@ -17,6 +17,7 @@ mod hooks;
 mod instance;
 mod limiter;
 mod load;
+mod looks;
 mod pack;
 mod plugin;
 mod quota;

@@ -8,12 +8,13 @@ use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, Descriptor, Effects, ErrorClass, FileAccess,
     Grant, Limits, Outcome, PluginName, Ran, Sink,
 };
-use toolhost_vfs::{Scope, Stage, StageLimits};
+use toolhost_vfs::{Reads, Scope, Stage, StageLimits};
 
 use crate::api::v0_1::{self, types};
 use crate::files::Files;
 use crate::instance::{self, Setting};
 use crate::load::Loaded;
+use crate::looks::Looks;
 use crate::staging::{Held, Staging};
 
 /// What the operator gives a plugin. Each call gets of it what its own grant says, never more.
@@ -73,8 +74,8 @@ impl Plugin {
         stage: Option<&Stage>,
     ) -> Result<Outcome, CallError> {
         let files = match (grant.files(), stage) {
-            (FileAccess::Nothing, _) => self.nothing.clone(),
-            (FileAccess::ReadOnly, _) => self.read_only.clone(),
+            (FileAccess::Nothing, _) => watched(&self.nothing, &sink),
+            (FileAccess::ReadOnly, _) => watched(&self.read_only, &sink),
             (FileAccess::AsGranted, Some(stage)) => self.granted.staged(stage.clone()),
             (FileAccess::AsGranted, None) if grant.is_held() => {
                 return Err(CallError::internal(
@@ -112,6 +113,17 @@ impl Plugin {
     }
 }
 
+/// What the call looks at is told to whoever wants to know.
+fn watched(files: &Files, sink: &Arc<dyn Sink>) -> Files {
+    if !sink.wants_reads() {
+        return files.clone();
+    }
+    let reads = Arc::<Reads>::default();
+    let scope = files.scope().clone();
+    sink.reads(Arc::new(Looks::new(Arc::clone(&reads), scope)));
+    files.watched(reads)
+}
+
 impl Plugin {
     async fn run_staged(
         &self,
@@ -131,7 +143,7 @@ impl Plugin {
             });
         };
         let stage = Stage::new(
-            self.granted.scope().clone(),
+            watched(&self.granted, &sink).scope().clone(),
             staging.stages.clone(),
             StageLimits {
                 bytes: self.limits.written,

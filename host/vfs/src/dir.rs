@@ -43,12 +43,11 @@ impl Scope {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         // Opened anew: the handle may be `O_PATH`, and its position is shared with every other call.
         let own = open_beneath(dir, ".", flags, Mode::empty(), BENEATH).map_err(open_refused)?;
-        let patterns = self.rules.has_excludes();
         let (mut id, mut site) = (None, None);
-        if patterns || self.rules.tangled || over.is_some() {
+        if self.needs_sites() || self.rules.tangled || over.is_some() {
             let here = Stat::of(&own)?.id;
             id = Some(here);
-            if patterns {
+            if self.needs_sites() {
                 site = Some(self.site(over, own.as_fd(), here)?);
             }
         }
@@ -74,6 +73,9 @@ impl Scope {
                     kind,
                 });
             }
+        }
+        if let (Some(reads), Some(site)) = (&self.reads, &site) {
+            reads.listing(site.host_path(self, b"."), &entries);
         }
         Ok(entries)
     }

@@ -43,6 +43,8 @@ mod mutate;
 #[cfg(target_os = "linux")]
 mod open;
 #[cfg(target_os = "linux")]
+mod reads;
+#[cfg(target_os = "linux")]
 mod refusal;
 #[cfg(target_os = "linux")]
 mod roots;
@@ -74,6 +76,7 @@ pub use self::{
     grant::{Access, PathGrant, Protected, Shield},
     mutate::NewTime,
     open::{OpenHow, Opened},
+    reads::Reads,
     refusal::{Refusal, ScopeError},
     scope::{Root, Scope},
     stage::{Stage, StageError, StageLimits, Staged},

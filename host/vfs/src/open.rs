@@ -1,6 +1,6 @@
 //! Opens a path below a handle. Only regular files and directories come out, and nothing on the way can block.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::{
     fs::{Mode, OFlags, ResolveFlags},
@@ -155,7 +155,7 @@ impl Scope {
         dir: BorrowedFd<'_>,
         path: &str,
     ) -> Result<Option<ResolveFlags>, Refusal> {
-        if self.rules.tangled {
+        if self.rules.tangled || self.reads.is_some() {
             return Ok(None);
         }
         if !self.rules.has_excludes() {
@@ -189,7 +189,21 @@ impl Scope {
             BENEATH | ResolveFlags::NO_SYMLINKS,
         )
         .map_err(open_refused)?;
-        self.admit(fd, access, how)
+        let opened = self.admit(fd, access, how)?;
+        if !how.truncate {
+            self.saw_content(&place, opened.fd.as_fd())?;
+        }
+        Ok(opened)
+    }
+
+    pub(crate) fn saw_content(&self, place: &Place<'_>, fd: BorrowedFd<'_>) -> Result<(), Refusal> {
+        if let (Some(reads), Some(path)) = (&self.reads, place.host_path(self)) {
+            let stat = Stat::of(fd)?;
+            if stat.kind == Kind::File {
+                reads.content(path, &stat);
+            }
+        }
+        Ok(())
     }
 
     /// The decision is taken on what was really opened, so it does not matter who swapped the name meanwhile.

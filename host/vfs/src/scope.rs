@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    Access, FileId, PathGrant, Protected, Refusal, ScopeError, Shield,
+    Access, FileId, PathGrant, Protected, Reads, Refusal, ScopeError, Shield,
     exclude::Excludes,
     marks::Marks,
     roots::{self, Special, failed},
@@ -90,6 +90,8 @@ pub struct Scope {
     pub(crate) rules: Arc<Rules>,
     /// No access anywhere exceeds this.
     pub(crate) cap: Access,
+    /// Told what is looked at.
+    pub(crate) reads: Option<Arc<Reads>>,
 }
 
 #[derive(Debug, Default)]
@@ -173,6 +175,7 @@ impl Scope {
                 excludes,
             }),
             cap: Access::ReadWrite,
+            reads: None,
         })
     }
 
@@ -182,6 +185,7 @@ impl Scope {
             roots: Arc::new([]),
             rules: Arc::default(),
             cap: Access::ReadWrite,
+            reads: None,
         }
     }
 
@@ -206,7 +210,26 @@ impl Scope {
             roots,
             rules: Arc::clone(&self.rules),
             cap: Access::ReadOnly,
+            reads: self.reads.clone(),
         }
+    }
+
+    /// The same directories for one call, which writes down what it looks at. Every path is walked then.
+    #[must_use]
+    pub fn watched(&self, reads: Arc<Reads>) -> Self {
+        Self {
+            reads: Some(reads),
+            ..self.clone()
+        }
+    }
+
+    pub fn is_watched(&self) -> bool {
+        self.reads.is_some()
+    }
+
+    /// Whether it has to be known where a directory is.
+    pub(crate) fn needs_sites(&self) -> bool {
+        self.reads.is_some() || self.rules.has_excludes()
     }
 
     /// The access inside `id` when coming from a place with `access`.

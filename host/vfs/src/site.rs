@@ -19,6 +19,14 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    pub(crate) fn host_path(&self, scope: &Scope, name: &[u8]) -> PathBuf {
+        let dir = scope.roots()[self.root].host().join(&self.below);
+        match name {
+            b"." => dir,
+            name => dir.join(OsStr::from_bytes(name)),
+        }
+    }
+
     fn top(root: usize) -> Self {
         let below = PathBuf::new();
         Self { root, below }

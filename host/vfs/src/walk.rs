@@ -5,7 +5,10 @@
 //! we already came through, so no rename by others can lead it above the start. What comes out is a held parent and
 //! a name in it; the caller acts on those two and never on the path again.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
+};
 
 use rustix::{
     fs::{Mode, OFlags},
@@ -72,6 +75,11 @@ impl Place<'_> {
         self.parent_fd.as_ref().map_or(self.start, OwnedFd::as_fd)
     }
 
+    /// Where that is on the host, for a scope that is watched.
+    pub(crate) fn host_path(&self, scope: &Scope) -> Option<PathBuf> {
+        Some(self.site.as_ref()?.host_path(scope, &self.name))
+    }
+
     pub(crate) fn is_dot(&self) -> bool {
         self.name == b"."
     }
@@ -127,7 +135,7 @@ impl Scope {
             start: dir,
             start_id,
             start_access: access.min(self.cap),
-            start_site: match self.rules.has_excludes() {
+            start_site: match self.needs_sites() {
                 true => Some(self.site(over, dir, start_id)?),
                 false => None,
             },
@@ -179,6 +187,7 @@ impl<'a> Walk<'a, '_> {
             if self.is_left_out(&name, found.as_ref()) {
                 return Err(Refusal::NotPermitted);
             }
+            self.tell(&name, found.as_ref(), is_last);
             let found = match found {
                 Some(found) => found,
                 None if is_last => return Ok(self.place(name, shield, None)),
@@ -257,6 +266,22 @@ impl<'a> Walk<'a, '_> {
             && self.scope.leaves_out(site, name, found)
     }
 
+    /// Whoever watches the call hears what it looks at; not what it put there itself.
+    fn tell(&self, name: &[u8], found: Option<&Found>, is_last: bool) {
+        let (Some(reads), Some(site)) = (&self.scope.reads, self.site()) else {
+            return;
+        };
+        match found.map(|found| &found.origin) {
+            None if self.over.is_some_and(|over| over.covers(self.id(), name)) => {}
+            Some(Origin::Item(_)) => {}
+            Some(Origin::Elsewhere(real)) => reads.tree(real.path()),
+            None | Some(Origin::Real) => {
+                let stat = found.map(|found| &found.stat);
+                reads.name(site.host_path(self.scope, name), stat, !is_last);
+            }
+        }
+    }
+
     fn descend(&mut self, name: &[u8], found: Found) -> Result<(), Refusal> {
         if found.stat.kind != Kind::Directory {
             return Err(Refusal::NotDirectory);
@@ -286,6 +311,7 @@ impl<'a> Walk<'a, '_> {
             access: self.access(),
             origin: Origin::Real,
         };
+        self.tell(b".", Some(&found), true);
         Ok(self.place(b".".to_vec(), None, Some(found)))
     }
 

@@ -275,7 +275,7 @@ fn a_wrong_value_is_an_error_with_its_line() {
         Format::Toml,
         "allowed_paths = [5]\n",
         &expect![[
-            r#"toolhost.toml:1: invalid type: integer `5`, expected a path such as "src" or "data:rw", or a table { path, access, guest }"#
+            r#"toolhost.toml:1: invalid type: integer `5`, expected a path such as "src" or "data:rw", or a table { path, access, guest, exclude }"#
         ]],
     );
     check_error(

@@ -59,7 +59,9 @@ pub(super) fn call() -> HookCall {
         name,
         plugin: PluginName::parse("files").unwrap(),
         tool: Arc::new(tool),
+        digest: None,
         mode: "default".to_owned(),
+        reads: None,
     }
 }
 

@@ -235,7 +235,9 @@ impl Kernel {
             name: entry.name.clone(),
             plugin: entry.plugin.name.clone(),
             tool: Arc::clone(&entry.tool),
+            digest: entry.plugin.digest,
             mode: self.mode_of(run).to_string(),
+            reads: run.sink.read_set(),
         }
     }
 

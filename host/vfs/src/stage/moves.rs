@@ -39,7 +39,7 @@ impl Layers {
         }
         let (node, base) = self.lift(&from, moved)?;
         if let Some(replaced) = &to.found {
-            self.discard(&to, replaced)?;
+            self.discard(scope, &to, replaced)?;
         }
         self.vacate(from.parent_id, &from.name, base);
         self.put(to.parent_id, &to.name, node, moved.stat.id, None);

@@ -85,7 +85,7 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.dir.path.join(OsStr::from_bytes(&self.name))
     }
 

@@ -95,7 +95,11 @@ impl Layers {
     ) -> Result<Opened, Refusal> {
         let fd = match &found.origin {
             Origin::Item(item) => self.pool()?.open(*item, how)?,
-            Origin::Real => open_real(place.parent(), &place.name, how.flags())?,
+            Origin::Real => {
+                let fd = open_real(place.parent(), &place.name, how.flags())?;
+                scope.saw_content(place, fd.as_fd())?;
+                fd
+            }
             Origin::Elsewhere(real) => real.open(how.flags())?,
         };
         let opened = scope.admit(
@@ -148,7 +152,13 @@ impl Layers {
         } else {
             let file = match &found.origin {
                 Origin::Item(item) => return Ok(*item),
-                Origin::Real => open_to_copy(place.parent(), &place.name)?,
+                Origin::Real => {
+                    let file = open_to_copy(place.parent(), &place.name)?;
+                    if !empty {
+                        scope.saw_content(place, file.as_fd())?;
+                    }
+                    file
+                }
                 Origin::Elsewhere(real) => open_to_copy(real.dir.open()?.as_fd(), &real.name)?,
             };
             self.copy_file(file, found, empty)?
@@ -235,7 +245,7 @@ impl Layers {
         }
         self.hold(scope, &place)?;
         self.room(&[&place])?;
-        self.discard(&place, found)
+        self.discard(scope, &place, found)
     }
 
     pub(super) fn unlink(&mut self, scope: &Scope, at: At<'_>, path: &str) -> Result<(), Refusal> {
@@ -243,13 +253,22 @@ impl Layers {
         let found = scope.may_unlink(&place)?;
         self.hold(scope, &place)?;
         self.room(&[&place])?;
-        self.discard(&place, found)
+        self.discard(scope, &place, found)
     }
 
     /// Takes away what was found at a place of a held directory, for good.
-    pub(super) fn discard(&mut self, place: &Place<'_>, found: &Found) -> Result<(), Refusal> {
+    pub(super) fn discard(
+        &mut self,
+        scope: &Scope,
+        place: &Place<'_>,
+        found: &Found,
+    ) -> Result<(), Refusal> {
         let id = found.stat.id;
         let is_dir = found.stat.kind == Kind::Directory;
+        if let (true, Some(reads), Some(path)) = (is_dir, &scope.reads, place.host_path(scope)) {
+            // Whether it is empty matters.
+            reads.tree(path);
+        }
         if is_dir && !self.is_empty_dir(found)? {
             return Err(Refusal::NotEmpty);
         }

@@ -5,5 +5,6 @@ mod changes;
 mod compare;
 mod limits;
 mod props;
+mod reads;
 mod scripts;
 mod support;

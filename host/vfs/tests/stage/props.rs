@@ -59,7 +59,7 @@ fn path() -> impl Strategy<Value = String> {
     select(paths).prop_map(str::to_owned)
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub fn step() -> impl Strategy<Value = Step> {
     let words = select(vec![
         "w", "a", "wc", "wct", "wcx", "rt", "r", "rc", "c", "cx", "wn", "wcn", "rw", "rd", "ac",
     ]);

@@ -1,4 +1,4 @@
-//! What makes two calls the same: tool, input, caller and the state of what they read, in one hash.
+//! What makes two calls the same: tool, input and caller, in one hash.
 
 use serde_json::Value;
 
@@ -7,11 +7,12 @@ use crate::hooks::HookCall;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key([u8; 32]);
 
-pub(super) fn key(call: &HookCall, fingerprint: [u8; 32]) -> Key {
+pub(super) fn key(call: &HookCall) -> Key {
     let caller = &call.call.caller;
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&fingerprint);
+    let digest = call.digest.map(|digest| digest.to_string());
     for word in [
+        digest.as_deref().unwrap_or_default(),
         call.plugin.as_str(),
         call.tool.name.as_str(),
         &call.tool.version,
@@ -72,7 +73,7 @@ mod tests {
     fn of(change: impl FnOnce(&mut HookCall)) -> Key {
         let mut call = call();
         change(&mut call);
-        key(&call, [0; 32])
+        key(&call)
     }
 
     #[test]
@@ -86,7 +87,7 @@ mod tests {
         );
         let different = [
             plain,
-            key(&call(), [1; 32]),
+            of(|call| call.digest = Some(toolhost_contract::Digest([1; 32]))),
             of(|call| call.mode = "plan".to_owned()),
             of(|call| call.call.caller.session_id = "other".to_owned()),
             of(|call| call.call.caller.agent_id = "other".to_owned()),

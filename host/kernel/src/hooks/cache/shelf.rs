@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
-use toolhost_contract::{Outcome, Part};
+use toolhost_contract::{Outcome, Part, Reads};
 
 use super::key::Key;
 
@@ -23,8 +23,14 @@ pub(super) struct Shelf {
     clock: u64,
 }
 
+/// An outcome, and what has to be as it was for it to come again.
+pub(super) struct Kept {
+    pub outcome: Outcome,
+    pub reads: Arc<dyn Reads>,
+}
+
 struct Entry {
-    outcome: Arc<Outcome>,
+    kept: Arc<Kept>,
     bytes: usize,
     stored: Instant,
     used: u64,
@@ -43,7 +49,7 @@ impl Shelf {
     }
 
     /// With its age, unless that is too high.
-    pub(super) fn get(&mut self, key: &Key, now: Instant) -> Option<(Arc<Outcome>, Duration)> {
+    pub(super) fn get(&mut self, key: &Key, now: Instant) -> Option<(Arc<Kept>, Duration)> {
         let age = now.duration_since(self.entries.get(key)?.stored);
         if age >= self.ttl {
             self.remove(key);
@@ -52,12 +58,12 @@ impl Shelf {
         self.clock += 1;
         let entry = self.entries.get_mut(key)?;
         entry.used = self.clock;
-        Some((Arc::clone(&entry.outcome), age))
+        Some((Arc::clone(&entry.kept), age))
     }
 
-    pub(super) fn put(&mut self, key: Key, outcome: &Outcome, now: Instant) {
+    pub(super) fn put(&mut self, key: Key, kept: Kept, now: Instant) {
         self.remove(&key);
-        let bytes = weight(outcome);
+        let bytes = weight(&kept.outcome) + kept.reads.weight();
         if bytes > self.max_bytes || self.max_entries == 0 {
             return;
         }
@@ -71,7 +77,7 @@ impl Shelf {
         self.clock += 1;
         self.bytes += bytes;
         let entry = Entry {
-            outcome: Arc::new(outcome.clone()),
+            kept: Arc::new(kept),
             bytes,
             stored: now,
             used: self.clock,
@@ -79,7 +85,7 @@ impl Shelf {
         self.entries.insert(key, entry);
     }
 
-    fn remove(&mut self, key: &Key) {
+    pub(super) fn remove(&mut self, key: &Key) {
         if let Some(entry) = self.entries.remove(key) {
             self.bytes -= entry.bytes;
         }

@@ -1,0 +1,283 @@
+//! Whatever somebody else changes: a call that would then have gone otherwise has seen it.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use proptest::prelude::*;
+use toolhost_vfs::{Access, Change, Image, Reads, Refusal, Scope, Stage};
+
+use crate::{
+    compare::{Guest, Step},
+    props,
+    support::{Door, Held, World},
+};
+
+/// What a guest got for its steps, and what it would change.
+type Run = (Vec<Result<String, Refusal>>, Option<Vec<Change>>);
+
+fn watched(world: &World) -> (Scope, Arc<Reads>) {
+    let reads = Arc::<Reads>::default();
+    (world.scope().watched(Arc::clone(&reads)), reads)
+}
+
+fn changes(stage: &Stage) -> Option<Vec<Change>> {
+    let staged = stage.changes().ok()?;
+    Some(staged.into_iter().map(|staged| staged.change).collect())
+}
+
+/// Nothing when the directories that a guest holds from the start are not there.
+fn run(world: &World, scope: Scope, steps: &[Step]) -> Option<Run> {
+    let there = |path: &str| world.path(path).metadata().is_ok_and(|it| it.is_dir());
+    if !there("w/d") || !there("w/d/e") {
+        return None;
+    }
+    let stage = world.stage(scope);
+    let mut guest = Guest::new(Door::Staged(&stage));
+    let seen = steps.iter().map(|step| guest.act(step)).collect();
+    Some((seen, changes(&stage)))
+}
+
+fn touched(reads: &Reads, changes: &[Change]) -> bool {
+    changes.iter().any(|change| {
+        let path = change.at.root.join(&change.at.path);
+        let in_place = matches!(
+            (&change.before, &change.after),
+            (Image::File(_), Image::File(_))
+        );
+        let from = change.moved_from.as_ref();
+        reads.touched_by(&path, in_place)
+            || from.is_some_and(|at| reads.touched_by(&at.root.join(&at.path), false))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(2 * ProptestConfig::default().cases)
+    })]
+
+    #[test]
+    fn what_would_have_gone_otherwise_was_touched(
+        first in prop::collection::vec(props::step(), 1..6),
+        second in prop::collection::vec(props::step(), 1..12),
+    ) {
+        let world = World::new();
+        let (scope, reads) = watched(&world);
+        let before = run(&world, scope, &second);
+        // What the other one changes, told by a stage and then done.
+        let stage = world.stage(world.scope());
+        {
+            let mut guest = Guest::new(Door::Staged(&stage));
+            for step in &first {
+                let _ = guest.act(step);
+            }
+        }
+        let theirs = changes(&stage).expect("changes");
+        drop(stage);
+        {
+            let scope = world.scope();
+            let mut guest = Guest::new(Door::Real(&scope));
+            for step in &first {
+                let _ = guest.act(step);
+            }
+        }
+        let after = run(&world, world.scope(), &second);
+        if before != after {
+            prop_assert!(touched(&reads, &theirs), "{theirs:#?} made of {before:#?} {after:#?}");
+        }
+    }
+}
+
+/// What a call looks at, what somebody changes, and whether that matters to the call.
+fn check(look: impl Fn(Held<'_>), change: &[(&str, bool)]) {
+    let world = World::new();
+    let (scope, reads) = watched(&world);
+    look(Held::root(Door::Real(&scope)));
+    for (path, matters) in change {
+        let (path, in_place) = match path.strip_prefix('=') {
+            Some(path) => (path, true),
+            None => (*path, false),
+        };
+        assert_eq!(
+            reads.touched_by(&world.path("w").join(path), in_place),
+            *matters,
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn a_change_matters_to_whoever_looked_there() {
+    check(
+        |w| {
+            w.read("d/a").expect("read");
+        },
+        &[
+            ("=d/a", true),
+            ("d/a", true),
+            ("d", true),
+            ("d/b", false),
+            ("=a", false),
+            ("d/e/a", false),
+        ],
+    );
+    check(
+        |w| {
+            w.list("d").expect("list");
+        },
+        &[
+            ("=d/a", false),
+            ("d/new", true),
+            ("d/e/new", false),
+            ("new", false),
+            ("d", true),
+        ],
+    );
+    check(
+        |w| {
+            let _ = w.read("d/none");
+        },
+        &[("d/none", true), ("d/other", false)],
+    );
+    check(
+        |w| {
+            w.read("k").expect("through a link");
+        },
+        &[("k", true), ("=a", true), ("=b", false)],
+    );
+    check(|_| {}, &[("a", false), ("d", false)]);
+}
+
+type Act = fn(&World);
+
+/// A file's content that was read, a listing and a name that was not there.
+fn look(w: Held<'_>) {
+    w.read("a").expect("read");
+    w.list("d").expect("list");
+    let _ = w.read("none");
+    w.read("k").expect("through a link");
+}
+
+#[test]
+fn reads_hold_until_something_is_otherwise() {
+    let cases: &[(&str, Act, bool)] = &[
+        ("nothing", |_| {}, true),
+        ("another file", |w| w.file("w/b", "new"), true),
+        (
+            "inside a listed directory's file",
+            |w| w.file("w/d/a", "new"),
+            true,
+        ),
+        ("the content", |w| w.file("w/a", "omega"), false),
+        (
+            "the same content, written again",
+            |w| w.file("w/a", "alpha"),
+            true,
+        ),
+        (
+            "the same content in another file",
+            |w| {
+                w.file("w/a2", "alpha");
+                fs::rename(w.path("w/a2"), w.path("w/a")).expect("rename");
+            },
+            true,
+        ),
+        (
+            "other content, with the old time",
+            |w| {
+                let old = w
+                    .path("w/a")
+                    .metadata()
+                    .expect("metadata")
+                    .modified()
+                    .expect("time");
+                w.file("w/a", "omega");
+                let file = fs::File::options()
+                    .write(true)
+                    .open(w.path("w/a"))
+                    .expect("open");
+                file.set_modified(old).expect("time");
+            },
+            false,
+        ),
+        (
+            "a new name in the listing",
+            |w| w.file("w/d/new", ""),
+            false,
+        ),
+        ("what was missing", |w| w.file("w/none", ""), false),
+        (
+            "the directory is another one",
+            |w| {
+                fs::rename(w.path("w/d"), w.path("w/d2")).expect("rename");
+                w.file("w/d/a", "alpha in d");
+            },
+            false,
+        ),
+        (
+            "the link leads elsewhere",
+            |w| {
+                fs::remove_file(w.path("w/k")).expect("remove");
+                symlink("b", w.path("w/k")).expect("link");
+            },
+            false,
+        ),
+        (
+            "removed",
+            |w| fs::remove_file(w.path("w/a")).expect("remove"),
+            false,
+        ),
+    ];
+    for (what, change, holds) in cases {
+        let world = World::new();
+        let (scope, reads) = watched(&world);
+        look(Held::root(Door::Real(&scope)));
+        let plain = world.scope();
+        reads.hash_contents(&plain);
+        change(&world);
+        assert_eq!(reads.still_hold(&plain), *holds, "{what}");
+    }
+}
+
+#[test]
+fn a_change_between_reading_and_hashing_is_noticed() {
+    let world = World::new();
+    let (scope, reads) = watched(&world);
+    look(Held::root(Door::Real(&scope)));
+    world.file("w/a", "omega");
+    reads.hash_contents(&world.scope());
+    assert!(!reads.still_hold(&world.scope()));
+    assert!(reads.touched_by(&world.path("w/b"), true), "nobody can say");
+}
+
+#[test]
+fn what_is_not_regular_is_compared_by_its_times() {
+    let world = World::new();
+    let (scope, reads) = watched(&world);
+    let w = Held::root(Door::Real(&scope));
+    w.stat("b", true).expect("stat");
+    let plain = world.scope();
+    reads.hash_contents(&plain);
+    assert!(reads.still_hold(&plain));
+    let file = fs::File::options()
+        .write(true)
+        .open(world.path("w/b"))
+        .expect("open");
+    file.set_modified(SystemTime::now() - Duration::from_secs(100))
+        .expect("time");
+    assert!(!reads.still_hold(&plain), "its time was shown");
+}
+
+#[test]
+fn a_read_only_view_of_a_watched_scope_is_watched() {
+    let world = World::new();
+    let (scope, reads) = watched(&world);
+    let scope = scope.read_only();
+    Held::root(Door::Real(&scope)).read("a").expect("read");
+    assert_eq!(scope.roots()[0].access(), Access::ReadOnly);
+    assert!(reads.touched_by(&world.path("w/a"), true));
+}
