@@ -4,6 +4,7 @@ mod batch;
 mod deferred;
 mod halt;
 mod judge;
+mod order;
 mod registration;
 mod release;
 mod remember;
@@ -222,7 +223,7 @@ impl Kernel {
         // Who cancels the call by its id means its tails too.
         let _place = run.place.take();
         let (id, caller, halt) = (run.id.clone(), Arc::clone(&run.caller), run.halt.clone());
-        let within = run.within.clone();
+        let (within, order) = (run.within.clone(), run.order.clone());
         let mut report = self.one(run).await;
         for number in 1..=TAILS {
             let Ok(Outcome {
@@ -245,7 +246,10 @@ impl Kernel {
                 )
             };
             let follow = match self.begin(tail, sink, halt.clone()) {
-                Ok(run) => Box::pin(self.one(run)).await,
+                Ok(mut run) => {
+                    run.order.clone_from(&order);
+                    Box::pin(self.one(run)).await
+                }
                 Err(report) => *report,
             };
             report.result = follow.result;
@@ -306,13 +310,25 @@ impl Kernel {
             if held && !run.may_speak {
                 run.sink.hold_back();
             }
-            if self.hooks.want_reads(&entry.tool) {
+            if run.order.is_some() || self.hooks.want_reads(&entry.tool) {
                 run.sink.watch();
+            }
+            if let Some(slot) = &run.order {
+                slot.start();
             }
             run.life.start_clock();
             let ran = invoke(&entry, grant, run).await;
+            let mut permit = Some(permit);
+            if run.order.is_some() {
+                // Whoever is before it may need the permit to run again.
+                permit = None;
+                if let Some(again) = self.keep_order(run).await? {
+                    input = again;
+                    continue;
+                }
+            }
             if !held {
-                break (ran.map(|ran| ran.outcome), Some(permit));
+                break (ran.map(|ran| ran.outcome), permit);
             }
             match Box::pin(self.release(&entry, ran, permit, run)).await {
                 Ok(Released::Through(outcome)) => break (Ok(*outcome), None),
@@ -331,6 +347,21 @@ impl Kernel {
         };
         entry.counters.record(run.duration, is_failure(&result));
         self.learn(&entry, run, result)
+    }
+
+    /// Waits for the calls before this one. Some: one of them changed what it looked at, so it has to run again.
+    async fn keep_order(&self, run: &mut Run<'_>) -> Result<Option<Value>, Refusal> {
+        let Some(slot) = run.order.clone() else {
+            return Ok(None);
+        };
+        let turn = slot.turn().map(Ok);
+        run.halt.clone().after_run(turn).await?;
+        let reads = run.sink.read_set();
+        if !slot.is_stale(reads.as_deref()) {
+            return Ok(None);
+        }
+        run.life.step(Step::Picked).await?;
+        Ok(Some(run.input.clone()))
     }
 
     /// From here on there is a record of the call, and it can be cancelled. Err: there is none, for another call has
@@ -392,6 +423,7 @@ impl Kernel {
             known: false,
             commits: Vec::new(),
             may_speak: true,
+            order: None,
         })
     }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::{Backend, Descriptor, Digest, Effect, PluginName, ToolName, nearest, text};
+use toolhost_contract::{
+    Backend, Concurrency, Descriptor, Digest, Effect, PluginName, ToolName, nearest, text,
+};
 
 use crate::schedule::Lane;
 use crate::schema::Schema;
@@ -42,10 +44,21 @@ impl Entry {
     /// Nothing that it does to files becomes real before it is known what that is. Whatever else it changes could not
     /// be held back.
     pub(crate) fn holds_back(&self) -> bool {
+        self.tool.effect() > Effect::Reads && self.touches_only_files()
+    }
+
+    /// It reads files and changes them, and nothing else; what it changes can be held back.
+    fn touches_only_files(&self) -> bool {
         self.backend.stages()
-            && self.tool.effect() > Effect::Reads
             && self.tool.annotations.open_world != Some(true)
             && self.tool.kind != "execute"
+    }
+
+    /// Calls of it can run beside others on the files as they are, and again when that was wrong.
+    pub(crate) fn can_run_early(&self) -> bool {
+        self.touches_only_files()
+            && self.tool.annotations.interactive != Some(true)
+            && self.tool.concurrency != Concurrency::Exclusive
     }
 }
 

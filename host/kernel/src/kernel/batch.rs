@@ -162,6 +162,7 @@ fn shape(entry: Option<&Entry>, input: &Value) -> Shape {
         return Shape {
             concurrency: Concurrency::Parallel,
             read_only: true,
+            can_run_early: true,
             wait_for_previous: false,
             places: Vec::new(),
         };
@@ -169,6 +170,7 @@ fn shape(entry: Option<&Entry>, input: &Value) -> Shape {
     Shape {
         concurrency: entry.tool.concurrency,
         read_only: entry.tool.effect() <= Effect::Reads,
+        can_run_early: entry.can_run_early(),
         wait_for_previous: false,
         places: places(entry, input),
     }
@@ -214,8 +216,12 @@ impl Kernel {
         entry: &Entry,
         run: &Run<'_>,
     ) -> Result<crate::schedule::Permit<'a>, super::Refusal> {
-        // Reading beside reading needs no places; whoever writes waits for those who read there.
-        let places = places(entry, &run.input);
+        // Reading beside reading needs no places; whoever writes waits for those who read there. A call that keeps an
+        // order runs on the files as they are, and again when that was wrong.
+        let places = match &run.order {
+            Some(_) => Vec::new(),
+            None => places(entry, &run.input),
+        };
         let needs = Needs {
             pool: pool(entry),
             lane: (entry.tool.concurrency == Concurrency::Serial).then_some(&*entry.lane),

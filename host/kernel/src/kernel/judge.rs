@@ -248,6 +248,10 @@ impl Kernel {
         run: &mut Run<'_>,
         question: Question,
     ) -> Result<Judged, Refusal> {
+        if let Some(slot) = &run.order {
+            // A person is asked about what is so, and not about what may yet become otherwise.
+            slot.turn().await;
+        }
         let title = format!("{} ({})", entry.tool.display_name, entry.name);
         run.life
             .ask(

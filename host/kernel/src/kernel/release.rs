@@ -62,7 +62,7 @@ impl Kernel {
         &self,
         entry: &Arc<Entry>,
         ran: Result<Ran, Refusal>,
-        permit: Permit<'_>,
+        permit: Option<Permit<'_>>,
         run: &mut Run<'_>,
     ) -> Result<Released, Refusal> {
         // What a failure says may hold what was read as well, so it is judged like a result.
@@ -86,7 +86,7 @@ impl Kernel {
         let judging = async { Ok(self.verdict(entry, run, &subject, &said).await) };
         let verdict = halt.after_run(judging).await?;
         let (by, _permit) = match verdict {
-            Verdict::Allow(grant) => (grant.by().to_owned(), Some(permit)),
+            Verdict::Allow(grant) => (grant.by().to_owned(), permit),
             Verdict::Deny(denial) => return Err(run.refused(denial).into()),
             Verdict::Ask(mut question) => {
                 if !changes.is_empty() {
@@ -155,10 +155,13 @@ impl Kernel {
         };
         run.life.intend().await.map_err(failed)?;
         run.halt.check().map_err(failed)?;
+        let changes = run.order.is_some().then(|| staged.changes().clone());
         let committing = make_real(Arc::clone(&self.journal), staged, row, turn);
-        tokio::spawn(committing)
-            .await
-            .map_err(|_| failed(CallError::internal("the commit panicked").into()))??;
+        let made = tokio::spawn(committing).await;
+        if let (Some(slot), Some(changes)) = (&run.order, changes) {
+            slot.changed(changes);
+        }
+        made.map_err(|_| failed(CallError::internal("the commit panicked").into()))??;
         Ok(id)
     }
 }

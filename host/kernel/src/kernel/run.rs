@@ -16,6 +16,7 @@ use toolhost_contract::{
 };
 
 use super::halt::Halt;
+use super::order::Slot;
 use super::{Kernel, Refusal, Report, Within};
 use crate::Entry;
 use crate::journal::Life;
@@ -58,6 +59,8 @@ pub(super) struct Run<'a> {
     pub(super) commits: Vec<String>,
     /// What it says while it runs may be heard before its changes are judged.
     pub(super) may_speak: bool,
+    /// Its place among calls that run at once and end in order.
+    pub(super) order: Option<Slot>,
 }
 
 impl Report {

@@ -8,9 +8,10 @@ use toolhost_store::{BatchRow, Write};
 
 use super::batch::{BatchError, BatchPlace, BatchRequest};
 use super::halt::Halt;
+use super::order::{Ending, Order, Slot};
 use super::run::Run;
 use super::{CallRequest, Kernel, Report, Within};
-use crate::schedule::{Batch, Canceller, End, Fate, Missing, Planned};
+use crate::schedule::{Batch, Canceller, End, Fate, Missing, Planned, Strategy};
 
 pub(super) struct Turn<'a> {
     kernel: &'a Kernel,
@@ -95,17 +96,29 @@ impl<'a> Turn<'a> {
         };
         kernel.journal.queue(|| Write::Batch(row.clone()));
         let calls: Arc<Calls<'a>> = Arc::default();
-        let planned = wishes
-            .iter_mut()
-            .enumerate()
-            .map(|(index, wish)| Planned {
-                shape: kernel.shape_of(wish),
-                run: self.runner(index, &calls),
-            })
-            .collect();
+        let order = (strategy == Strategy::Optimistic).then(Order::new);
+        let mut slots: Vec<Option<Slot>> = Vec::with_capacity(wishes.len());
+        let mut planned = Vec::with_capacity(wishes.len());
+        for (index, wish) in wishes.iter_mut().enumerate() {
+            let mut shape = kernel.shape_of(wish);
+            let order = order.as_ref();
+            let slot = order
+                .filter(|_| shape.can_run_early)
+                .map(|order| order.slot(index));
+            if slot.is_some() {
+                // It need not wait where it may run again.
+                shape.places.clear();
+            }
+            slots.push(slot);
+            let ending = order.map(|order| order.ending(index));
+            planned.push(Planned {
+                shape,
+                run: self.runner(index, &calls, ending),
+            });
+        }
         let batch = Batch::new(strategy, planned);
         let canceller = batch.canceller();
-        let begin = |(index, wish): (usize, super::BatchCall)| {
+        let mut begin = |(index, wish): (usize, super::BatchCall)| {
             let request = CallRequest {
                 within: Within {
                     batch: Some(id.clone()),
@@ -114,9 +127,13 @@ impl<'a> Turn<'a> {
                 ..CallRequest::new(wish.id, wish.tool, wish.input, caller.clone())
             };
             let halt = Halt::in_turn(&canceller, &self.ids, index);
-            Mutex::new(Some(kernel.begin(request, &self.sink, halt)))
+            let mut run = kernel.begin(request, &self.sink, halt);
+            if let Ok(run) = &mut run {
+                run.order = slots[index].take();
+            }
+            Mutex::new(Some(run))
         };
-        let begun = wishes.into_iter().enumerate().map(begin).collect();
+        let begun = wishes.into_iter().enumerate().map(&mut begin).collect();
         kernel.journal.bus.wake();
         let _ = calls.set(begun);
         let _ = self.begun.set(Begun {
@@ -128,7 +145,12 @@ impl<'a> Turn<'a> {
         });
     }
 
-    fn runner(&self, index: usize, calls: &Arc<Calls<'a>>) -> crate::schedule::Run<'a, Report> {
+    fn runner(
+        &self,
+        index: usize,
+        calls: &Arc<Calls<'a>>,
+        ending: Option<Ending>,
+    ) -> crate::schedule::Run<'a, Report> {
         let kernel = self.kernel;
         let (calls, sink, id) = (
             Arc::clone(calls),
@@ -137,6 +159,7 @@ impl<'a> Turn<'a> {
         );
         Box::new(move |_| {
             Box::pin(async move {
+                let _ending = ending;
                 let result = match take(&calls, index) {
                     Some(Ok(run)) => kernel.follow(run, &sink).await,
                     Some(Err(report)) => *report,

@@ -12,6 +12,8 @@ use super::Place;
 pub struct Shape {
     pub concurrency: Concurrency,
     pub read_only: bool,
+    /// It touches files alone, and what it does is held back until it may become real.
+    pub can_run_early: bool,
     /// The model asked that all calls before this one end first.
     pub wait_for_previous: bool,
     /// Two calls of one wave that clash here run one after the other, in call order, whatever the strategy.
@@ -30,11 +32,14 @@ pub enum Strategy {
     Kode,
     /// One after the other.
     Serial,
+    /// As if one after the other, for less waiting: neighbours that touch nothing but files run at once, each on the
+    /// files as they are. They end in call order, and one that looked at what an earlier one changed runs again.
+    Optimistic,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{}` is not a strategy: use waves, sema, kode or serial",
+    "`{}` is not a strategy: use waves, sema, kode, serial or optimistic",
     text::inline(.0, 40)
 )]
 pub struct UnknownStrategy(pub String);
@@ -43,7 +48,13 @@ impl FromStr for Strategy {
     type Err = UnknownStrategy;
 
     fn from_str(word: &str) -> Result<Self, UnknownStrategy> {
-        let all = [Self::Waves, Self::Sema, Self::Kode, Self::Serial];
+        let all = [
+            Self::Waves,
+            Self::Sema,
+            Self::Kode,
+            Self::Serial,
+            Self::Optimistic,
+        ];
         all.into_iter()
             .find(|strategy| strategy.to_string() == word)
             // Only so much of a wrong word is kept as is shown.
@@ -58,6 +69,7 @@ impl fmt::Display for Strategy {
             Self::Sema => "sema",
             Self::Kode => "kode",
             Self::Serial => "serial",
+            Self::Optimistic => "optimistic",
         })
     }
 }
@@ -72,6 +84,7 @@ pub fn waves(strategy: Strategy, calls: &[Shape]) -> Vec<Vec<usize>> {
             Strategy::Waves => contiguous(calls, section, &mut waves),
             Strategy::Sema if all_read => waves.push(section),
             Strategy::Kode => waves.push(section),
+            Strategy::Optimistic => early(calls, section, &mut waves),
             Strategy::Sema | Strategy::Serial => {
                 waves.extend(section.into_iter().map(|index| vec![index]));
             }
@@ -109,6 +122,19 @@ fn contiguous(calls: &[Shape], section: Vec<usize>, waves: &mut Vec<Vec<usize>>)
     }
     waves.extend(take(&mut together));
     waves.append(&mut alone);
+}
+
+fn early(calls: &[Shape], section: Vec<usize>, waves: &mut Vec<Vec<usize>>) {
+    let mut together = Vec::new();
+    for index in section {
+        if calls[index].can_run_early {
+            together.push(index);
+        } else {
+            waves.extend(take(&mut together));
+            waves.push(vec![index]);
+        }
+    }
+    waves.extend(take(&mut together));
 }
 
 fn take(wave: &mut Vec<usize>) -> Option<Vec<usize>> {

@@ -350,6 +350,7 @@ fn handing_out(tokens: &Tokens, end: fn() -> BoxFuture<'static, End<()>>) -> Bat
         let shape = Shape {
             concurrency: Concurrency::Parallel,
             read_only: true,
+            can_run_early: false,
             wait_for_previous: false,
             places,
         };
@@ -410,6 +411,7 @@ async fn ten_thousand_calls_have_only_a_window_of_them_under_way() {
         let shape = Shape {
             concurrency: Concurrency::Parallel,
             read_only: false,
+            can_run_early: false,
             wait_for_previous: false,
             places,
         };

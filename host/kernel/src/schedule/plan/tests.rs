@@ -25,6 +25,7 @@ fn shape(line: &str) -> Shape {
     Shape {
         concurrency,
         read_only: words.contains(&"read"),
+        can_run_early: words.contains(&"early"),
         wait_for_previous: words.contains(&"wait"),
         places: Vec::new(),
     }
@@ -110,9 +111,25 @@ fn serial_runs_one_after_the_other() {
 
 #[test]
 fn a_strategy_is_read_as_it_is_written_and_an_unknown_word_is_told_the_words() {
-    for word in ["waves", "sema", "kode", "serial"] {
+    for word in ["waves", "sema", "kode", "serial", "optimistic"] {
         assert_eq!(word.parse::<Strategy>().unwrap().to_string(), word);
     }
     expect!["`Wave\\u{1b}` is not a strategy: use waves, sema, kode or serial"]
         .assert_eq(&"Wave\u{1b}".parse::<Strategy>().unwrap_err().to_string());
+}
+
+#[test]
+fn optimistic_runs_neighbours_at_once_that_touch_nothing_but_files() {
+    let calls = "parallel early
+        serial early
+        parallel
+        parallel read early
+        parallel early wait
+        exclusive
+        parallel read";
+    check(
+        Strategy::Optimistic,
+        calls,
+        expect!["[0, 1] [2] [3] [4] [5] [6]"],
+    );
 }

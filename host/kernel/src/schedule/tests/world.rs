@@ -148,6 +148,7 @@ impl World {
             shape: Shape {
                 concurrency: call.concurrency,
                 read_only: call.read_only,
+                can_run_early: false,
                 wait_for_previous: call.wait_for_previous,
                 places: call.places(),
             },

@@ -60,6 +60,7 @@ impl Stage {
                 () => Concurrency::Parallel,
             },
             read_only: is("read"),
+            can_run_early: false,
             wait_for_previous: is("wait"),
             places: words[3..]
                 .iter()
