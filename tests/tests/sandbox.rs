@@ -300,7 +300,7 @@ fn a_plugin_that_loops_while_it_is_loaded_does_not_stop_the_others() {
 
 #[test]
 fn every_guest_has_a_test() {
-    let tests = ["sandbox", "staged", "hooks"]
+    let tests = ["sandbox", "staged", "staged_bad_input/scene", "hooks"]
         .map(|name| fs::read_to_string(root().join(format!("tests/tests/{name}.rs"))).unwrap())
         .concat();
     for guest in names(&root().join("tests/guests/examples")) {

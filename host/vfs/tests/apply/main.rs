@@ -1,5 +1,6 @@
 //! One program for all tests of making changes real and taking them back, so that they link once.
 
+mod bad_input;
 mod blobs;
 mod changes;
 mod conflicts;

@@ -1,6 +1,7 @@
 //! One program for all tests of the stage.
 
 mod attacks;
+mod bad_input;
 mod changes;
 mod compare;
 mod limits;

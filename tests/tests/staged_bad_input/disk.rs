@@ -1,0 +1,347 @@
+//! A disk that is full, and permissions that are missing: all of a call becomes real, or nothing of it.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::scene::{Scene, check_in, difference, made};
+
+/// Bytes of a new file.
+const BIG: &str = "700000";
+/// Bytes that are on the small disk beforehand.
+const FILLER: usize = 600_000;
+
+fn set(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// Runs `inner` as the words of `outer`.
+fn within(outer: &mut Command, inner: &Command) {
+    outer.arg(inner.get_program()).args(inner.get_args());
+    if let Some(dir) = inner.get_current_dir() {
+        outer.current_dir(dir);
+    }
+    let set = |(name, value): (_, Option<_>)| Some((name, value?));
+    outer.envs(inner.get_envs().filter_map::<(&OsStr, &OsStr), _>(set));
+}
+
+/// Has `place` on a small disk with little room on it, in a mount namespace of its own.
+fn check_small_disk(size: &str, place: fn(&Scene) -> PathBuf, end: &[&str], expected: &Expect) {
+    const MOUNT: &str = r#"
+        mount -t tmpfs -o size=$SIZE,mode=700 none "$PLACE" || exit 77
+        cp -a "$SEED/." "$PLACE" || exit 78
+        "$@"; code=$?
+        cp -a "$PLACE/." "$LEFT" || exit 79
+        exit $code"#;
+    let scene = Scene::new(&[
+        ("a.txt", "old"),
+        ("c.txt", "old c"),
+        ("d/gone.txt", "old d"),
+    ]);
+    scene.put(&[("big.txt", &"y".repeat(500_000))]);
+    let steps = [
+        vec!["write", "a.txt", "new"],
+        vec!["write_big", "b.txt", BIG],
+        vec!["write", "big.txt", "small now"],
+        vec!["remove", "d/gone.txt"],
+        vec!["rename", "c.txt", "d/moved.txt"],
+        end.to_vec(),
+    ];
+    let before = scene.tree();
+    let place = place(&scene);
+    let (seed, left) = (place.with_extension("seed"), place.with_extension("left"));
+    fs::rename(&place, &seed).unwrap();
+    for dir in [&place, &left] {
+        fs::create_dir(dir).unwrap();
+    }
+    let filler = seed.join("filler");
+    fs::write(&filler, "z".repeat(FILLER)).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", MOUNT, "sh"]);
+    let call = scene.calling(
+        "file_script",
+        &json!({"steps": steps}),
+        &["--allow-tool", "*"],
+    );
+    within(&mut command, &call);
+    command
+        .env("SIZE", size)
+        .env("PLACE", &place)
+        .env("SEED", &seed)
+        .env("LEFT", &left);
+    let (report, ended) = made(command);
+    // What is on the small disk is gone with it; this is how it was left.
+    fs::remove_dir(&place).unwrap();
+    fs::remove_dir_all(&seed).unwrap();
+    fs::rename(&left, &place).unwrap();
+    if ended.code == Some(77) || ended.stderr.contains("unshare: ") {
+        println!(
+            "not run: a small disk, which needs the right to mount: {}",
+            ended.stderr
+        );
+        return;
+    }
+    fs::remove_file(place.join("filler")).unwrap();
+    let told = scene.told(&report, &ended);
+    let differs = difference(&before, &scene.tree());
+    expected.assert_eq(&format!("{told}{differs}journal: {}\n", scene.journal()));
+    scene.finish();
+}
+
+#[test]
+fn a_disk_that_is_full_in_the_middle_of_a_commit() {
+    check_small_disk(
+        "1500k",
+        Scene::workspace,
+        &["count", "."],
+        &expect![[r#"
+        exit 1: failed [commit_failed] the changes could not be made: cannot write `b.txt`: No space left on device (os error 28)
+        the tree is as it was
+        journal: 1 done, 1 reverted
+    "#]],
+    );
+}
+
+#[test]
+fn a_disk_that_is_full_when_what_is_replaced_is_kept() {
+    check_small_disk(
+        "1m",
+        |scene| scene.state().join("store/blobs"),
+        &["count", "."],
+        &expect![[r#"
+        exit 1: failed [commit_failed] the changes could not be made: cannot keep the earlier content of `big.txt`: No space left on device (os error 28)
+        the tree is as it was
+        journal: 1 done
+    "#]],
+    );
+}
+
+#[test]
+fn a_disk_that_is_full_while_the_call_writes() {
+    check_small_disk(
+        "1m",
+        |scene| scene.state().join("store/stage"),
+        &["fail"],
+        &expect![[r#"
+        exit 1: failed [failed] write a.txt: ok; write_big b.txt: I/O error (os error 29); write big.txt: I/O error (os error 29); remove d/gone.txt: ok; rename c.txt: ok; fail: in the end
+        the tree is as it was
+        journal: 1 done
+    "#]],
+    );
+}
+
+/// Where nobody may mount, a limit on the size of a file stands for the full disk.
+#[test]
+fn what_cannot_be_kept_is_not_replaced() {
+    const LIMIT: &str = r#"trap "" XFSZ; ulimit -f 1000; exec "$@""#;
+    let scene = Scene::new(&[("a.txt", "old")]);
+    scene.put(&[("big.txt", &"y".repeat(700_000))]);
+    let before = scene.tree();
+    let steps = [["write", "a.txt", "new"], ["write", "big.txt", "small"]];
+    let mut command = Command::new("sh");
+    command.args(["-c", LIMIT, "sh"]);
+    let call = scene.calling(
+        "file_script",
+        &json!({"steps": steps}),
+        &["--allow-tool", "*"],
+    );
+    within(&mut command, &call);
+    let (report, ended) = made(command);
+    let told = scene.told(&report, &ended);
+    let differs = difference(&before, &scene.tree());
+    expect![[r#"
+        exit 1: failed [commit_failed] the changes could not be made: cannot keep the earlier content of `big.txt`: File too large (os error 27)
+        the tree is as it was
+        journal: 1 done
+    "#]].assert_eq(&format!("{told}{differs}journal: {}\n", scene.journal()));
+    scene.finish();
+}
+
+/// Of somebody who owns everything, and has taken some rights from themselves.
+fn check_bits(make: fn(&Path), unmake: fn(&Path), steps: &[&[&str]], expected: &Expect) {
+    let Some(scene) = Scene::new(&[]).by_nobody() else {
+        return;
+    };
+    let made = |workspace: &Path| {
+        make(workspace);
+        scene.give();
+        // Owners change first: it takes bits away.
+        unmake(workspace);
+    };
+    check_in(&scene, made, steps, expected);
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_keeps_its_names() {
+    check_bits(
+        |workspace| {
+            fs::create_dir_all(workspace.join("locked/d")).unwrap();
+            fs::write(workspace.join("locked/f.txt"), "old").unwrap();
+            fs::write(workspace.join("free.txt"), "old").unwrap();
+        },
+        |workspace| set(&workspace.join("locked"), 0o555),
+        &[
+            &["write", "locked/new.txt", "new"],
+            &["remove", "locked/f.txt"],
+            &["rename", "locked/f.txt", "f.txt"],
+            &["rename", "free.txt", "locked/free.txt"],
+            &["mkdir", "locked/e"],
+            &["rmdir", "locked/d"],
+            &["write", "locked/f.txt", "in its place"],
+            &["write", "locked/d/new.txt", "new"],
+            &["write", "free.txt", "new"],
+        ],
+        &expect![[r#"
+            exit 0: ok
+              write locked/new.txt: Operation not permitted (os error 63)
+              remove locked/f.txt: Operation not permitted (os error 63)
+              rename locked/f.txt: Operation not permitted (os error 63)
+              rename free.txt: Operation not permitted (os error 63)
+              mkdir locked/e: Operation not permitted (os error 63)
+              rmdir locked/d: Operation not permitted (os error 63)
+              write locked/f.txt: ok
+              write locked/d/new.txt: ok
+              write free.txt: ok
+            the tree:
+              changed workspace/free.txt: file 644 "new", was file 644 "old"
+              new workspace/locked/d/new.txt: file 644 "new"
+              changed workspace/locked/f.txt: file 644 "in its place", was file 644 "old"
+            journal: 2 done
+        "#]],
+    );
+}
+
+#[test]
+fn a_file_that_may_not_be_written_or_read_stays_as_it_is() {
+    check_bits(
+        |workspace| {
+            for name in ["fixed.txt", "secret.txt", "sent.txt", "free.txt"] {
+                fs::write(workspace.join(name), "old").unwrap();
+            }
+        },
+        |workspace| {
+            set(&workspace.join("fixed.txt"), 0o444);
+            set(&workspace.join("secret.txt"), 0o000);
+            set(&workspace.join("sent.txt"), 0o222);
+        },
+        &[
+            &["read", "fixed.txt"],
+            &["write", "fixed.txt", "new"],
+            &["append", "fixed.txt", "new"],
+            &["read", "secret.txt"],
+            &["write", "secret.txt", "new"],
+            &["read", "sent.txt"],
+            &["append", "sent.txt", "new"],
+            &["write", "free.txt", "new"],
+        ],
+        &expect![[r#"
+            exit 0: ok
+              read fixed.txt: old
+              write fixed.txt: Operation not permitted (os error 63)
+              append fixed.txt: Operation not permitted (os error 63)
+              read secret.txt: Operation not permitted (os error 63)
+              write secret.txt: Operation not permitted (os error 63)
+              read sent.txt: Operation not permitted (os error 63)
+              append sent.txt: Operation not permitted (os error 63)
+              write free.txt: ok
+            the tree:
+              changed workspace/free.txt: file 644 "new", was file 644 "old"
+            journal: 2 done
+        "#]],
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_cannot_be_lost_by_a_move_or_removal() {
+    for (step, expected) in [
+        (
+            vec!["rename", "secret.txt", "moved.txt"],
+            expect![[r#"
+            exit 1: failed [stage_failed] cannot tell what became of `[AROUND]/workspace/moved.txt`: not permitted: outside the granted directories, or without write access
+            the tree is as it was
+            journal: 1 done
+        "#]],
+        ),
+        (
+            vec!["remove", "secret.txt"],
+            expect![[r#"
+            exit 1: failed [stage_failed] cannot tell what became of `[AROUND]/workspace/secret.txt`: not permitted: outside the granted directories, or without write access
+            the tree is as it was
+            journal: 1 done
+        "#]],
+        ),
+        (
+            vec!["remove_all", "d"],
+            expect![[r#"
+            exit 1: failed [stage_failed] cannot tell what became of `[AROUND]/workspace/d/secret.txt`: not permitted: outside the granted directories, or without write access
+            the tree is as it was
+            journal: 1 done
+        "#]],
+        ),
+        (
+            vec!["rename", "d", "e"],
+            expect![[r#"
+            exit 0: ok
+              rename d: ok
+              write new.txt: ok
+            the tree:
+              gone workspace/d: folder 755
+              gone workspace/d/secret.txt: file 0 "old"
+              new workspace/e: folder 755
+              new workspace/e/secret.txt: file 0 "old"
+              new workspace/new.txt: file 644 "new"
+            journal: 2 done
+        "#]],
+        ),
+    ] {
+        check_bits(
+            |workspace| {
+                fs::create_dir(workspace.join("d")).unwrap();
+                fs::write(workspace.join("d/secret.txt"), "old").unwrap();
+                fs::write(workspace.join("secret.txt"), "old").unwrap();
+            },
+            |workspace| {
+                set(&workspace.join("d/secret.txt"), 0o000);
+                set(&workspace.join("secret.txt"), 0o000);
+            },
+            &[&step, &["write", "new.txt", "new"]],
+            &expected,
+        );
+    }
+}
+
+#[test]
+fn a_right_that_is_taken_away_while_a_call_waits() {
+    let Some(scene) = Scene::new(&[
+        ("a.txt", "old"),
+        ("d/b.txt", "old b"),
+        ("d/gone.txt", "old"),
+    ])
+    .by_nobody() else {
+        return;
+    };
+    let steps: &[&[&str]] = &[
+        &["write", "a.txt", "new"],
+        &["write", "d/new.txt", "new"],
+        &["remove", "d/gone.txt"],
+    ];
+    let waiting = scene.hold("file_script", steps);
+    set(&scene.path("d"), 0o555);
+    let before = scene.tree();
+    let (asked, report, ended) = scene.approve(waiting);
+    let told = scene.told(&report, &ended);
+    let differs = difference(&before, &scene.tree());
+    expect![[r#"
+        asked: 1
+        exit 1: failed [commit_failed] the changes could not be made: cannot write `d/new.txt`: Permission denied (os error 13)
+        the tree is as it was
+        journal: 1 done, 1 reverted
+    "#]].assert_eq(&format!("asked: {asked}\n{told}{differs}journal: {}\n", scene.journal()));
+    set(&scene.path("d"), 0o755);
+    scene.finish();
+}
