@@ -265,6 +265,20 @@ fn a_directory_of_twenty_thousand_entries_is_over_the_limit() {
 }
 
 #[test]
+fn the_benchmark_of_the_file_system_reads_what_is_there() {
+    let guest = Guest::new("bench_files", &["fs.read"], "");
+    let workspace = guest.workspace();
+    fs::write(workspace.join("large"), "x".repeat(200_000)).unwrap();
+    for (what, path, expected) in [("large", "large", 200_000), ("list", ".", 1)] {
+        let (report, _) = guest.call(
+            &json!({"what": what, "path": path}),
+            &["--allow-path", &workspace.to_string_lossy()],
+        );
+        assert_eq!(report["outcome"]["structured"], json!(expected), "{report}");
+    }
+}
+
+#[test]
 fn a_name_that_steers_a_terminal_is_refused_and_shown_escaped() {
     let guest = Guest::new("hostile_name", &[], "");
     let ended = run(&["tools", "--plugins", &guest.plugin().to_string_lossy()]);

@@ -1,6 +1,8 @@
 //! The floor that the benchmark compares with: the same component, pre-linked and pooled the same way, called with
 //! nothing around it. No policy, no limits, no clock.
 
+mod stock;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,8 @@ use crate::api::v0_1::types;
 use crate::files::Files;
 use crate::state::State;
 
+pub use self::stock::{Blocking, Stock};
+
 /// Makes bare calls of one tool of a plugin.
 pub struct Bare<'a> {
     plugin: &'a Plugin,
@@ -22,25 +26,10 @@ pub struct Bare<'a> {
 
 impl<'a> Bare<'a> {
     pub fn new(plugin: &'a Plugin, tool: &str, input: &str) -> std::io::Result<Self> {
-        let request = types::Request {
-            call_id: "bench".to_owned(),
-            tool: tool.to_owned(),
-            input: input.to_owned(),
-            context: types::Context {
-                agent_id: "bench".to_owned(),
-                parent_agent_id: None,
-                session_id: "bench".to_owned(),
-                task_id: "bench".to_owned(),
-                user_id: None,
-                mode: "default".to_owned(),
-                roots: Vec::new(),
-                extra: None,
-            },
-        };
         Ok(Self {
             plugin,
             files: Files::new(Scope::empty())?,
-            request,
+            request: request(tool, input),
         })
     }
 
@@ -69,5 +58,23 @@ impl<'a> Bare<'a> {
             Ok(_) => Ok(()),
             Err(error) => Err(error.to_string()),
         }
+    }
+}
+
+fn request(tool: &str, input: &str) -> types::Request {
+    types::Request {
+        call_id: "bench".to_owned(),
+        tool: tool.to_owned(),
+        input: input.to_owned(),
+        context: types::Context {
+            agent_id: "bench".to_owned(),
+            parent_agent_id: None,
+            session_id: "bench".to_owned(),
+            task_id: "bench".to_owned(),
+            user_id: None,
+            mode: "default".to_owned(),
+            roots: Vec::new(),
+            extra: None,
+        },
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use serde_json::{Value, json};
 use toolhost_contract::policy::{
     Decision, HookSaid, Policy, PolicySpec, Request, RuleSpec, Subject,
@@ -17,6 +16,7 @@ use toolhost_runtime::bench::Bare;
 use toolhost_runtime::{Plugin, PluginGrants};
 use toolhost_store::Store;
 
+use super::memory::peak;
 use super::{Row, median, plugin_file, row, runtime};
 
 const TOOL: &str = "base64_encode";
@@ -236,14 +236,6 @@ async fn ten_thousand(rows: &mut Vec<Row>, kernel: &Kernel) -> anyhow::Result<()
         Some(grown <= 128.0),
     );
     Ok(())
-}
-
-/// The most memory that this process ever had, in MiB.
-fn peak() -> anyhow::Result<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().next());
-    Ok(kib.context("no VmHWM")?.parse::<f64>()? / 1024.0)
 }
 
 fn decision(rows: &mut Vec<Row>, plugin: &Plugin) {

@@ -1,0 +1,103 @@
+//! The floor for the file system: the same compiled component in the same engine, with wasmtime's own
+//! `wasi:filesystem` under it instead of ours. No policy, no limits, no clock.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use toolhost_contract::{Limits, NoSink};
+use toolhost_vfs::Scope;
+use wasmtime::Store;
+use wasmtime::component::{HasSelf, Linker, ResourceTable};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+use super::request;
+use crate::Plugin;
+use crate::api::v0_1::toolhost::plugin::host;
+use crate::api::v0_1::{PluginPre, types};
+use crate::files::Files;
+use crate::state::State;
+
+/// Where wasmtime makes its system calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blocking {
+    /// On a thread that is there for it; what an embedder gets who says nothing.
+    Elsewhere,
+    /// On the thread that runs the guest.
+    Here,
+}
+
+/// Makes calls of one tool of a plugin on a directory, which the guest knows as `/workspace` and as `.`.
+pub struct Stock {
+    pre: PluginPre<Around>,
+    host: PathBuf,
+    blocking: Blocking,
+}
+
+/// What one call needs: wasmtime's WASI, and ours for the functions of the plugin contract.
+struct Around {
+    wasi: WasiCtx,
+    table: ResourceTable,
+    state: State,
+}
+
+impl WasiView for Around {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
+    }
+}
+
+impl Stock {
+    pub fn new(plugin: &Plugin, host: &Path, blocking: Blocking) -> Result<Self, String> {
+        let pre = plugin.loaded().pre().ok_or("it has no tools")?;
+        let linked = || {
+            let mut linker = Linker::<Around>::new(pre.engine());
+            wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+            host::add_to_linker::<Around, HasSelf<State>>(&mut linker, |all| &mut all.state)?;
+            PluginPre::new(linker.instantiate_pre(pre.instance_pre().component())?)
+        };
+        Ok(Self {
+            pre: linked().map_err(|error: wasmtime::Error| format!("{error:#}"))?,
+            host: host.to_owned(),
+            blocking,
+        })
+    }
+
+    /// One fresh instance, one typed call; what the tool answered.
+    pub async fn call(&self, tool: &str, input: &str) -> Result<Option<String>, String> {
+        let around = self.around().map_err(|error| format!("{error:#}"))?;
+        let mut store = Store::new(self.pre.engine(), around);
+        store.set_epoch_deadline(1_000_000);
+        let instance = self
+            .pre
+            .instantiate_async(&mut store)
+            .await
+            .map_err(|error| error.to_string())?;
+        let outcome = instance
+            .toolhost_plugin_tool()
+            .call_call(&mut store, &request(tool, input))
+            .await;
+        match outcome.map_err(|error| error.to_string())? {
+            Ok(types::Outcome { structured, .. }) => Ok(structured),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn around(&self) -> wasmtime::Result<Around> {
+        let mut wasi = WasiCtxBuilder::new();
+        wasi.allow_blocking_current_thread(self.blocking == Blocking::Here)
+            .initial_cwd("/workspace")
+            .preopened_dir(&self.host, "/workspace", FsPerms::ReadOnly)?
+            .preopened_dir(&self.host, ".", FsPerms::ReadOnly)?;
+        let never = Instant::now() + Duration::from_secs(3_600);
+        let nothing = Files::new(Scope::empty())?;
+        Ok(Around {
+            wasi: wasi.build(),
+            table: ResourceTable::new(),
+            state: State::new(&Limits::default(), nothing, &[], never, Arc::new(NoSink)),
+        })
+    }
+}

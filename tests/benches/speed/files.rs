@@ -1,0 +1,269 @@
+//! What our file system costs beside wasmtime's own, with one component in one engine; and what a large staged write
+//! costs in memory.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use toolhost_contract::policy::Policy;
+use toolhost_contract::{Backend as _, Call, CallId, Caller, Effects, Limits, NoSink};
+use toolhost_runtime::bench::{Blocking, Stock};
+use toolhost_runtime::{Plugin, PluginGrants, Runtime, Staging};
+use toolhost_vfs::{Access, Blobs, PathGrant, Protected, Scope, Shield};
+
+use e2e::target;
+
+use super::grant::grant;
+use super::memory::{forget_peak, peak};
+use super::{Row, median, row, runtime};
+
+const LOOKS: &str = "bench_files";
+const STAGED: &str = "bench_files_staged";
+const WRITES: &str = "bench_write";
+
+const GIB: u64 = 1 << 30;
+
+/// What is done, in the guest's words and ours, how often, and what the guest must answer.
+struct Task {
+    what: &'static str,
+    path: &'static str,
+    title: &'static str,
+    rounds: usize,
+    answer: u64,
+}
+
+const TASKS: [Task; 3] = [
+    Task {
+        what: "small",
+        path: "small",
+        title: "10 000 × open, read, close of 1 KiB",
+        rounds: 11,
+        answer: 10_000 << 10,
+    },
+    Task {
+        what: "large",
+        path: "large",
+        title: "1 GiB read in pieces of 64 KiB",
+        rounds: 7,
+        answer: GIB,
+    },
+    Task {
+        what: "list",
+        path: "full",
+        title: "a directory of 10 000 entries",
+        rounds: 21,
+        answer: 10_000,
+    },
+];
+
+pub fn files(rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let tokio = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let workspace = target().join("bench-files");
+    tree(&workspace)?;
+    tokio.block_on(async {
+        let state = tempfile::tempdir_in(target())?;
+        let runtime = runtime()?;
+        let plain = plugin(&runtime, &workspace, state.path(), &[]).await?;
+        // What most people grant: their folder, with something in it that is the host's own.
+        let own = Protected {
+            path: workspace.join("plugins"),
+            shield: Shield::ReadOnly,
+        };
+        let overlapping = plugin(&runtime, &workspace, state.path(), &[own]).await?;
+        // First, while the allocator has nothing left over that would hide what this takes.
+        one_gib(rows, &plain, &workspace).await?;
+        for task in &TASKS {
+            beside_stock(rows, [&plain, &overlapping], &workspace, task).await?;
+        }
+        Ok(())
+    })
+}
+
+/// The large file is sparse: what is measured is the way through the host, and no disk.
+fn tree(workspace: &Path) -> anyhow::Result<()> {
+    let mark = workspace.join("complete");
+    if mark.exists() {
+        return Ok(());
+    }
+    for number in 0..10_000 {
+        let dir = workspace.join(format!("small/{}", number / 100));
+        fs::create_dir_all(&dir)?;
+        fs::write(dir.join((number % 100).to_string()), [b'x'; 1024])?;
+    }
+    let full = workspace.join("full");
+    fs::create_dir_all(&full)?;
+    for number in 0..10_000 {
+        File::create(full.join(format!("entry-{number}.txt")))?;
+    }
+    File::create(workspace.join("large"))?.set_len(GIB)?;
+    File::create(mark)?;
+    Ok(())
+}
+
+async fn plugin(
+    runtime: &Runtime,
+    workspace: &Path,
+    state: &Path,
+    protected: &[Protected],
+) -> anyhow::Result<Plugin> {
+    let grant = PathGrant {
+        host: workspace.to_owned(),
+        guest: "/workspace".to_owned(),
+        access: Access::ReadWrite,
+        dangerous: false,
+    };
+    let grants = PluginGrants {
+        scope: Scope::open(&[grant], protected)?,
+        env: Vec::new(),
+        limits: Limits::default(),
+        staging: Some(Staging {
+            stages: state.join("stages"),
+            blobs: Arc::new(Blobs::open(&state.join("blobs"))?),
+        }),
+    };
+    let file = target().join("guests/bench_files.wasm");
+    Ok(runtime.load(&file).await?.grant(grants)?)
+}
+
+/// Our kinds of calls and wasmtime's two ways to block take turns, so that all see the same machine. What is told
+/// is the middle of the ratios of one round, which a change of the machine's speed between rounds does not move.
+async fn beside_stock(
+    rows: &mut Vec<Row>,
+    [plain, overlapping]: [&Plugin; 2],
+    workspace: &Path,
+    task: &Task,
+) -> anyhow::Result<()> {
+    let elsewhere =
+        Stock::new(plain, workspace, Blocking::Elsewhere).map_err(anyhow::Error::msg)?;
+    let here = Stock::new(plain, workspace, Blocking::Here).map_err(anyhow::Error::msg)?;
+    let input = json!({"what": task.what, "path": task.path});
+    let text = input.to_string();
+    let mut times: [Vec<Duration>; 5] = Default::default();
+    // The first round fills the kernel's caches.
+    for round in 0..=task.rounds {
+        for (who, times) in times.iter_mut().enumerate() {
+            let start = Instant::now();
+            let answer = match who {
+                0 => ours(plain, LOOKS, &input).await?,
+                1 => ours(plain, STAGED, &input).await?,
+                2 => ours(overlapping, LOOKS, &input).await?,
+                3 => theirs(&elsewhere, &text).await?,
+                _ => theirs(&here, &text).await?,
+            };
+            let time = start.elapsed();
+            anyhow::ensure!(answer == json!(task.answer), "{} read {answer}", task.what);
+            if round > 0 {
+                times.push(time);
+            }
+        }
+    }
+    let [reads, writes, walks, elsewhere, here] = times;
+    let title = task.title;
+    for (times, who) in [
+        (&elsewhere, "stock wasmtime-wasi"),
+        (&here, "stock, allowed to block the thread"),
+        (&reads, "ours"),
+    ] {
+        let what = format!("{title}: {who} (p50)");
+        row(rows, &what, median(times.clone()) / 1e3, "ms", "", None);
+    }
+    for (times, who) in [
+        (&reads, "ours"),
+        (&writes, "ours, a stage that nothing was written to"),
+        (&walks, "ours, something protected in the folder"),
+    ] {
+        let (stock, blocking) = (middle(times, &elsewhere), middle(times, &here));
+        let what = format!("{title}: {who}, beside stock");
+        row(rows, &what, stock, "×", "≤ 1.1 ×", Some(stock <= 1.1));
+        let what = format!("{title}: {who}, beside stock that may block");
+        row(rows, &what, blocking, "×", "", None);
+    }
+    Ok(())
+}
+
+fn middle(ours: &[Duration], theirs: &[Duration]) -> f64 {
+    let pairs = ours.iter().zip(theirs);
+    let mut ratios: Vec<f64> = pairs
+        .map(|(ours, theirs)| ours.as_secs_f64() / theirs.as_secs_f64())
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios[ratios.len() / 2]
+}
+
+async fn theirs(stock: &Stock, input: &str) -> anyhow::Result<Value> {
+    let answer = stock.call(LOOKS, input).await.map_err(anyhow::Error::msg)?;
+    Ok(serde_json::from_str(&answer.unwrap_or_default())?)
+}
+
+async fn ours(plugin: &Plugin, tool: &str, input: &Value) -> anyhow::Result<Value> {
+    let (answer, effects) = run(plugin, tool, input).await?;
+    anyhow::ensure!(matches!(effects, Effects::None), "it changed something");
+    Ok(answer)
+}
+
+async fn run(plugin: &Plugin, tool: &str, input: &Value) -> anyhow::Result<(Value, Effects)> {
+    let tools = plugin.tools().iter();
+    let tool = tools.clone().find(|known| known.name.as_str() == tool);
+    let tool = tool.expect("the guest has this tool");
+    let call = Call {
+        id: CallId("bench".to_owned()),
+        tool: tool.name.clone(),
+        input: input.clone(),
+        caller: Caller::default(),
+    };
+    let timeout = Some(Limits::MAX_TIMEOUT);
+    let grant = grant(&Policy::default(), plugin, tool, input, timeout)?;
+    let ran = plugin.stage(call, grant, Arc::new(NoSink)).await;
+    let ran = ran.map_err(|error| anyhow::anyhow!("{error}"))?;
+    anyhow::ensure!(ran.outcome.error.is_none(), "{:?}", ran.outcome.error);
+    Ok((ran.outcome.structured.unwrap_or_default(), ran.effects))
+}
+
+/// A file of 1 GiB is made, then written anew, so that the old one is kept as well: how much the process grows while
+/// the guest writes, while the changes are found, kept and committed.
+async fn one_gib(rows: &mut Vec<Row>, plugin: &Plugin, workspace: &Path) -> anyhow::Result<()> {
+    let written = workspace.join("written");
+    // From a run that was ended in the middle.
+    let _ = fs::remove_file(&written);
+    let (mut grown, mut seconds) = (0.0_f64, Vec::new());
+    for byte in [1, 2] {
+        let input = json!({"path": "written", "mib": 1024, "byte": byte});
+        forget_peak()?;
+        let (before, start) = (peak()?, Instant::now());
+        let (_, effects) = run(plugin, WRITES, &input).await?;
+        let Effects::Held(staged) = effects else {
+            anyhow::bail!("nothing was held back");
+        };
+        let wrong = |error| anyhow::anyhow!("{error:?}");
+        staged.prepare().await.map_err(wrong)?;
+        staged
+            .commit(format!("bench-{byte}"))
+            .await
+            .map_err(wrong)?;
+        seconds.push(start.elapsed().as_secs_f64());
+        grown = grown.max(peak()? - before);
+    }
+    anyhow::ensure!(fs::metadata(&written)?.len() == GIB, "not all was written");
+    fs::remove_file(written)?;
+    row(
+        rows,
+        "memory that 1 GiB written by a staged call and committed takes at most",
+        grown,
+        "MiB",
+        "≤ 32 MiB",
+        Some(grown <= 32.0),
+    );
+    for (seconds, what) in seconds
+        .iter()
+        .zip(["a new file", "an old one, which is kept"])
+    {
+        let what = format!("1 GiB written by a staged call and committed: {what}");
+        row(rows, &what, *seconds, "s", "", None);
+    }
+    Ok(())
+}
