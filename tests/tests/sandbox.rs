@@ -314,7 +314,15 @@ fn a_plugin_that_loops_while_it_is_loaded_does_not_stop_the_others() {
 
 #[test]
 fn every_guest_has_a_test() {
-    let tests = ["sandbox", "staged", "staged_bad_input/scene", "hooks"]
+    let files = [
+        "sandbox",
+        "staged",
+        "staged_bad_input/scene",
+        "hooks",
+        "optimistic",
+        "wasi_files/main",
+    ];
+    let tests = files
         .map(|name| fs::read_to_string(root().join(format!("tests/tests/{name}.rs"))).unwrap())
         .concat();
     for guest in names(&root().join("tests/guests/examples")) {

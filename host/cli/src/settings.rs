@@ -176,7 +176,7 @@ impl Settings {
         let general = Excludes {
             defaults: !args.no_default_excludes && config.default_excludes.unwrap_or(true),
             patterns: [&config.exclude_paths, &args.exclude_path]
-                .map(|list| list.as_slice())
+                .map(Vec::as_slice)
                 .concat(),
         };
         let number = |entries| number(entries, &general);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::{BoxFuture, CallError, FileDiff, text};
+use crate::{BoxFuture, CallError, Edit, Edited, FileDiff, text};
 
 /// Everything that a call would change, sorted by path.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -138,6 +138,10 @@ pub trait Staged: Send + Sync {
     /// Looks whether everything is still as the call saw it, and keeps what an undo would need. Brings the entry for
     /// the journal, which has to be on disk before the commit.
     fn prepare(&self) -> BoxFuture<'_, Result<Value, CommitError>>;
+
+    /// The same changes with these contents of a person's in place of the proposed ones. Takes what
+    /// [`ChangeSet::accept`] takes. Nothing is real yet.
+    fn edit(self: Box<Self>, edits: Vec<Edit>) -> BoxFuture<'static, Result<Edited, CallError>>;
 
     /// Makes all of it real, or nothing. `id` is the journal's.
     fn commit(self: Box<Self>, id: String) -> BoxFuture<'static, Result<(), CommitError>>;

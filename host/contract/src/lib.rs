@@ -8,6 +8,7 @@ pub mod bus;
 mod call;
 mod changes;
 mod descriptor;
+mod edits;
 mod error;
 pub mod hook;
 pub mod life;
@@ -28,6 +29,7 @@ pub use changes::{
     ChangeKind, ChangeSet, CommitError, FileChange, FileKind, Recovered, Staged, Undo,
 };
 pub use descriptor::{Annotations, Concurrency, Descriptor, Effect, Example};
+pub use edits::{EDIT_BYTES, EDITS_BYTES, Edit, EditError, Edited};
 pub use error::{CallError, ErrorClass};
 pub use limits::Limits;
 pub use manifest::{Capability, LimitsTable, Manifest, ManifestError, Need};

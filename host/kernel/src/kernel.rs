@@ -1,7 +1,9 @@
 //! The road itself.
 
+mod ask;
 mod batch;
 mod deferred;
+mod edit;
 mod halt;
 mod judge;
 mod order;
@@ -421,6 +423,7 @@ impl Kernel {
             given_up: false,
             said: HookSaid::default(),
             known: false,
+            edits: Vec::new(),
             commits: Vec::new(),
             may_speak: true,
             order: None,

@@ -463,11 +463,13 @@ impl HostDescriptor for FilesView<'_> {
         accessed: types::NewTimestamp,
         modified: types::NewTimestamp,
     ) -> FsResult<()> {
+        // What is no time is refused before anything else.
+        let times = (new_time(accessed)?, new_time(modified)?);
         if self.files.tree.is_staged() {
             match self.wasi.table.get(&fd)? {
                 // The descriptor is the real directory's.
                 Descriptor::Dir(_) => {
-                    let (accessed, modified) = (new_time(accessed)?, new_time(modified)?);
+                    let (accessed, modified) = times;
                     return self
                         .at(&fd, move |tree, dir, access| {
                             tree.set_times_at(dir, access, ".", false, accessed, modified)
@@ -506,15 +508,19 @@ impl HostDescriptor for FilesView<'_> {
     }
 
     async fn stat(&mut self, fd: Resource<Descriptor>) -> FsResult<types::DescriptorStat> {
-        if let Descriptor::Dir(dir) = self.wasi.table.get(&fd)? {
+        let stat = match self.wasi.table.get(&fd)? {
             // By its name, so that whoever watches the call hears of it.
-            let (tree, dir) = (self.files.tree.clone(), Arc::clone(&dir.dir));
-            if tree.scope().is_watched() {
-                let look = move |_: &Tree| tree.stat_at(dir.as_fd(), ".", false).map(drop);
-                run(self.files.clone(), look).await?;
+            Descriptor::Dir(dir) if self.files.scope().is_watched() => {
+                let dir = Arc::clone(&dir.dir);
+                let look = move |tree: &Tree| tree.stat_at(dir.as_fd(), ".", false);
+                run(self.files.clone(), look).await?
             }
-        }
-        HostDescriptor::stat(&mut self.wasi, fd).await
+            Descriptor::Dir(Dir { dir: file, .. }) | Descriptor::File(File { file, .. }) => {
+                let file = Arc::clone(file);
+                run(self.files.clone(), move |_| Stat::of(&*file)).await?
+            }
+        };
+        Ok(show_stat(&stat))
     }
 
     async fn is_same_object(

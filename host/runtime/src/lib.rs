@@ -10,6 +10,7 @@ pub mod bench;
 mod cache;
 mod compile;
 mod crash;
+mod difference;
 mod engine;
 mod error;
 mod files;
@@ -30,6 +31,7 @@ mod tests;
 mod tree;
 
 pub use compile::{Compiler, compile_worker};
+pub use difference::file_diff;
 pub use error::{LoadError, RuntimeError};
 pub use hooks::HookCall;
 pub use load::{Loaded, Runtime, RuntimeSettings};

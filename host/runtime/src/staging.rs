@@ -1,30 +1,17 @@
 //! A call's changes on their way from the stage to the real tree: as data for people and rules, then committed.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::os::fd::AsFd as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize as _;
 use serde_json::Value;
-use similar::TextDiff;
 use toolhost_contract::{
-    BoxFuture, CallError, ChangeKind, ChangeSet, CommitError, Effects, ErrorClass, FileChange,
-    FileDiff, FileKind, Recovered, text,
+    BoxFuture, CallError, ChangeSet, CommitError, Edit, EditError, Edited, Effects, ErrorClass,
+    FileDiff, Recovered, text,
 };
-use toolhost_vfs::{
-    Access, ApplyError, Blobs, Change, Conflict, FileImage, Image, Location, Op, OpenHow, Roots,
-    Scope, Source, Stage, StageError, Staged,
-};
+use toolhost_vfs::{ApplyError, Blobs, Change, Conflict, Op, Roots, Source, Stage, StageError};
 
-/// Texts of files that a difference is made of: each, all of a call, and how many.
-const DIFF_BYTES: u64 = 512 << 10;
-const ALL_DIFF_BYTES: u64 = 4 << 20;
-const DIFFS: usize = 200;
-/// A difference that takes longer to find is shown less fine.
-const DIFF_TIME: Duration = Duration::from_millis(200);
+use crate::difference::{Diffs, file_diff, host};
 
 /// Where changes wait, and where what they replace is kept. Both belong to the host alone.
 #[derive(Clone)]
@@ -110,16 +97,9 @@ impl Held {
             Err(error @ StageError::Changed(_)) => {
                 return Ok(Effects::Conflict(vec![error.to_string()]));
             }
-            Err(error) => {
-                let error = CallError::new(ErrorClass::Failed, error.to_string());
-                return Err(error.code("stage_failed"));
-            }
+            Err(error) => return Err(not_staged(error)),
         };
-        let mut diffs = Diffs {
-            scope: stage.scope(),
-            left: ALL_DIFF_BYTES,
-            count: 0,
-        };
+        let mut diffs = Diffs::below(stage.scope());
         let changes = ChangeSet {
             changes: staged.iter().map(|one| diffs.change(one)).collect(),
         };
@@ -143,18 +123,54 @@ impl Held {
             }),
         })))
     }
+
+    /// Writes the files, so it may block.
+    fn edited(&self, edits: Vec<Edit>) -> Result<Edited, CallError> {
+        let edits = self.changes.accept(edits).map_err(not_staged)?;
+        let diffs = edits.iter().filter_map(|edit| self.difference(edit));
+        let diffs = diffs.collect();
+        let stage = &self.work.stage;
+        for edit in &edits {
+            let ops = self.work.ops();
+            let op = ops.iter().find(|op| host(&op.change.at) == edit.path);
+            let op = op.ok_or_else(|| not_staged(EditError::Unknown(edit.path.clone())))?;
+            stage
+                .replace(&op.change.at, edit.text.as_bytes())
+                .map_err(not_staged)?;
+        }
+        // The same look at the stage as after the run: what is shown, judged and committed is what is really there.
+        let effects = Self::of(stage.clone(), Arc::clone(&self.work.blobs))?;
+        Ok(Edited { effects, diffs })
+    }
+
+    /// From what was proposed to what was saved.
+    fn difference(&self, edit: &Edit) -> Option<FileDiff> {
+        let mut changes = self.changes.changes.iter();
+        let proposal = changes
+            .find(|change| change.path == edit.path)?
+            .editable()?;
+        let proposed = Some(proposal.new.clone());
+        Some(file_diff(&edit.path, proposed, Some(&edit.text)))
+    }
 }
 
 impl Work {
-    fn roots(&self) -> Result<Roots, CommitError> {
-        Roots::of(self.stage.scope())
-            .map_err(CallError::internal)
-            .map_err(failed)
+    fn ops(&self) -> MutexGuard<'_, Vec<Op>> {
+        self.ops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The granted directories, if they still are where they were granted.
+    fn roots(&self, ops: &[Op]) -> Result<Roots, CommitError> {
+        let roots = Roots::of(self.stage.scope());
+        let roots = roots.map_err(CallError::internal).map_err(failed)?;
+        let changes = ops.iter().map(|op| &op.change);
+        roots.in_place(changes).map_err(not_applied)?;
+        Ok(roots)
     }
 
     fn prepare(&self) -> Result<(), CommitError> {
-        let ops = self.ops.lock().unwrap_or_else(PoisonError::into_inner);
-        let roots = self.roots()?;
+        let ops = self.ops();
+        let roots = self.roots(&ops)?;
         let conflicts = toolhost_vfs::check(&roots, &ops).map_err(not_applied)?;
         if !conflicts.is_empty() {
             return Err(conflicting(&conflicts));
@@ -163,9 +179,8 @@ impl Work {
     }
 
     fn commit(&self, id: &str) -> Result<(), CommitError> {
-        let mut ops = self.ops.lock().unwrap_or_else(PoisonError::into_inner);
-        let (ops, step) = (std::mem::take(&mut *ops), &mut crate::crash::steps());
-        toolhost_vfs::apply(&self.roots()?, ops, id, &self.blobs, step).map_err(not_applied)
+        let (ops, step) = (std::mem::take(&mut *self.ops()), &mut crate::crash::steps());
+        toolhost_vfs::apply(&self.roots(&ops)?, ops, id, &self.blobs, step).map_err(not_applied)
     }
 }
 
@@ -182,6 +197,14 @@ impl toolhost_contract::Staged for Held {
         })
     }
 
+    fn edit(self: Box<Self>, edits: Vec<Edit>) -> BoxFuture<'static, Result<Edited, CallError>> {
+        Box::pin(async move {
+            tokio::task::spawn_blocking(move || self.edited(edits))
+                .await
+                .map_err(CallError::internal)?
+        })
+    }
+
     fn commit(self: Box<Self>, id: String) -> BoxFuture<'static, Result<(), CommitError>> {
         Box::pin(where_it_may_block(move || self.work.commit(&id)))
     }
@@ -194,6 +217,11 @@ async fn where_it_may_block<T: Send + 'static>(
         .await
         .map_err(CallError::internal)
         .map_err(failed)?
+}
+
+/// It cannot be said what the call did, or not be held back.
+fn not_staged(error: impl std::fmt::Display) -> CallError {
+    CallError::new(ErrorClass::Failed, error.to_string()).code("stage_failed")
 }
 
 fn failed(error: CallError) -> CommitError {
@@ -215,137 +243,5 @@ fn not_applied(error: ApplyError) -> CommitError {
     }
 }
 
-/// Makes differences as long as there is room for them.
-struct Diffs<'a> {
-    scope: &'a Scope,
-    left: u64,
-    count: usize,
-}
-
-impl Diffs<'_> {
-    fn change(&mut self, staged: &Staged) -> FileChange {
-        let Change {
-            at,
-            before,
-            after,
-            moved_from,
-        } = &staged.change;
-        let kind = match (moved_from, before, after) {
-            (Some(from), _, _) => ChangeKind::Moved { from: host(from) },
-            (None, Image::Absent, _) => ChangeKind::Created,
-            (None, _, Image::Absent) => ChangeKind::Deleted,
-            (None, _, _) => ChangeKind::Modified,
-        };
-        let (old, new) = (file(before), file(after));
-        let (diff, undiffed) = match self.diff(staged) {
-            Ok(diff) => (diff, None),
-            Err(why) => (None, Some(why)),
-        };
-        FileChange {
-            path: host(at),
-            kind,
-            what: match (before, after) {
-                (_, Image::Dir { .. }) | (Image::Dir { .. }, Image::Absent) => FileKind::Directory,
-                (_, Image::Link { .. }) | (Image::Link { .. }, Image::Absent) => FileKind::Link,
-                (_, Image::File(_) | Image::Absent) => FileKind::File,
-            },
-            sizes: (old.map(|file| file.size), new.map(|file| file.size)),
-            modes: match (old, new) {
-                (Some(old), Some(new)) if old.mode != new.mode => Some((old.mode, new.mode)),
-                _ => None,
-            },
-            diff,
-            undiffed,
-        }
-    }
-
-    fn diff(&mut self, staged: &Staged) -> Result<Option<FileDiff>, &'static str> {
-        let change = &staged.change;
-        let (old, new) = (file(&change.before), file(&change.after));
-        if old.map(|file| file.hash) == new.map(|file| file.hash) || change.moved_from.is_some() {
-            return Ok(None);
-        }
-        let sizes = [old, new].map(|file| file.map_or(0, |file| file.size));
-        if sizes.iter().any(|size| *size > DIFF_BYTES) {
-            return Err("too large to show");
-        }
-        let sum: u64 = sizes.iter().sum();
-        if sum > self.left || self.count >= DIFFS {
-            return Err("too much to show");
-        }
-        self.left -= sum;
-        self.count += 1;
-        let original = match old {
-            Some(_) => Some(read(self.base(&change.at)?)?),
-            None => None,
-        };
-        let new = match (&staged.content, new) {
-            (Some(path), Some(_)) => read(File::open(path).map_err(|_| UNREADABLE)?)?,
-            _ => String::new(),
-        };
-        // One line, whatever the name holds: what follows it is taken for the difference.
-        let name = &text::inline(&change.at.path, 4_096);
-        let diff = TextDiff::configure()
-            .timeout(DIFF_TIME)
-            .diff_lines(original.as_deref().unwrap_or_default(), &new)
-            .unified_diff()
-            .header(
-                if original.is_some() {
-                    name
-                } else {
-                    "/dev/null"
-                },
-                if change.after == Image::Absent {
-                    "/dev/null"
-                } else {
-                    name
-                },
-            )
-            .to_string();
-        Ok(Some(FileDiff {
-            file_name: change.at.path.clone(),
-            diff,
-            original,
-            new,
-        }))
-    }
-
-    /// The real file, opened as the guest would open it.
-    fn base(&self, at: &Location) -> Result<File, &'static str> {
-        let roots = self.scope.roots();
-        let root = roots.iter().find(|root| root.host() == at.root);
-        let root = root.ok_or(UNREADABLE)?;
-        let how = OpenHow {
-            read: true,
-            ..OpenHow::default()
-        };
-        self.scope
-            .open_at(root.dir().as_fd(), Access::ReadOnly, &at.path, &how)
-            .map(|opened| File::from(opened.fd))
-            .map_err(|_| UNREADABLE)
-    }
-}
-
-const UNREADABLE: &str = "cannot be read";
-
-fn read(file: File) -> Result<String, &'static str> {
-    let mut bytes = Vec::new();
-    file.take(DIFF_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|_| UNREADABLE)?;
-    if bytes.contains(&0) {
-        return Err("binary");
-    }
-    String::from_utf8(bytes).map_err(|_| "binary")
-}
-
-fn file(image: &Image) -> Option<&FileImage> {
-    match image {
-        Image::File(file) => Some(file),
-        Image::Absent | Image::Dir { .. } | Image::Link { .. } => None,
-    }
-}
-
-fn host(at: &Location) -> String {
-    at.root.join(&at.path).to_string_lossy().into_owned()
-}
+#[cfg(test)]
+mod tests;

@@ -48,7 +48,11 @@ impl Scope {
             let here = Stat::of(&own)?.id;
             id = Some(here);
             if self.needs_sites() {
-                site = Some(self.site(over, own.as_fd(), here)?);
+                site = match self.site(over, own.as_fd(), here) {
+                    // It was removed while it was held.
+                    Err(Refusal::NotFound) => return Ok(Vec::new()),
+                    site => Some(site?),
+                };
             }
         }
         let mut entries = Vec::new();
@@ -135,6 +139,9 @@ pub(crate) fn stat_of(place: &Place<'_>) -> Result<Stat, Refusal> {
 
 pub(crate) fn link_text(place: &Place<'_>) -> Result<String, Refusal> {
     let found = place.found.as_ref().ok_or(Refusal::NotFound)?;
+    if place.dir_only && found.stat.kind != Kind::Directory {
+        return Err(Refusal::NotDirectory);
+    }
     if found.stat.kind != Kind::Symlink {
         return Err(Refusal::Invalid);
     }

@@ -11,12 +11,15 @@ use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_O
 use crate::{
     Access, FileId, Kind, Refusal, Scope, Stat,
     dir::kind_of,
-    links::{MAX_MOVED, check_target, may_point_from},
+    links::{check_target, may_point_from},
     site::Site,
     stage::Origin,
     sys::{BENEATH, NAME_ONLY, open_beneath, open_refused},
     walk::{Found, Last, MAX_DEPTH, Place},
 };
+
+/// How many entries of a directory are looked through before it may move to where other patterns fit.
+const MAX_LOOKED: usize = 1_000_000;
 
 /// What one of a file's two times becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,6 +169,9 @@ impl Scope {
     }
 
     pub(crate) fn may_unlink<'p>(&self, place: &'p Place<'_>) -> Result<&'p Found, Refusal> {
+        if place.access == Access::ReadWrite && place.is_dot() {
+            return Err(Refusal::IsDirectory);
+        }
         let found = self.may_take_away(place)?;
         if found.stat.kind == Kind::Directory {
             return Err(Refusal::IsDirectory);
@@ -203,13 +209,14 @@ impl Scope {
             let id = moved.stat.id;
             let old = self.inner_site(old, &from.name, id);
             let new = self.inner_site(new, &to.name, id);
-            let mut budget = MAX_MOVED;
-            self.nothing_left_out(moved.fd.as_fd(), &[old, new], &mut budget)?;
+            let mut budget = MAX_LOOKED;
+            self.is_left_out_alike(moved.fd.as_fd(), &[old, new], &mut budget)?;
         }
         Ok(moved)
     }
 
-    fn nothing_left_out(
+    /// Whether what is in a directory is left out at one place as it is at the other.
+    fn is_left_out_alike(
         &self,
         dir: BorrowedFd<'_>,
         sites: &[Site; 2],
@@ -232,14 +239,15 @@ impl Scope {
             let id = FileId::new(device, entry.ino());
             let name = name.to_bytes();
             let out = |site: &Site| self.leaves_out(site, name, Some((id, kind)));
-            if sites.iter().any(out) {
+            let [old, new] = sites.each_ref().map(out);
+            if old != new {
                 return Err(Refusal::NotPermitted);
             }
-            if kind == Kind::Directory {
+            if kind == Kind::Directory && !old {
                 let inner = open_beneath(own.as_fd(), name, NAME_ONLY, Mode::empty(), BENEATH);
                 let inner = inner.map_err(open_refused)?;
                 let inside = sites.each_ref().map(|site| self.inner_site(site, name, id));
-                self.nothing_left_out(inner.as_fd(), &inside, budget)?;
+                self.is_left_out_alike(inner.as_fd(), &inside, budget)?;
             }
         }
         Ok(())
@@ -254,12 +262,15 @@ impl Scope {
         if from.access == Access::ReadOnly || to.access == Access::ReadOnly {
             return Err(Refusal::NotPermitted);
         }
+        if from.is_dot() {
+            return Err(Refusal::NotPermitted);
+        }
         let linked = self.may_take_away(from)?;
-        no_slash_after(from)?;
         // A second name for a device or a socket serves no tool; a directory cannot have one.
         if !matches!(linked.stat.kind, Kind::File | Kind::Symlink) {
             return Err(Refusal::NotPermitted);
         }
+        no_slash_after(from)?;
         may_make(to)?;
         if to.is_dot() || to.found.is_some() {
             return Err(Refusal::Exists);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    FileId, Kind, Refusal, Scope,
+    FileId, Kind, Refusal, Scope, Stat,
     stage::{Layers, path_of},
 };
 
@@ -46,8 +46,11 @@ impl Scope {
         }
         let made = over.and_then(|layers| layers.path_of_made(id));
         let path = made.or_else(|| path_of(dir, id));
-        path.and_then(|path| self.site_of(&path))
-            .ok_or(Refusal::NotPermitted)
+        match path.and_then(|path| self.site_of(&path)) {
+            Some(site) => Ok(site),
+            None if Stat::of(dir)?.links == 0 => Err(Refusal::NotFound),
+            None => Err(Refusal::NotPermitted),
+        }
     }
 
     pub(crate) fn site_of(&self, path: &Path) -> Option<Site> {

@@ -11,11 +11,13 @@
 mod base;
 mod changes;
 mod difference;
+mod height;
 mod layers;
 mod look;
 mod moves;
 mod pool;
 mod real;
+mod replace;
 mod write;
 
 use std::{

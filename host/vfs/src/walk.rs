@@ -6,7 +6,11 @@
 //! a name in it; the caller acts on those two and never on the path again.
 
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    ffi::OsStr,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::PathBuf,
 };
 
@@ -80,6 +84,10 @@ impl Place<'_> {
         Some(self.site.as_ref()?.host_path(scope, &self.name))
     }
 
+    pub(crate) fn os_name(&self) -> &OsStr {
+        OsStr::from_bytes(&self.name)
+    }
+
     pub(crate) fn is_dot(&self) -> bool {
         self.name == b"."
     }
@@ -135,9 +143,10 @@ impl Scope {
             start: dir,
             start_id,
             start_access: access.min(self.cap),
-            start_site: match self.needs_sites() {
-                true => Some(self.site(over, dir, start_id)?),
-                false => None,
+            start_site: if self.needs_sites() {
+                Some(self.site(over, dir, start_id)?)
+            } else {
+                None
             },
             levels: Vec::new(),
             queue: Vec::new(),

@@ -11,7 +11,7 @@ use toolhost_contract::policy::Policy;
 use toolhost_contract::{Backend as _, Call, CallId, Caller, Effects, Limits, NoSink};
 use toolhost_runtime::bench::{Blocking, Stock};
 use toolhost_runtime::{Plugin, PluginGrants, Runtime, Staging};
-use toolhost_vfs::{Access, Blobs, PathGrant, Protected, Scope, Shield};
+use toolhost_vfs::{Access, Blobs, DEFAULT_EXCLUDES, PathGrant, Protected, Scope, Shield};
 
 use e2e::target;
 
@@ -116,6 +116,8 @@ async fn plugin(
         guest: "/workspace".to_owned(),
         access: Access::ReadWrite,
         dangerous: false,
+        // As everybody has it who did not say otherwise.
+        exclude: DEFAULT_EXCLUDES.iter().map(ToString::to_string).collect(),
     };
     let grants = PluginGrants {
         scope: Scope::open(&[grant], protected)?,

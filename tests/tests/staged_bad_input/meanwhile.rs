@@ -140,10 +140,7 @@ fn a_root_that_is_gone_takes_nothing_with_it() {
         },
         &expect![[r#"
             asked: 1
-            exit 0: ok
-              write a.txt: No such file or directory (os error 44)
-              write d/b.txt: No such file or directory (os error 44)
-              write d/c.txt: No such file or directory (os error 44)
+            exit 1: failed [commit_failed] the changes could not be made: the granted directory `[AROUND]/workspace` is no longer where it was, so nothing was written; bring it back or start the host again
             the tree is as it was
             journal: 1 done
         "#]],
@@ -182,13 +179,7 @@ fn check_moved(instead: Act) {
         "{report:#} {ended:?}"
     );
     let changed = difference(&was, &is);
-    let all = [
-        "  changed away/a.txt: file 644 \"new\", was file 644 \"old\"",
-        "  changed away/d/b.txt: file 644 \"new b\", was file 644 \"old b\"",
-        "  new away/d/c.txt: file 644 \"new c\"",
-    ];
-    let all = format!("the tree:\n{}\n", all.join("\n"));
-    assert!(changed == AS_IT_WAS || changed == all, "{changed}");
+    assert_eq!(changed, AS_IT_WAS, "the yes was for another path");
     match fs::symlink_metadata(&workspace) {
         Ok(data) if data.is_dir() => fs::remove_dir_all(&workspace).unwrap(),
         Ok(_) => fs::remove_file(&workspace).unwrap(),

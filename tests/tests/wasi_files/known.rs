@@ -64,59 +64,11 @@ pub const KNOWN_WRONG: &[Known] = &[
         ],
     },
     Known {
-        scenario: "link_refused",
-        place: Where::Everywhere,
-        why: "link-at: \"`error-code::not-permitted` if the old path is not a file\"",
-        lines: &[
-            "wrong: link \"dir/\" as \"new\": not-directory, not not-permitted",
-            "wrong: link \".\" as \"new\": invalid, not not-permitted",
-        ],
-    },
-    Known {
-        scenario: "unlink_file",
-        place: Where::Everywhere,
-        why: "unlink-file-at: \"Return `error-code::is-directory` if the path refers to a directory.\"",
-        lines: &[
-            "wrong: unlink \".\": invalid, not is-directory",
-            "wrong: unlink \"dir/.\": invalid, not is-directory",
-        ],
-    },
-    Known {
-        scenario: "read_link",
-        place: Where::Everywhere,
-        why: "POSIX, path resolution: a path with a slash after its last name resolves as if a `.` came after it, so \
-              that a file in the last place is ENOTDIR",
-        lines: &[
-            "wrong: \"file/\": invalid, not not-directory",
-            "wrong: \"to_file/\": invalid, not not-directory",
-        ],
-    },
-    Known {
-        scenario: "read_directory_that_is_gone",
-        place: Where::Plain,
-        why: "not-permitted: \"Operation not permitted, similar to `EPERM` in POSIX.\" POSIX says ENOENT of a directory \
-              that was removed.",
-        lines: GONE,
-    },
-    Known {
-        scenario: "read_directory_that_is_gone",
-        place: Where::StagedNew,
-        why: "the same, of a directory that the call made",
-        lines: GONE,
-    },
-    Known {
         scenario: "read_at_offsets",
         place: Where::Everywhere,
         why: "read: \"a bool which, when true, indicates that the end of the file was reached\", said of reading \
               nothing at the start of a file",
         lines: &["wrong: nothing at the start:  (end), not "],
-    },
-    Known {
-        scenario: "status_change_time",
-        place: Where::Everywhere,
-        why: "status-change-timestamp: \"Last file status-change timestamp.\" By descriptor it is the time at which the \
-              file was made.",
-        lines: &["wrong: the same by descriptor and by name: false, not true"],
     },
     Known {
         scenario: "metadata_hash",
@@ -126,20 +78,6 @@ pub const KNOWN_WRONG: &[Known] = &[
               which is what C libraries show as the inode's number.",
         lines: &["wrong: another size: true, not false"],
     },
-    Known {
-        scenario: "set_times",
-        place: Where::Everywhere,
-        why: "datetime: \"The nanoseconds in this record are always less than 1,000,000,000.\" POSIX says EINVAL.",
-        lines: &["wrong: a second of nanoseconds: ok, not invalid"],
-    },
-];
-
-const GONE: &[&str] = &[
-    "wrong: list what is gone: not-permitted, not ok|no-entry",
-    "wrong: make in what is gone: not-permitted, not no-entry",
-    "wrong: move into what is gone: not-permitted, not no-entry",
-    "wrong: still gone: not-permitted, not no-entry",
-    "wrong: write in what is gone: not-permitted, not no-entry",
 ];
 
 /// A stage is known to differ: docs/staged-writes.md, "What is not done".

@@ -53,7 +53,7 @@ pub struct BatchArgs {
     #[arg(value_name = "FILE", default_value = "-", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
 
-    /// In which order the calls run: waves, sema, kode or serial
+    /// In which order the calls run: waves, sema, kode, serial or optimistic
     #[arg(long, value_name = "HOW", default_value = "waves")]
     pub strategy: Strategy,
 

@@ -1,11 +1,14 @@
 //! Asks a person at the terminal. A tool must not be able to answer for the person, hide what it will do, or make
 //! the question unreadable; whenever something is odd the answer is no.
 //!
-//! Read `talk.rs` for the conversation, `show.rs` for what it looks like, `choice.rs` for what may be answered.
+//! Read `talk.rs` for the conversation, `show.rs` for what it looks like, `choice.rs` for what may be answered,
+//! `draft.rs` for what becomes of changes that the person edits.
 
+mod changes;
 mod choice;
 mod claim;
 mod desk;
+mod draft;
 mod edit;
 mod keys;
 mod margin;

@@ -10,7 +10,7 @@ use super::facts::{Facts, Part, What};
 use super::offer::{Offer, exactly, how_to_allow, offers};
 use super::walk::{Because, Trace};
 use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, Subject};
-use crate::{ChangeSet, Effect, PluginName, ToolName, text};
+use crate::{ChangeSet, Edit, Effect, PluginName, ToolName, text};
 
 /// How a prompt should look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,6 +73,11 @@ pub enum Answer {
         offer: usize,
         note: Option<String>,
     },
+    /// Yes, to this call alone, with these contents in place of the proposed ones. Only where the question has
+    /// changes, and for what [`ChangeSet::accept`] takes.
+    Edit {
+        edits: Vec<Edit>,
+    },
     Deny {
         note: Option<String>,
     },
@@ -104,6 +109,11 @@ pub enum Settled {
         grant: Grant,
         /// To be kept, so that the next such call need not ask.
         approval: Option<Box<NewApproval>>,
+    },
+    /// Granted once, for what the person made of the changes.
+    Edited {
+        grant: Grant,
+        edits: Vec<Edit>,
     },
     Modified {
         input: Value,
@@ -144,6 +154,28 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
             Ok(Settled::Granted {
                 grant: question.grant.given_by(by),
                 approval,
+            })
+        }
+        Answer::Edit { edits } => {
+            let changes = question.changes.as_deref();
+            let accepted = changes.map_or_else(
+                || Err("it has not run, and there is nothing of it to edit".to_owned()),
+                |changes| changes.accept(edits).map_err(|error| error.to_string()),
+            );
+            let edits = accepted.map_err(|why| {
+                denied(
+                    DenialCode::PolicyViolation,
+                    format!("what was made of the changes of `{tool}` cannot be taken: {why}"),
+                )
+            })?;
+            if edits.is_empty() {
+                return settle(question, Answer::once());
+            }
+            Ok(Settled::Edited {
+                grant: question
+                    .grant
+                    .given_by("a person, once, with changes".to_owned()),
+                edits,
             })
         }
         Answer::Deny { note } => {

@@ -10,6 +10,7 @@ use crate::{Annotations, ChangeKind, ChangeSet, FileChange, FileKind};
 
 mod approvals;
 mod attacks;
+mod edits;
 mod files;
 mod imports;
 mod known;

@@ -1,29 +1,18 @@
 //! The middle of the road: may this call run? Rules, hooks, remembered yeses, and at last a person.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::FutureExt;
-use serde_json::{Value, json};
-use tokio::time::{MissedTickBehavior, interval};
+use serde_json::Value;
 use toolhost_contract::life::{Found, Origin, Step};
 use toolhost_contract::policy::{
-    self, Approval, Explanation, HookAsk, HookSaid, NewApproval, OnHeadlessAsk, Policy, Request,
-    Scope, Settled, Subject,
+    Approval, Explanation, HookAsk, HookSaid, Policy, Request, Subject,
 };
-use toolhost_contract::{
-    Answer, Call, CallError, Caller, Denial, ErrorClass, Grant, Outcome, Question, Verdict, text,
-};
+use toolhost_contract::{Caller, Denial, Grant, Outcome, Verdict};
 
 use super::run::{Run, denied};
-use super::{Kernel, Refusal, Within, deferred};
+use super::{Kernel, Refusal, Within};
 use crate::Entry;
-use crate::asks::{Answered, Asking};
 use crate::hooks::{HookCall, MAX_ROUNDS, Said, Weights};
-
-/// How often a waiting call looks whether another process has answered.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// What a call may do now.
 pub(super) enum Cleared {
@@ -241,166 +230,6 @@ impl Kernel {
         }
     }
 
-    /// Asks until there is an answer that counts.
-    pub(super) async fn ask(
-        &self,
-        entry: &Entry,
-        run: &mut Run<'_>,
-        question: Question,
-    ) -> Result<Judged, Refusal> {
-        if let Some(slot) = &run.order {
-            // A person is asked about what is so, and not about what may yet become otherwise.
-            slot.turn().await;
-        }
-        let title = format!("{} ({})", entry.tool.display_name, entry.name);
-        run.life
-            .ask(
-                text::inline(&title, 200),
-                question.reason.clone(),
-                question.rule.clone(),
-                question.meta.clone(),
-                content(&question, &run.input),
-            )
-            .await?;
-        let answered = {
-            let asking = self.asks.open(run.id.clone(), question.clone());
-            self.answer_to(&question, run, &run.call(entry), asking)
-                .await
-        };
-        let Some(Answered { answer, by }) = answered else {
-            return Err(self.defer(run, &question).await?);
-        };
-        let nobody = matches!(answer, Answer::NobodyToAsk);
-        run.given_up = matches!(answer, Answer::Cancel);
-        let note = note_of(&answer).map(ToOwned::to_owned);
-        match policy::settle(question, answer) {
-            Ok(Settled::Granted { grant, approval }) => {
-                // What the rest of the call rests on may have been revoked while the person thought.
-                let now = self.journal.clock.now().0;
-                if !self.approvals.take_use(grant.approvals(), now).await {
-                    run.life.step(Step::Picked).await?;
-                    return Ok(Judged::Again(run.input.clone()));
-                }
-                let scope = approval.as_ref().map_or("once", |new| new.scope.as_str());
-                let scope = scope.to_owned();
-                if let Some(new) = approval {
-                    self.remember(*new, &by).await?;
-                }
-                run.life.decided("allow", &by, note.as_deref());
-                run.life.step(Step::Approved { by, scope, note }).await?;
-                Ok(Judged::Cleared(Cleared::Run(grant)))
-            }
-            Ok(Settled::Modified { input }) => {
-                run.life.decided("modify", &by, note.as_deref());
-                let step = Step::Modified {
-                    input: input.clone().into(),
-                    by,
-                };
-                run.life.step(step).await?;
-                run.life.step(Step::Picked).await?;
-                Ok(Judged::Again(input))
-            }
-            Err(denial) => {
-                if !nobody {
-                    run.life.decided("deny", &by, note.as_deref());
-                    run.life.denied_by = Some(by);
-                    run.life.denial_note = note;
-                }
-                Err(denied(denial).into())
-            }
-        }
-    }
-
-    /// The first answer from the prompter, from this process or from another one. None: nobody is there, and the
-    /// operator wants the question to stay.
-    async fn answer_to(
-        &self,
-        question: &Question,
-        run: &Run<'_>,
-        call: &Call,
-        mut asking: Asking<'_>,
-    ) -> Option<Answered> {
-        let asked = run.life.record().updated_at;
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // A prompter that falls over is one that nobody sits at.
-        let prompting = async { self.prompter.ask(question, call).await };
-        let prompting = AssertUnwindSafe(prompting)
-            .catch_unwind()
-            .map(|answer| answer.unwrap_or(Answer::NobodyToAsk));
-        let mut prompting = Some(Box::pin(prompting));
-        loop {
-            let prompt = async {
-                match &mut prompting {
-                    Some(prompting) => prompting.await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                Ok(answered) = &mut asking.answer => {
-                    self.prompter.answered_elsewhere(&run.id, &answered.by);
-                    return Some(answered);
-                }
-                answer = prompt => {
-                    if answer == Answer::NobodyToAsk
-                        && self.policy().on_headless_ask() == OnHeadlessAsk::Callback
-                    {
-                        // Somebody may still answer from elsewhere.
-                        prompting = None;
-                        continue;
-                    }
-                    // Whoever was told meanwhile that their answer counts was told the truth.
-                    asking.answer.close();
-                    if let Ok(answered) = asking.answer.try_recv() {
-                        return Some(answered);
-                    }
-                    if answer == Answer::NobodyToAsk
-                        && self.policy().on_headless_ask() == OnHeadlessAsk::Defer
-                        && self.journal.store.is_some()
-                        && self.in_advance(question).is_some()
-                    {
-                        return None;
-                    }
-                    let by = self.prompter.name().to_owned();
-                    return Some(Answered { answer, by });
-                }
-                _ = look.tick() => {
-                    if let Some(answered) = self.journal.answer_from_elsewhere(&run.id, asked, question) {
-                        self.prompter.answered_elsewhere(&run.id, &answered.by);
-                        return Some(answered);
-                    }
-                }
-            }
-        }
-    }
-
-    /// The same words may mean another thing in another project, so the yes stays in this one if there is one.
-    fn in_advance(&self, question: &Question) -> Option<NewApproval> {
-        let scope = match self.settings.project {
-            Some(_) => Scope::Project,
-            None => Scope::User,
-        };
-        question.in_advance(scope)
-    }
-
-    async fn defer(&self, run: &mut Run<'_>, question: &Question) -> Result<Refusal, Refusal> {
-        let yes = self
-            .in_advance(question)
-            .map(|new| deferred::yes(new, self.settings.project.as_deref()));
-        run.life.defer(yes).await?;
-        let id = &run.id;
-        let error = CallError::new(
-            ErrorClass::Denied,
-            format!("Permission denied: the call waits for approval as {id}"),
-        )
-        .code("approval_pending")
-        .recommend(format!(
-            "after a person has run `host approve {id}`, call again with the same input"
-        ));
-        Ok(error.into())
-    }
-
     pub(super) async fn enter(&self, entry: &Entry, run: &mut Run<'_>) -> Result<(), Refusal> {
         let found = Found {
             tool: entry.name.to_string(),
@@ -456,33 +285,4 @@ pub(super) fn request_of<'a>(
 enum Heard {
     Weights(Weights),
     Judged(Judged),
-}
-
-fn note_of(answer: &Answer) -> Option<&str> {
-    match answer {
-        Answer::Allow { note, .. } | Answer::Deny { note } => note.as_deref(),
-        Answer::Cancel | Answer::Modify { .. } | Answer::NobodyToAsk | Answer::TimedOut => None,
-    }
-}
-
-/// What a person is shown, as data: what kind of question it is, and the members that this kind has.
-fn content(question: &Question, input: &Value) -> Value {
-    let mut shown = json!({
-        "kind": question.kind.as_str(),
-        "tool": question.tool,
-        "plugin": question.plugin,
-        "input": input,
-        "offers": question.offers.iter().map(|offer| offer.words.as_str()).collect::<Vec<_>>(),
-    });
-    if let Some(changes) = &question.changes {
-        shown["changes"] = changes.summary();
-    }
-    if let Some(command) = &question.subject.command {
-        shown["command"] = json!(command);
-        shown["root_command"] = json!(command.split_whitespace().next());
-    }
-    if let Some(url) = &question.subject.url {
-        shown["urls"] = json!([url]);
-    }
-    shown
 }

@@ -66,7 +66,7 @@ impl Kernel {
         run: &mut Run<'_>,
     ) -> Result<Released, Refusal> {
         // What a failure says may hold what was read as well, so it is judged like a result.
-        let (result, staged) = match ran {
+        let (result, mut staged) = match ran {
             Ok(Ran { outcome, .. }) if outcome.is_error() => (Ok(outcome), None),
             Ok(Ran { outcome, effects }) => match effects {
                 Effects::None => (Ok(outcome), None),
@@ -110,8 +110,20 @@ impl Kernel {
                 }
             }
         };
+        let edits = std::mem::take(&mut run.edits);
+        let mut diffs = Vec::new();
+        if let Some(held) = staged.take_if(|_| !edits.is_empty()) {
+            let edited = Box::pin(self.edit(entry, held, edits, &by, run)).await?;
+            diffs = edited.diffs;
+            match edited.effects {
+                Effects::None => {}
+                Effects::Held(held) => staged = Some(held),
+                Effects::Conflict(places) => return again(run, places).await,
+            }
+        }
         run.sink.let_through();
-        let outcome = result?;
+        let mut outcome = result?;
+        super::edit::tell(&mut outcome, &diffs);
         let Some(staged) = staged.filter(|staged| !staged.changes().is_empty()) else {
             run.life.step(Step::Released { by, commit: None }).await?;
             return Ok(Released::Through(outcome.into()));

@@ -164,6 +164,11 @@ fn answer(row: AnswerRow, question: &Question) -> Option<Answer> {
         "deny" => Some(Answer::Deny { note }),
         "cancel" => Some(Answer::Cancel),
         "modify" => payload.map(|input| Answer::Modify { input }),
+        "edit" => {
+            let mut payload = payload?;
+            let edits = serde_json::from_value(payload.get_mut("edits")?.take()).ok()?;
+            Some(Answer::Edit { edits })
+        }
         _ => None,
     }
 }

@@ -11,8 +11,8 @@ use tokio::time::{sleep, timeout};
 use toolhost_contract::life::Input;
 use toolhost_contract::policy::HookSaid;
 use toolhost_contract::{
-    Call, CallError, CallId, Caller, Denial, DenialCode, ErrorClass, Event, Grant, Level, Outcome,
-    Ran, Sink, ToolName,
+    Call, CallError, CallId, Caller, Denial, DenialCode, Edit, ErrorClass, Event, Grant, Level,
+    Outcome, Ran, Sink, ToolName,
 };
 
 use super::halt::Halt;
@@ -56,6 +56,8 @@ pub(super) struct Run<'a> {
     pub(super) said: HookSaid,
     /// It has run, and what it changed is known.
     pub(super) known: bool,
+    /// What a person saved in place of what it proposed, when they said yes.
+    pub(super) edits: Vec<Edit>,
     pub(super) commits: Vec<String>,
     /// What it says while it runs may be heard before its changes are judged.
     pub(super) may_speak: bool,

@@ -1,6 +1,7 @@
 mod agents;
 mod answers;
 mod cancel;
+mod edited;
 mod ends;
 mod fakes;
 mod held;

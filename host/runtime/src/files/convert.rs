@@ -55,6 +55,9 @@ pub(super) fn new_time(time: types::NewTimestamp) -> FsResult<NewTime> {
     match time {
         types::NewTimestamp::NoChange => Ok(NewTime::Keep),
         types::NewTimestamp::Now => Ok(NewTime::Now),
+        types::NewTimestamp::Timestamp(time) if time.nanoseconds >= 1_000_000_000 => {
+            Err(ErrorCode::Invalid.into())
+        }
         types::NewTimestamp::Timestamp(time) => SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_secs(time.seconds))
             .and_then(|whole| whole.checked_add(Duration::from_nanos(time.nanoseconds.into())))

@@ -38,6 +38,8 @@ pub enum ApplyError {
         #[source]
         source: io::Error,
     },
+    #[error("the granted directory `{}` is no longer where it was, so nothing was written; bring it back or start the host again", .0.display().to_string().escape_debug())]
+    Elsewhere(PathBuf),
     #[error("cannot write down that the changes are made: {0}; free some space, then try again")]
     Journal(#[source] io::Error),
     #[error("`{}` is no path below a directory; the list of changes is damaged", Shown(.0))]

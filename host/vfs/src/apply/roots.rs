@@ -2,7 +2,7 @@
 //! through a link.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs::File,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -16,7 +16,7 @@ use rustix::{
 
 use super::ApplyError;
 use crate::{
-    BaseStat, ContentHash, FileImage, Image, Kind, Location, Scope, Stat,
+    BaseStat, Change, ContentHash, FileImage, Image, Kind, Location, Scope, Stat,
     sys::{BENEATH, open_beneath},
 };
 
@@ -31,6 +31,25 @@ impl Roots {
             .iter()
             .map(|root| Ok((root.host().to_owned(), root.dir().try_clone()?)));
         held.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Whether each of these is where it was granted. Recovery and undo come by the path, so a commit to a directory
+    /// that has another path now could not be brought to its end.
+    pub fn in_place<'c>(
+        &self,
+        changes: impl IntoIterator<Item = &'c Change>,
+    ) -> Result<(), ApplyError> {
+        let places = |change: &'c Change| [Some(&change.at), change.moved_from.as_ref()];
+        let paths = changes.into_iter().flat_map(places).flatten();
+        for path in paths.map(|at| &at.root).collect::<BTreeSet<_>>() {
+            let held = self.0.get(path).map(Stat::of);
+            let there = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
+            match (held, there) {
+                (Some(Ok(held)), Ok(there)) if held.id == Stat::from(there).id => {}
+                _ => return Err(ApplyError::Elsewhere(path.clone())),
+            }
+        }
+        Ok(())
     }
 
     /// For recovery and undo, when the scope of the call is gone.

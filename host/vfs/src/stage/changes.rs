@@ -126,7 +126,7 @@ impl Layers {
     }
 
     /// The content of a file that moved and is told as new. The same copy each time it is told.
-    fn copy_of(&mut self, path: &Path, there: &Real) -> Result<Item, StageError> {
+    pub(super) fn copy_of(&mut self, path: &Path, there: &Real) -> Result<Item, StageError> {
         let failed = |source| StageError::Failed {
             path: path.to_owned(),
             source,

@@ -1,6 +1,6 @@
 //! What moves a thing or gives it another name, done to the layers.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     base::Base,
@@ -25,6 +25,9 @@ impl Layers {
         let moved = scope.may_rename(&from, &to)?;
         self.hold_both(scope, moved, &from, &to)?;
         self.is_no_knot(&from, &to)?;
+        if moved.stat.kind == Kind::Directory {
+            self.stays_reachable(moved, &from, &to)?;
+        }
         if let Some(replaced) = &to.found {
             // Two names of one file: there is nothing to do, says POSIX.
             if replaced.stat.id == moved.stat.id {
@@ -98,10 +101,10 @@ impl Layers {
     fn is_no_knot(&self, from: &Place<'_>, to: &Place<'_>) -> Result<(), Refusal> {
         let path = |place: &Place<'_>| self.path_now(place.parent_id).ok_or(Refusal::NotFound);
         let (old, new) = (path(from)?, path(to)?);
-        if new.starts_with(old.join(name_of(from))) {
+        if new.starts_with(old.join(from.os_name())) {
             return Err(Refusal::Invalid);
         }
-        if old.starts_with(new.join(name_of(to))) {
+        if old.starts_with(new.join(to.os_name())) {
             return Err(Refusal::NotEmpty);
         }
         Ok(())
@@ -121,8 +124,4 @@ impl Layers {
         let item = self.pool()?.link(old)?;
         self.set(&to, Node::Item(item), None)
     }
-}
-
-fn name_of<'p>(place: &'p Place<'_>) -> &'p OsStr {
-    OsStr::from_bytes(&place.name)
 }

@@ -339,11 +339,17 @@ fn what_is_opened_for_reading_can_change_nothing_of_the_persons() {
 #[test]
 fn what_is_left_out_stays_out_of_sight_whatever_is_staged_first() {
     let world = World::new();
-    for path in ["w/.env", "w/d/.env", "w/d/key.pem", "w/locked/.env"] {
+    for path in [
+        "w/.env",
+        "w/d/.env",
+        "w/d/key.pem",
+        "w/d/secret-1",
+        "w/locked/.env",
+    ] {
         world.file(path, "secret");
     }
     let grant = PathGrant {
-        exclude: [".env", "*.pem", "made/hidden*"]
+        exclude: [".env", "*.pem", "d/secret*", "made/hidden*"]
             .map(str::to_owned)
             .to_vec(),
         ..world.grant("w", Access::ReadWrite)
@@ -377,9 +383,13 @@ fn what_is_left_out_stays_out_of_sight_whatever_is_staged_first() {
         assert_eq!(
             w.rename("d", w, "e"),
             NO,
-            "it would take what is left out along"
+            "its secret would be in sight there"
         );
         assert_eq!(w.rmdir("locked"), Err(Refusal::NotEmpty));
+        w.rename("locked", w, "closed")
+            .expect("left out there as here");
+        assert_eq!(w.read("closed/.env"), Err(Refusal::NotPermitted));
+        w.rename("closed", w, "locked").expect("back");
         if touched {
             assert_eq!(w.list("made/deeper").as_deref(), Ok("f File"));
             w.rename("made", w, "other").expect("only its own is in it");

@@ -163,3 +163,30 @@ fn a_removed_tree_of_many_directories_holds_no_descriptors() {
     assert!(descriptors() < before + 200, "{before} {}", descriptors());
     assert_eq!(stage.changes().expect("changes").len(), 601);
 }
+
+/// Each move alone is short; what comes of them could be reached by nobody.
+#[test]
+fn moves_of_moves_do_not_nest_without_end() {
+    let world = World::new();
+    let stage = world.stage(world.scope());
+    let w = Held::root(Door::Staged(&stage));
+    let chain = |name: &str| {
+        let mut path = name.to_owned();
+        w.mkdir(&path).expect("mkdir");
+        for _ in 0..100 {
+            path += "/d";
+            w.mkdir(&path).expect("mkdir");
+        }
+        path
+    };
+    chain("one");
+    let second = chain("two");
+    w.rename("one", w, &format!("{second}/one"))
+        .expect("two hundred deep");
+    let third = chain("three");
+    let knot = w.rename("two", w, &format!("{third}/two"));
+    assert_eq!(knot, Err(Refusal::NameTooLong));
+    let real = w.rename("d", w, &format!("{third}/d"));
+    assert_eq!(real, Ok(()), "what is shallow may move");
+    w.rename("two", w, "one").expect("not deeper than before");
+}

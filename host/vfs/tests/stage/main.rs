@@ -7,5 +7,6 @@ mod compare;
 mod limits;
 mod props;
 mod reads;
+mod replace;
 mod scripts;
 mod support;

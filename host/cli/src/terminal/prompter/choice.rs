@@ -1,7 +1,8 @@
 //! What a person may answer: one letter each, and what a typed line picks.
 
-use toolhost_contract::Question;
 use toolhost_contract::policy::Scope;
+
+use super::draft::Draft;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
@@ -16,6 +17,11 @@ pub enum Choice {
     },
     No,
     Tell,
+    /// One of so many files that the call would write.
+    Content {
+        files: usize,
+    },
+    /// The input.
     Edit,
     Cancel,
     Help,
@@ -28,6 +34,7 @@ pub enum Pick<'a> {
     All,
     No,
     Tell(&'a str),
+    Content(&'a str),
     Edit(&'a str),
     Cancel,
     Help,
@@ -40,6 +47,7 @@ impl Choice {
             Choice::All { .. } => 'a',
             Choice::No => 'n',
             Choice::Tell => 't',
+            Choice::Content { .. } => 'm',
             Choice::Edit => 'e',
             Choice::Cancel => 'c',
             Choice::Help => '?',
@@ -48,9 +56,9 @@ impl Choice {
 }
 
 /// The question's offers and what is always there. `alike` is how many calls wait that could be allowed together.
-pub fn choices(question: &Question, alike: usize) -> Vec<Choice> {
+pub fn choices(draft: &Draft, alike: usize) -> Vec<Choice> {
     let mut choices: Vec<Choice> = Vec::new();
-    for (at, offer) in question.offers.iter().enumerate() {
+    for (at, offer) in draft.question.offers.iter().enumerate() {
         // Narrow ones come first. The wider one of the same kind is the capital letter, and there is no third.
         let letter = match offer.scope {
             Scope::Once => 'y',
@@ -66,6 +74,10 @@ pub fn choices(question: &Question, alike: usize) -> Vec<Choice> {
     }
     if alike > 1 {
         choices.push(Choice::All { count: alike });
+    }
+    let files = draft.files().len();
+    if files > 0 {
+        choices.push(Choice::Content { files });
     }
     choices.extend([
         Choice::No,
@@ -98,6 +110,7 @@ pub fn pick<'a>(line: &'a str, choices: &[Choice]) -> Option<Pick<'a>> {
     let choice = choices.iter().find(|choice| choice.letter() == letter)?;
     let pick = match choice {
         Choice::Tell => return Some(Pick::Tell(rest)),
+        Choice::Content { .. } => return Some(Pick::Content(rest)),
         Choice::Edit => return Some(Pick::Edit(rest)),
         Choice::Offer { at, .. } => Pick::Offer(*at),
         Choice::All { .. } => Pick::All,
@@ -124,7 +137,7 @@ pub fn letters(choices: &[Choice]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{command, question, write};
+    use super::super::testing::{changing, command, question, write};
     use super::*;
 
     // once, always, modify, cancel
@@ -136,7 +149,7 @@ mod tests {
             } else {
                 question(&command(ask))
             };
-            super::letters(&choices(&question, alike))
+            super::letters(&choices(&Draft::new(&question), alike))
         };
         assert_eq!(letters("write", 1), "y, s, p, u, S, P, U, n, t, e, c or ?");
         assert_eq!(
@@ -145,13 +158,17 @@ mod tests {
         );
         assert_eq!(letters("cargo test", 1), "y, s, p, u, n, t, e, c or ?");
         assert_eq!(letters("$(x)", 1), "y, n, t, e, c or ?");
+        let (question, _) = changing(&[("/w/a", None, "x")]);
+        let letters = super::letters(&choices(&Draft::new(&question), 1));
+        assert_eq!(letters, "y, s, p, u, S, P, U, m, n, t, e, c or ?");
     }
 
     #[test]
     fn a_line_picks_one_choice_or_none() {
         let (question, _) = question(&command("cargo test"));
-        let narrow = choices(&question, 1);
+        let narrow = choices(&Draft::new(&question), 1);
         let alike = [Choice::All { count: 2 }, Choice::No];
+        let files = [Choice::Content { files: 2 }, Choice::No];
         for (line, picked) in [
             ("y\n", Some(Pick::Offer(0))),
             (" Y ", Some(Pick::Offer(0))),
@@ -181,6 +198,9 @@ mod tests {
         ] {
             assert_eq!(pick(line, &narrow), picked, "{line}");
         }
+        assert_eq!(pick("m", &narrow), None);
+        assert_eq!(pick("m", &files), Some(Pick::Content("")));
+        assert_eq!(pick("M 2", &files), Some(Pick::Content("2")));
         assert_eq!(pick("A", &alike), Some(Pick::All));
     }
 }

@@ -1,7 +1,9 @@
 //! The terminal as the conversation needs it: something to write on, and lines that a person typed after reading.
 
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{IsTerminal, Read as _, Write as _};
 use std::os::fd::AsFd;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -48,8 +50,9 @@ pub trait Keys: Send + 'static {
     /// Blocks for one line. None: end of input, the terminal is gone, or the question does not wait any more.
     fn line(&mut self, ask: &Ask) -> Option<String>;
 
-    /// Blocks until the person has left the editor. The error is for the person.
-    fn edit(&mut self, text: &str, ask: &Ask) -> Result<String, String>;
+    /// Blocks until the person has left the editor, which knows by the `ending` of the file's name what it holds. The
+    /// error is for the person.
+    fn edit(&mut self, text: &str, ending: &str, ask: &Ask) -> Result<String, String>;
 }
 
 /// Standard input and standard error.
@@ -106,7 +109,7 @@ impl Keys for Tty {
         Some(String::from_utf8_lossy(line).into_owned())
     }
 
-    fn edit(&mut self, text: &str, ask: &Ask) -> Result<String, String> {
+    fn edit(&mut self, text: &str, ending: &str, ask: &Ask) -> Result<String, String> {
         let editor = ["VISUAL", "EDITOR"]
             .into_iter()
             .filter_map(|name| std::env::var(name).ok())
@@ -114,16 +117,23 @@ impl Keys for Tty {
             .ok_or("no editor is known; set VISUAL or EDITOR, or write `e key=value` or `e {…}`")?;
         let words = words::split(&editor).map_err(|error| format!("the editor's name: {error}"))?;
         let (program, args) = words.split_first().ok_or("the editor's name is empty")?;
-        let cannot = |error: std::io::Error| format!("the input cannot be edited: {error}");
+        let cannot = |error: std::io::Error| format!("it cannot be edited: {error}");
 
-        // Readable by nobody else from its first moment, and gone when this function ends.
-        let mut file = tempfile::Builder::new()
-            .prefix("toolhost-input-")
-            .suffix(".json")
-            .tempfile_in(private_folder())
+        // A folder that only this user can enter, so that what the editor leaves beside the file is as private as the
+        // file. Both are gone when this function ends.
+        let folder = tempfile::Builder::new()
+            .prefix("toolhost-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(private_folder())
             .map_err(cannot)?;
-        file.write_all(text.as_bytes()).map_err(cannot)?;
-        let path = file.into_temp_path();
+        let path = folder.path().join(format!("edit{ending}"));
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(cannot)?;
 
         // An editor that dies leaves the terminal as it was using it.
         let stdin = std::io::stdin();
@@ -146,14 +156,15 @@ impl Keys for Tty {
         }
         edited?;
 
-        let mut text = String::new();
-        std::fs::File::open(&path)
-            .and_then(|file| file.take(MAX_EDITED + 1).read_to_string(&mut text))
+        let mut left = Vec::new();
+        File::open(&path)
+            .and_then(|file| file.take(MAX_EDITED + 1).read_to_end(&mut left))
             .map_err(cannot)?;
-        if text.len() as u64 > MAX_EDITED {
-            return Err("the edited input is longer than 1 MiB".to_owned());
+        if left.len() as u64 > MAX_EDITED {
+            return Err("what was saved is longer than 1 MiB and is not taken".to_owned());
         }
-        Ok(text)
+        String::from_utf8(left)
+            .map_err(|_| "what was saved is not UTF-8 and is not taken".to_owned())
     }
 }
 

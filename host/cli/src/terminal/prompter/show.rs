@@ -6,12 +6,13 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolhost_contract::policy::AskKind;
 use toolhost_contract::units::show_size;
-use toolhost_contract::{Call, ChangeKind, FileChange, Question, shell, text};
+use toolhost_contract::{Call, Question, shell, text};
 
 use super::choice::{Choice, choices};
-use super::claim;
 use super::desk::Ask;
+use super::draft::Draft;
 use super::margin::{self, Look};
+use super::{changes, claim};
 use crate::terminal::style::Paint;
 
 /// Nobody reads more than this before saying yes.
@@ -19,8 +20,6 @@ const MAX_INPUT: usize = 10 << 10;
 /// Rows of a difference; the input below it has all of it.
 const DIFF_ROWS: usize = 120;
 
-/// Rows of all the differences of a call that has run.
-const CHANGED_ROWS: usize = 400;
 /// Changes of a call that has run. Nobody reads a longer list before saying yes to it.
 const MAX_CHANGES: usize = 200;
 
@@ -47,8 +46,14 @@ pub fn too_long(question: &Question, call: &Call) -> Option<String> {
 }
 
 /// The question with its choices, as one text, so that it is written in one piece.
-pub fn question(ask: &Ask, (at, of): (usize, usize), alike: usize, look: Look) -> String {
-    let Ask { question, call, .. } = ask;
+pub fn question(
+    draft: &Draft,
+    call: &Call,
+    (at, of): (usize, usize),
+    alike: usize,
+    look: Look,
+) -> String {
+    let question = &draft.question;
     let title = match question.changes {
         Some(_) => "Make these changes?",
         None => "Allow this call?",
@@ -76,7 +81,7 @@ pub fn question(ask: &Ask, (at, of): (usize, usize), alike: usize, look: Look) -
         risk(meta, look, &mut out);
     }
     match question.kind {
-        AskKind::Edit if question.changes.is_some() => changed(question, look, &mut out),
+        AskKind::Edit if question.changes.is_some() => changes::changed(draft, look, &mut out),
         AskKind::Exec => exec(question, look, &mut out),
         AskKind::Edit => edit(question, call, look, &mut out),
         AskKind::Mcp => mcp(question, look, &mut out),
@@ -84,22 +89,22 @@ pub fn question(ask: &Ask, (at, of): (usize, usize), alike: usize, look: Look) -
     }
     out.push_str("    input\n");
     out.push_str(&margin::fenced(&margin::json(&call.input), look));
-    out.push_str(&offered(question, alike, look));
+    out.push_str(&offered(draft, alike, look));
     out
 }
 
 /// The choices, and the place where the answer is typed.
-pub fn offered(question: &Question, alike: usize, look: Look) -> String {
+pub fn offered(draft: &Draft, alike: usize, look: Look) -> String {
     let mut out = String::new();
     let mut always = Vec::new();
     let letter = |choice: Choice| {
         look.style
             .paint(Paint::Bold, &format!("[{}]", choice.letter()))
     };
-    for choice in choices(question, alike) {
+    for choice in choices(draft, alike) {
         let words = match choice {
             Choice::Offer { letter, at } => {
-                let Some(offer) = question.offers.get(at) else {
+                let Some(offer) = draft.question.offers.get(at) else {
                     continue;
                 };
                 let wider = if letter.is_ascii_uppercase() {
@@ -112,6 +117,12 @@ pub fn offered(question: &Question, alike: usize, look: Look) -> String {
             Choice::All { count } => format!(
                 "yes, once, to all {count} that wait now and look alike (same plugin, tool and effect)"
             ),
+            Choice::Content { files: 1 } => {
+                "edit the file that it would write, then be asked again".to_owned()
+            }
+            Choice::Content { files } => {
+                format!("edit one of the {files} files that it would write, then be asked again")
+            }
             Choice::No => {
                 always.push(format!("{} no", letter(choice)));
                 continue;
@@ -179,7 +190,7 @@ fn target(ask: &Ask) -> String {
     parts.join("  ")
 }
 
-pub fn help(question: &Question, alike: usize, look: Look) -> String {
+pub fn help(draft: &Draft, alike: usize, look: Look) -> String {
     let mut out = String::from(
         "\n\
          \x20 y          yes, to this call\n\
@@ -189,12 +200,15 @@ pub fn help(question: &Question, alike: usize, look: Look) -> String {
          \x20 a          list the calls that wait and look alike, then one yes for all\n\
          \x20 n          no: it does not run, and the turn goes on\n\
          \x20 t          no, with a word to the model: t, or t use the other folder\n\
+         \x20 m          edit what it would write, in $VISUAL or $EDITOR: m, or m 2 for the second\n\
+         \x20            file; a yes is then for what you saved, and the model is told\n\
          \x20 e          another input, in $VISUAL or $EDITOR, or right here:\n\
-         \x20            e path=other.txt, or e {\"path\": …}; you are asked again about it\n\
+         \x20            e path=other.txt, or e {\"path\": …}; it runs again, and you are asked about\n\
+         \x20            what it does then\n\
          \x20 c          no, to this call and to all of this turn that has not run yet\n\
          \n",
     );
-    out.push_str(&offered(question, alike, look));
+    out.push_str(&offered(draft, alike, look));
     out
 }
 
@@ -271,59 +285,6 @@ fn edit(question: &Question, call: &Call, look: Look, out: &mut String) {
             look,
         ));
     }
-}
-
-/// The call has run; this is what it did, and all of it.
-fn changed(question: &Question, look: Look, out: &mut String) {
-    let Some(set) = &question.changes else {
-        return;
-    };
-    let _ = writeln!(
-        out,
-        "    it has run, and nothing is real yet; a yes makes exactly this real: {set}"
-    );
-    let mut rows = CHANGED_ROWS;
-    for change in &set.changes {
-        out.push_str(&margin::fact(
-            change.kind.as_str(),
-            &one_change(change),
-            look,
-        ));
-        let Some(diff) = &change.diff else { continue };
-        if rows == 0 {
-            out.push_str(&margin::fact("", "more lines than are shown here", look));
-            continue;
-        }
-        // The header says what the line above has said.
-        let body = diff.body();
-        out.push_str(&margin::fenced_diff(
-            body,
-            rows,
-            ", which are not shown",
-            look,
-        ));
-        rows = rows.saturating_sub(body.lines().count());
-    }
-}
-
-/// `src/a.rs  (file, 120 B → 124 B, mode 644 → 755, binary)`
-fn one_change(change: &FileChange) -> String {
-    let mut words = vec![change.what.as_str().to_owned()];
-    if let ChangeKind::Moved { from } = &change.kind {
-        words.push(format!("from {from}"));
-    }
-    match change.sizes {
-        (Some(before), Some(after)) => {
-            words.push(format!("{} → {}", show_size(before), show_size(after)));
-        }
-        (Some(size), None) | (None, Some(size)) => words.push(show_size(size)),
-        (None, None) => {}
-    }
-    if let Some((before, after)) = change.modes {
-        words.push(format!("mode {before:o} → {after:o}"));
-    }
-    words.extend(change.undiffed.map(ToOwned::to_owned));
-    format!("{}  ({})", change.path, words.join(", "))
 }
 
 /// `mcp__server__tool` is how tools of other servers are called here.

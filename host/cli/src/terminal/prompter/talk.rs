@@ -6,9 +6,10 @@ use toolhost_contract::{Answer, text};
 
 use super::choice::{Pick, choices, letters, pick};
 use super::desk::{Ask, Desk};
+use super::draft::{self, Draft};
 use super::keys::Keys;
 use super::margin::Look;
-use super::{edit, show};
+use super::{changes, edit, show};
 
 /// Whoever edits an input, or asks for help, so often is a program.
 const MAX_ROUNDS: usize = 50;
@@ -18,6 +19,7 @@ pub fn talk(keys: &mut impl Keys, desk: &Desk, ask: &Arc<Ask>) -> Answer {
         keys,
         desk,
         ask,
+        draft: Draft::new(&ask.question),
         shown: false,
         open: false,
     };
@@ -36,6 +38,7 @@ struct Talk<'a, K> {
     keys: &'a mut K,
     desk: &'a Desk,
     ask: &'a Arc<Ask>,
+    draft: Draft,
     /// The person has seen the question.
     shown: bool,
     /// The cursor stands where an answer would be typed.
@@ -64,22 +67,26 @@ impl<K: Keys> Talk<'_, K> {
         for _ in 0..MAX_ROUNDS {
             let desk = self.desk;
             let mut alike = 0;
-            let line = self.hear(|look| {
-                // Counted when it is shown, and not earlier: the calls of one turn ask within a moment.
-                alike = desk.alike(ask).len();
+            let line = self.hear(|draft, look| {
+                // Counted when it is shown, and not earlier: the calls of one turn ask within a moment. What was
+                // edited is like no other.
+                alike = match draft.edits() {
+                    [] => desk.alike(ask).len(),
+                    _ => 0,
+                };
                 match &next {
-                    Next::Question => show::question(ask, desk.count(), alike, look),
-                    Next::Help => show::help(&ask.question, alike, look),
+                    Next::Question => show::question(draft, &ask.call, desk.count(), alike, look),
+                    Next::Help => show::help(draft, alike, look),
                     Next::Remark(remark) => format!("  {remark}\n{}", show::PROMPT),
                 }
             })?;
-            let choices = choices(&ask.question, alike);
+            let choices = choices(&self.draft, alike);
             next = match pick(&line, &choices) {
                 Some(Pick::Offer(offer)) => return self.allowed(offer),
                 Some(Pick::No) => return Some(Answer::Deny { note: None }),
                 Some(Pick::Cancel) => return Some(Answer::Cancel),
                 Some(Pick::Tell("")) => {
-                    let note = self.hear(|_| "  tell it: ".to_owned())?;
+                    let note = self.hear(|_, _| "  tell it: ".to_owned())?;
                     return Some(told(&note));
                 }
                 Some(Pick::Tell(note)) => return Some(told(note)),
@@ -90,6 +97,7 @@ impl<K: Keys> Talk<'_, K> {
                     }
                     Next::Question
                 }
+                Some(Pick::Content(words)) => self.content(words)?,
                 Some(Pick::Edit("")) => {
                     if let Step::Answered(answer) = self.edited()? {
                         return Some(answer);
@@ -114,12 +122,12 @@ impl<K: Keys> Talk<'_, K> {
     }
 
     /// What is shown is made after the keys are still, and written in one piece.
-    fn hear(&mut self, shown: impl FnOnce(Look) -> String) -> Option<String> {
+    fn hear(&mut self, shown: impl FnOnce(&Draft, Look) -> String) -> Option<String> {
         self.keys.still()?;
         if !self.ask.waits() {
             return None;
         }
-        let shown = shown(self.keys.look());
+        let shown = shown(&self.draft, self.keys.look());
         self.keys.say(&shown)?;
         self.shown = true;
         self.open = true;
@@ -132,19 +140,20 @@ impl<K: Keys> Talk<'_, K> {
     }
 
     fn allowed(&mut self, offer: usize) -> Option<Answer> {
-        // What lasts is said once more: a capital letter is typed easily.
-        if offer > 0 {
-            let words = &self.ask.question.offers.get(offer)?.words;
-            let words = text::inline(words, 500);
-            self.keys.say(&format!("  remembered: {words}\n"))?;
+        if offer == 0 {
+            return Some(self.draft.once());
         }
+        // What lasts is said once more: a capital letter is typed easily.
+        let words = &self.ask.question.offers.get(offer)?.words;
+        let words = text::inline(words, 500);
+        self.keys.say(&format!("  remembered: {words}\n"))?;
         Some(Answer::Allow { offer, note: None })
     }
 
     /// One yes for all that were listed.
     fn all(&mut self) -> Option<Step> {
         let alike = self.desk.alike(self.ask);
-        let line = self.hear(|look| show::group(&alike, look))?;
+        let line = self.hear(|_, look| show::group(&alike, look))?;
         if !matches!(line.trim(), "y" | "Y" | "yes") {
             return Some(Step::Back);
         }
@@ -155,11 +164,72 @@ impl<K: Keys> Talk<'_, K> {
         Some(Step::Answered(Answer::once()))
     }
 
+    /// What a file shall hold, as the editor left it. What was saved before stays until something else is saved.
+    fn content(&mut self, words: &str) -> Option<Next> {
+        let files = self.draft.files();
+        let number = match (words, &files[..]) {
+            ("", [_]) => "1".to_owned(),
+            ("", files) => self.hear(|_, look| changes::files(files, look))?,
+            (words, _) => words.to_owned(),
+        };
+        let number = number.trim();
+        if number.is_empty() {
+            return Some(Next::Question);
+        }
+        let at = number.parse().ok().and_then(|at: usize| at.checked_sub(1));
+        let Some(path) = at.and_then(|at| files.get(at)) else {
+            let number = text::inline(number, 80);
+            let last = files.len();
+            return Some(Next::Remark(format!(
+                "there is no file {number}; they are 1 to {last}"
+            )));
+        };
+        let before = self.draft.text(path);
+        let mut text = before.clone();
+        for _ in 0..MAX_ROUNDS {
+            text = match self.keys.edit(&text, &draft::ending(path), self.ask) {
+                Ok(text) => text,
+                Err(error) => return self.back(&error),
+            };
+            if text == before {
+                return self.back("nothing was changed");
+            }
+            let (remark, or) = if text.is_empty() {
+                ("the file is empty now".to_owned(), "[y] leave it empty  ")
+            } else {
+                match self.draft.save(path, text.clone()) {
+                    Ok(()) => return Some(Next::Question),
+                    Err(error) => (error.to_string(), ""),
+                }
+            };
+            let line = self.hear(|_, _| {
+                format!(
+                    "  {remark}\n  {or}[e] edit it again, anything else: back to the question: "
+                )
+            })?;
+            match line.trim() {
+                "e" | "E" => {}
+                "y" | "Y" if text.is_empty() => match self.draft.save(path, text) {
+                    Ok(()) => return Some(Next::Question),
+                    Err(error) => return self.back(&error.to_string()),
+                },
+                _ => return Some(Next::Question),
+            }
+        }
+        None
+    }
+
+    fn back(&mut self, why: &str) -> Option<Next> {
+        let why = text::inline(why, 500);
+        self.keys.say(&format!("  {why}\n"))?;
+        Some(Next::Question)
+    }
+
     /// The input as the editor left it.
     fn edited(&mut self) -> Option<Step> {
         let mut text = edit::to_text(&self.ask.call.input);
         for _ in 0..MAX_ROUNDS {
-            text = match self.keys.edit(&text, self.ask) {
+            text = match self.keys.edit(&text, ".json", self.ask) {
                 Ok(text) => text,
                 Err(error) => {
                     let error = text::inline(&error, 500);
@@ -175,7 +245,7 @@ impl<K: Keys> Talk<'_, K> {
                 Ok(input) => return Some(Step::Answered(Answer::Modify { input })),
                 Err(error) => text::inline(&error, 500),
             };
-            let line = self.hear(|_| {
+            let line = self.hear(|_, _| {
                 format!("  {error}\n  [e] edit it again, anything else: back to the question: ")
             })?;
             if !matches!(line.trim(), "e" | "E") {

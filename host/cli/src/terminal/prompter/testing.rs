@@ -1,11 +1,14 @@
 //! Questions as a policy asks them, for the tests of this folder.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use toolhost_contract::policy::{HookAsk, HookSaid, Mount, Places, Request};
+use toolhost_contract::policy::{AskKind, HookAsk, HookSaid, Mount, Places, Request};
 use toolhost_contract::{
-    Annotations, Call, CallId, Caller, Descriptor, PluginName, Policy, PolicySpec, Question,
-    Subject, ToolName, Verdict,
+    Annotations, Call, CallId, Caller, ChangeKind, ChangeSet, Descriptor, FileChange, FileDiff,
+    FileKind, PluginName, Policy, PolicySpec, Question, Subject, ToolName, Verdict,
 };
+use toolhost_runtime::file_diff;
 
 #[derive(Debug, Clone)]
 pub struct Asked {
@@ -118,6 +121,42 @@ pub fn question(asked: &Asked) -> (Question, Call) {
         caller,
     };
     (*question, call)
+}
+
+/// About a call that has run: path, text before, proposed text.
+pub fn changing(files: &[(&str, Option<&str>, &str)]) -> (Question, Call) {
+    let (mut question, call) = question(&write("/w/a.rs", "x"));
+    let change = |(path, before, after): &(&str, Option<&str>, &str)| FileChange {
+        path: (*path).to_owned(),
+        kind: match before {
+            Some(_) => ChangeKind::Modified,
+            None => ChangeKind::Created,
+        },
+        what: FileKind::File,
+        sizes: (
+            before.map(|text| text.len() as u64),
+            Some(after.len() as u64),
+        ),
+        modes: None,
+        diff: Some(file_diff(path, before.map(ToOwned::to_owned), Some(after))),
+        undiffed: None,
+    };
+    question.kind = AskKind::Edit;
+    question.changes = Some(Arc::new(ChangeSet {
+        changes: files.iter().map(change).collect(),
+    }));
+    (question, call)
+}
+
+/// Each with its size and what is added.
+pub fn changes(set: &ChangeSet) -> String {
+    let shown = set.changes.iter().map(|change| {
+        let body = change.diff.as_ref().map_or("", FileDiff::body);
+        let added: Vec<&str> = body.lines().filter(|line| line.starts_with('+')).collect();
+        let (kind, size) = (change.kind.as_str(), change.sizes.1.unwrap_or(0));
+        format!("{kind} {} {size} {}", change.path, added.join(" "))
+    });
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 /// An expected text is moved to the left as far as its leftmost line, and ours never starts in the first column.

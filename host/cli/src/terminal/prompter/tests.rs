@@ -1,12 +1,14 @@
 //! Whole conversations with a person who types what the test says.
 
+mod contents;
+
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use expect_test::{Expect, expect};
 use serde_json::json;
-use toolhost_contract::{Annotations, Answer};
+use toolhost_contract::{Annotations, Answer, Call, Question};
 use toolhost_kernel::Prompter;
 
 use super::TerminalPrompter;
@@ -78,8 +80,8 @@ impl Keys for Fake {
         line
     }
 
-    fn edit(&mut self, text: &str, _: &Ask) -> Result<String, String> {
-        self.say(&format!("<<editor\n{text}>>\n"));
+    fn edit(&mut self, text: &str, ending: &str, _: &Ask) -> Result<String, String> {
+        self.say(&format!("<<editor{ending}\n{text}>>\n"));
         match self.edits.pop_front().unwrap() {
             Ok(text) => Ok(text.to_owned()),
             Err(error) => Err(error.to_owned()),
@@ -93,7 +95,11 @@ struct Talked {
 }
 
 /// All of them ask at once.
-fn talk_with(asked: &[Asked], mut fake: Fake) -> Talked {
+fn talk_with(asked: &[Asked], fake: Fake) -> Talked {
+    talk_about(asked.iter().map(question).collect(), fake)
+}
+
+fn talk_about(asked: Vec<(Question, Call)>, mut fake: Fake) -> Talked {
     fake.asking = asked.len();
     let screen = Arc::clone(&fake.screen);
     let desk = Arc::clone(&fake.desk);
@@ -103,7 +109,7 @@ fn talk_with(asked: &[Asked], mut fake: Fake) -> Talked {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let asking = asked.iter().map(question).map(|(question, call)| {
+    let asking = asked.into_iter().map(|(question, call)| {
         let prompter = Arc::clone(&prompter);
         runtime.spawn(async move { prompter.ask(&question, &call).await })
     });

@@ -232,6 +232,7 @@ fn settled(answer: Answer) -> String {
             format!("granted by {}; {:?}", grant.by(), approval.map(|a| a.scope))
         }
         Ok(Settled::Modified { input }) => format!("modified {input}"),
+        Ok(Settled::Edited { edits, .. }) => format!("edited {edits:?}"),
         Err(denial) => format!(
             "{}: {} | {} | {:?} | {:?}",
             denial.code,

@@ -15,9 +15,9 @@ use toolhost_contract::life::{CallState, Millis};
 use toolhost_contract::policy::{Decision, Policy, PolicySpec, RuleSpec};
 use toolhost_contract::{
     Annotations, Answer, Backend, BoxFuture, Call, CallError, CallId, Caller, ChangeKind,
-    ChangeSet, CommitError, Concurrency, Descriptor, Digest, Effects, ErrorClass, Event, Failure,
-    FileChange, FileKind, Grant, NoSink, Outcome, PluginName, Question, Ran, Sink, Staged,
-    TailCall, ToolName,
+    ChangeSet, CommitError, Concurrency, Descriptor, Digest, Edit, Edited, Effects, ErrorClass,
+    Event, Failure, FileChange, FileDiff, FileKind, Grant, NoSink, Outcome, PluginName, Question,
+    Ran, Sink, Staged, TailCall, ToolName,
 };
 use toolhost_store::{Store, TransitionFilter, Verification};
 
@@ -212,7 +212,7 @@ impl Backend for Stage {
             let outcome = self.invoke(call, grant, sink).await?;
             let effects = if self.holds && !paths.is_empty() {
                 Effects::Held(Box::new(Pretended {
-                    changes: changes(&paths),
+                    changes: changes(&paths, "proposed\n"),
                     real: Arc::clone(&self.real),
                     conflicts: Arc::clone(&self.conflicts),
                 }))
@@ -231,14 +231,24 @@ struct Pretended {
     conflicts: Arc<AtomicUsize>,
 }
 
-fn changes(paths: &[String]) -> ChangeSet {
+/// Texts of one line; what was there before is the letter `o`.
+fn diff(path: &str, original: &str, new: &str) -> FileDiff {
+    FileDiff {
+        file_name: path.to_owned(),
+        diff: format!("--- a\n+++ b\n@@ -1 +1 @@\n-{original}+{new}"),
+        original: Some(original.to_owned()),
+        new: new.to_owned(),
+    }
+}
+
+fn changes(paths: &[String], text: &str) -> ChangeSet {
     let change = |path: &String| FileChange {
         path: path.clone(),
         kind: ChangeKind::Modified,
         what: FileKind::File,
         sizes: (Some(1), Some(2)),
         modes: None,
-        diff: None,
+        diff: Some(diff(path, "o\n", text)),
         undiffed: None,
     };
     ChangeSet {
@@ -262,6 +272,41 @@ impl Staged for Pretended {
         })
     }
 
+    /// What is saved as `o` is as it was.
+    fn edit(
+        mut self: Box<Self>,
+        edits: Vec<Edit>,
+    ) -> BoxFuture<'static, Result<Edited, CallError>> {
+        Box::pin(async move {
+            let edits = self.changes.accept(edits).map_err(CallError::internal)?;
+            let diffs = edits
+                .iter()
+                .map(|edit| diff(&edit.path, "proposed\n", &edit.text));
+            let diffs = diffs.collect();
+            for edit in edits {
+                let changes = &mut self.changes.changes;
+                match edit.text.as_str() {
+                    "conflict" => {
+                        let effects = Effects::Conflict(vec![edit.path]);
+                        return Ok(Edited { effects, diffs });
+                    }
+                    "o" => changes.retain(|change| change.path != edit.path),
+                    text => {
+                        let mut named = changes.iter_mut();
+                        let change = named.find(|change| change.path == edit.path).unwrap();
+                        change.diff = Some(diff(&edit.path, "o\n", text));
+                    }
+                }
+            }
+            let effects = if self.changes.is_empty() {
+                Effects::None
+            } else {
+                Effects::Held(self)
+            };
+            Ok(Edited { effects, diffs })
+        })
+    }
+
     fn commit(self: Box<Self>, _: String) -> BoxFuture<'static, Result<(), CommitError>> {
         Box::pin(async move {
             if self.changes.paths() == ["full"] {
@@ -269,8 +314,15 @@ impl Staged for Pretended {
                     CallError::new(ErrorClass::Failed, "no space left").code("commit_failed");
                 return Err(CommitError::Failed(Box::new(error)));
             }
-            let paths = self.changes.paths().into_iter().map(ToOwned::to_owned);
-            self.real.lock().unwrap().extend(paths);
+            let made = self.changes.changes.iter().map(|change| {
+                match change.diff.as_ref().map(|diff| diff.new.as_str()) {
+                    None | Some("proposed\n") => change.path.clone(),
+                    Some(saved) => format!("{}: {saved}", change.path),
+                }
+            });
+            let mut made: Vec<String> = made.collect();
+            made.sort();
+            self.real.lock().unwrap().extend(made);
             Ok(())
         })
     }

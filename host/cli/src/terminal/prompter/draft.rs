@@ -1,0 +1,177 @@
+//! The question as it stands: what the call proposes, with what the person has saved in place of it so far.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use toolhost_contract::policy::Offer;
+use toolhost_contract::{Answer, ChangeKind, ChangeSet, Edit, EditError, FileChange, Question};
+use toolhost_runtime::file_diff;
+
+pub struct Draft {
+    /// Its changes are those that a yes makes now.
+    pub question: Question,
+    proposed: Option<Arc<ChangeSet>>,
+    offers: Vec<Offer>,
+    edits: Vec<Edit>,
+}
+
+impl Draft {
+    pub fn new(question: &Question) -> Self {
+        Self {
+            question: question.clone(),
+            proposed: question.changes.clone(),
+            offers: question.offers.clone(),
+            edits: Vec::new(),
+        }
+    }
+
+    /// The files whose content can be edited, also those that an edit has put back to what they were.
+    pub fn files(&self) -> Vec<String> {
+        let changes = self.proposed.iter().flat_map(|set| &set.changes);
+        let editable = changes.filter(|change| change.editable().is_some());
+        editable.map(|change| change.path.clone()).collect()
+    }
+
+    pub fn edits(&self) -> &[Edit] {
+        &self.edits
+    }
+
+    /// What a yes would write there.
+    pub fn text(&self, path: &str) -> String {
+        if let Some(edit) = self.edits.iter().find(|edit| edit.path == path) {
+            return edit.text.clone();
+        }
+        let mut changes = self.proposed.iter().flat_map(|set| &set.changes);
+        let change = changes.find(|change| change.path == path);
+        let proposal = change.and_then(FileChange::editable);
+        proposal.map_or_else(String::new, |diff| diff.new.clone())
+    }
+
+    /// An error leaves everything as it is.
+    pub fn save(&mut self, path: &str, text: String) -> Result<(), EditError> {
+        let path = path.to_owned();
+        let Some(proposed) = &self.proposed else {
+            return Err(EditError::Unknown(path));
+        };
+        let mut edits = self.edits.clone();
+        edits.retain(|edit| edit.path != path);
+        edits.push(Edit { path, text });
+        self.edits = proposed.accept(edits)?;
+        let changes = proposed
+            .changes
+            .iter()
+            .filter_map(|change| self.now(change));
+        self.question.changes = Some(Arc::new(ChangeSet {
+            changes: changes.collect(),
+        }));
+        self.question.offers.clone_from(&self.offers);
+        if !self.edits.is_empty() {
+            // What was edited once says nothing about the next call, so only the yes to this call is left.
+            self.question.offers.truncate(1);
+        }
+        Ok(())
+    }
+
+    /// Yes, to what is shown.
+    pub fn once(&self) -> Answer {
+        if self.edits.is_empty() {
+            return Answer::once();
+        }
+        Answer::Edit {
+            edits: self.edits.clone(),
+        }
+    }
+
+    /// The change with what was saved; None when nothing is left of it.
+    fn now(&self, change: &FileChange) -> Option<FileChange> {
+        let edit = self.edits.iter().find(|edit| edit.path == change.path);
+        let (Some(edit), Some(proposal)) = (edit, change.editable()) else {
+            return Some(change.clone());
+        };
+        let original = proposal.original.clone();
+        let as_it_was = original.as_ref() == Some(&edit.text);
+        if as_it_was && change.kind == ChangeKind::Modified && change.modes.is_none() {
+            return None;
+        }
+        let diff = file_diff(&proposal.file_name, original, Some(&edit.text));
+        Some(FileChange {
+            sizes: (change.sizes.0, Some(edit.text.len() as u64)),
+            diff: (!as_it_was).then_some(diff),
+            ..change.clone()
+        })
+    }
+}
+
+/// The end of a name, by which editors know the language. A guest chose the name, so only a plain one is taken over.
+pub fn ending(path: &str) -> String {
+    let ending = Path::new(path)
+        .extension()
+        .and_then(|ending| ending.to_str());
+    let plain = ending.filter(|ending| {
+        ending.len() <= 12 && ending.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
+    plain.map_or_else(String::new, |ending| format!(".{ending}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{changes, changing};
+    use super::*;
+
+    #[test]
+    fn r_047_what_was_saved_is_what_a_yes_makes() {
+        let (question, _) = changing(&[("/w/a.rs", Some("old\n"), "new\n"), ("/w/b", None, "b\n")]);
+        let mut draft = Draft::new(&question);
+        assert_eq!(draft.once(), Answer::once());
+        for (path, text, expected, offers) in [
+            (
+                "/w/a.rs",
+                "mine\n",
+                "modified /w/a.rs 5 +mine, created /w/b 2 +b",
+                1,
+            ),
+            ("/w/b", "", "modified /w/a.rs 5 +mine, created /w/b 0 ", 1),
+            ("/w/a.rs", "old\n", "created /w/b 0 ", 1),
+            (
+                "/w/a.rs",
+                "new\n",
+                "modified /w/a.rs 4 +new, created /w/b 0 ",
+                1,
+            ),
+            (
+                "/w/b",
+                "b\n",
+                "modified /w/a.rs 4 +new, created /w/b 2 +b",
+                7,
+            ),
+        ] {
+            draft.save(path, text.to_owned()).unwrap();
+            let set = draft.question.changes.as_deref().unwrap();
+            assert_eq!(changes(set), expected, "{path} {text}");
+            assert_eq!(draft.question.offers.len(), offers, "{path} {text}");
+            assert_eq!(draft.text(path), text);
+            assert_eq!(draft.files(), ["/w/a.rs", "/w/b"]);
+        }
+        assert_eq!(draft.once(), Answer::once());
+        let refused = draft.save("/w/a.rs", "\0".to_owned());
+        assert!(matches!(refused, Err(EditError::Binary(_))), "{refused:?}");
+        assert_eq!(draft.text("/w/a.rs"), "new\n");
+    }
+
+    #[test]
+    fn an_ending_is_plain_or_not_there() {
+        for (path, expected) in [
+            ("/w/a.rs", ".rs"),
+            ("/w/a.tar.gz", ".gz"),
+            ("/w/Makefile", ""),
+            ("/w/.env", ""),
+            ("/w/a.r s", ""),
+            ("/w/a.\u{202e}", ""),
+            ("/w/a.-x", ""),
+            ("/w/a.abcdefghijklm", ""),
+            ("/w.d/a", ""),
+        ] {
+            assert_eq!(ending(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Conversations with a person who edits what a call would write.
+
+use expect_test::{Expect, expect};
+use toolhost_contract::Answer;
+
+use super::super::testing::{changing, framed};
+use super::{Fake, Talked, talk_about};
+
+type Files<'a> = &'a [(&'a str, Option<&'a str>, &'a str)];
+type Left = Result<&'static str, &'static str>;
+
+const ONE: Files<'_> = &[("/w/a.rs", Some("old\n"), "new\n")];
+const TWO: Files<'_> = &[("/w/a.rs", Some("old\n"), "new\n"), ("/w/b", None, "b\n")];
+
+fn talk(files: Files<'_>, lines: &[&'static str], left: &[Left]) -> Talked {
+    let fake = Fake {
+        lines: lines.iter().copied().collect(),
+        edits: left.iter().copied().collect(),
+        ..Fake::default()
+    };
+    talk_about(vec![changing(files)], fake)
+}
+
+fn said(answer: &Answer) -> String {
+    match answer {
+        Answer::Edit { edits } => {
+            let saved = edits
+                .iter()
+                .map(|edit| format!("{} {:?}", edit.path, edit.text));
+            format!("saved {}", saved.collect::<Vec<_>>().join(", "))
+        }
+        answer => format!("{answer:?}"),
+    }
+}
+
+/// The answer, and the screen from the editor on up to the input of the next question.
+fn check(files: Files<'_>, lines: &[&'static str], left: &[Left], expected: Expect) {
+    let talked = talk(files, lines, left);
+    let from = talked.screen.find("<<editor").unwrap_or_default();
+    let screen = &talked.screen[from..];
+    let to = screen.find("    input").unwrap_or(screen.len());
+    let answers: Vec<String> = talked.answers.iter().map(said).collect();
+    let shown = format!("{}\n{}", answers.join("\n"), &screen[..to]);
+    expected.assert_eq(&framed(&shown));
+}
+
+// R-194, R-247
+#[test]
+fn r_047_what_was_saved_is_shown_before_it_is_allowed() {
+    check(
+        ONE,
+        &["m", "y"],
+        &[Ok("mine\u{1b}\n")],
+        expect![[r#"
+        screen:
+        saved /w/a.rs "mine\u{1b}\n"
+        <<editor.rs
+        new
+        >>
+
+          Make these changes?
+            plugin   files
+            tool     write_file
+            effect   writes
+            because  it changes files
+            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+            edited   /w/a.rs  (by you)
+            modified /w/a.rs  (file, 4 B → 6 B)
+            │ @@ -1 +1 @@
+            │ -old
+            │ +mine\u{1b}
+    "#]],
+    );
+    check(
+        ONE,
+        &["m", "n"],
+        &[Ok("mine\n")],
+        expect![[r#"
+        screen:
+        Deny { note: None }
+        <<editor.rs
+        new
+        >>
+
+          Make these changes?
+            plugin   files
+            tool     write_file
+            effect   writes
+            because  it changes files
+            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+            edited   /w/a.rs  (by you)
+            modified /w/a.rs  (file, 4 B → 5 B)
+            │ @@ -1 +1 @@
+            │ -old
+            │ +mine
+    "#]],
+    );
+    // Put back to what it was: nothing is left of the change.
+    check(
+        ONE,
+        &["m", "y"],
+        &[Ok("old\n")],
+        expect![[r#"
+        screen:
+        saved /w/a.rs "old\n"
+        <<editor.rs
+        new
+        >>
+
+          Make these changes?
+            plugin   files
+            tool     write_file
+            effect   writes
+            because  it changes files
+            it has run, and nothing is real yet; a yes makes exactly this real: 0 changes: +0 −0
+            edited   /w/a.rs  (by you, to what it was before the call)
+    "#]],
+    );
+    // And back to what was proposed: a plain yes, to everything that was offered.
+    check(
+        ONE,
+        &["m", "m", "s"],
+        &[Ok("mine\n"), Ok("new\n")],
+        expect![[r#"
+            screen:
+            Allow { offer: 1, note: None }
+            <<editor.rs
+            new
+            >>
+
+              Make these changes?
+                plugin   files
+                tool     write_file
+                effect   writes
+                because  it changes files
+                it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+                edited   /w/a.rs  (by you)
+                modified /w/a.rs  (file, 4 B → 5 B)
+                │ @@ -1 +1 @@
+                │ -old
+                │ +mine
+        "#]],
+    );
+}
+
+#[test]
+fn r_195_one_of_several_files_is_edited_by_its_number() {
+    check(
+        TWO,
+        &["m 2", "y"],
+        &[Ok("mine\n")],
+        expect![[r#"
+        screen:
+        saved /w/b "mine\n"
+        <<editor
+        b
+        >>
+
+          Make these changes?
+            plugin   files
+            tool     write_file
+            effect   writes
+            because  it changes files
+            it has run, and nothing is real yet; a yes makes exactly this real: 2 changes: +2 −1
+            edited   /w/b  (by you)
+            modified /w/a.rs  (file, 4 B → 4 B)
+            │ @@ -1 +1 @@
+            │ -old
+            │ +new
+            created  /w/b  (file, 5 B)
+            │ @@ -0,0 +1 @@
+            │ +mine
+    "#]],
+    );
+    check(
+        TWO,
+        &["m", "1", "m 2", "y"],
+        &[Ok("first\n"), Ok("second\n")],
+        expect![[r#"
+            screen:
+            saved /w/a.rs "first\n", /w/b "second\n"
+            <<editor.rs
+            new
+            >>
+
+              Make these changes?
+                plugin   files
+                tool     write_file
+                effect   writes
+                because  it changes files
+                it has run, and nothing is real yet; a yes makes exactly this real: 2 changes: +2 −1
+                edited   /w/a.rs  (by you)
+                modified /w/a.rs  (file, 4 B → 6 B)
+                │ @@ -1 +1 @@
+                │ -old
+                │ +first
+                created  /w/b  (file, 2 B)
+                │ @@ -0,0 +1 @@
+                │ +b
+        "#]],
+    );
+    for lines in [["m 3", "y"], ["m b", "y"], ["m 0", "y"]] {
+        let talked = talk(TWO, &lines, &[]);
+        assert_eq!(talked.answers, [Answer::once()]);
+        assert!(talked.screen.contains("they are 1 to 2"), "{lines:?}");
+    }
+    let talked = talk(TWO, &["m", "", "y"], &[]);
+    assert_eq!(talked.answers, [Answer::once()]);
+    let list = talked.screen.split_once("«m»").unwrap().1;
+    let list = list.split_once('«').unwrap().0;
+    expect![[r#"
+        screen:
+
+            1.       /w/a.rs
+            2.       /w/b
+          Which one? Its number, or nothing: back to the question: "#]]
+    .assert_eq(&framed(list));
+}
+
+#[test]
+fn what_was_edited_is_allowed_once_and_by_itself() {
+    let talked = talk(ONE, &["m", "s", "y"], &[Ok("mine\n")]);
+    assert_eq!(said(&talked.answers[0]), "saved /w/a.rs \"mine\\n\"");
+    let end = talked.screen.rsplit_once("    input").unwrap().1;
+    expect![[r#"
+        screen:
+
+            │ {
+            │   "path": "/w/a.rs",
+            │   "content": "x"
+            │ }
+          [y] once: Allow `write_file` this once
+          [m] edit the file that it would write, then be asked again
+          [n] no  [t] no, and tell it why  [e] edit the input  [c] cancel the turn  [?] help
+          answer:·«s»
+          please answer with y, m, n, t, e, c or ?
+          answer:·«y»
+    "#]]
+    .assert_eq(&framed(&end.replace(" «", "·«")));
+}
+
+#[test]
+fn what_goes_wrong_is_said_and_nothing_that_was_saved_is_lost() {
+    let failed = Err("the editor ended with exit status: 1");
+    check(
+        ONE,
+        &["m", "y"],
+        &[failed],
+        expect![[r#"
+        screen:
+        Allow { offer: 0, note: None }
+        <<editor.rs
+        new
+        >>
+          the editor ended with exit status: 1
+
+          Make these changes?
+            plugin   files
+            tool     write_file
+            effect   writes
+            because  it changes files
+            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+            modified /w/a.rs  (file, 4 B → 4 B)
+            │ @@ -1 +1 @@
+            │ -old
+            │ +new
+    "#]],
+    );
+    check(
+        ONE,
+        &["m", "m", "y"],
+        &[Ok("mine\n"), failed],
+        expect![[r#"
+            screen:
+            saved /w/a.rs "mine\n"
+            <<editor.rs
+            new
+            >>
+
+              Make these changes?
+                plugin   files
+                tool     write_file
+                effect   writes
+                because  it changes files
+                it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+                edited   /w/a.rs  (by you)
+                modified /w/a.rs  (file, 4 B → 5 B)
+                │ @@ -1 +1 @@
+                │ -old
+                │ +mine
+        "#]],
+    );
+    check(
+        ONE,
+        &["m", "y"],
+        &[Ok("new\n")],
+        expect![[r#"
+        screen:
+        Allow { offer: 0, note: None }
+        <<editor.rs
+        new
+        >>
+          nothing was changed
+
+          Make these changes?
+            plugin   files
+            tool     write_file
+            effect   writes
+            because  it changes files
+            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+            modified /w/a.rs  (file, 4 B → 4 B)
+            │ @@ -1 +1 @@
+            │ -old
+            │ +new
+    "#]],
+    );
+    // An editor that is left with an empty file may have meant: no.
+    check(
+        ONE,
+        &["m", "n", "y"],
+        &[Ok("")],
+        expect![[r#"
+        screen:
+        Allow { offer: 0, note: None }
+        <<editor.rs
+        new
+        >>
+          the file is empty now
+          [y] leave it empty  [e] edit it again, anything else: back to the question: «n»
+
+          Make these changes?
+            plugin   files
+            tool     write_file
+            effect   writes
+            because  it changes files
+            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +1 −1
+            modified /w/a.rs  (file, 4 B → 4 B)
+            │ @@ -1 +1 @@
+            │ -old
+            │ +new
+    "#]],
+    );
+    check(
+        ONE,
+        &["m", "y", "y"],
+        &[Ok("")],
+        expect![[r#"
+        screen:
+        saved /w/a.rs ""
+        <<editor.rs
+        new
+        >>
+          the file is empty now
+          [y] leave it empty  [e] edit it again, anything else: back to the question: «y»
+
+          Make these changes?
+            plugin   files
+            tool     write_file
+            effect   writes
+            because  it changes files
+            it has run, and nothing is real yet; a yes makes exactly this real: 1 change: +0 −1
+            edited   /w/a.rs  (by you)
+            modified /w/a.rs  (file, 4 B → 0 B)
+            │ @@ -1 +0,0 @@
+            │ -old
+    "#]],
+    );
+    // What cannot be taken is opened again as it was left.
+    let talked = talk(ONE, &["m", "e", "y"], &[Ok("a\0b"), Ok("ab")]);
+    assert_eq!(said(&talked.answers[0]), "saved /w/a.rs \"ab\"");
+    let words = "the new text of `/w/a.rs` has a NUL in it and could not be shown; take it out";
+    assert!(talked.screen.contains(words) && talked.screen.contains("\na\0b>>"));
+    let long = &*Box::leak("x".repeat(600 << 10).into_boxed_str());
+    let talked = talk(ONE, &["m", "n", "y"], &[Ok(long)]);
+    assert_eq!(talked.answers, [Answer::once()]);
+    let words = "the new text of `/w/a.rs` is 614400 bytes, and the most is 524288; shorten it";
+    assert!(talked.screen.contains(words));
+}
+
+#[test]
+fn where_there_is_no_text_there_is_nothing_to_edit() {
+    let (mut question, call) = changing(ONE);
+    let mut changes = question.changes.as_deref().unwrap().clone();
+    changes.changes[0].diff = None;
+    question.changes = Some(changes.into());
+    let fake = Fake {
+        lines: ["m", "y"].into(),
+        ..Fake::default()
+    };
+    let talked = talk_about(vec![(question, call)], fake);
+    assert_eq!(talked.answers, [Answer::once()]);
+    assert!(!talked.screen.contains("[m]"), "{}", talked.screen);
+    assert!(talked.screen.contains("please answer with"));
+}

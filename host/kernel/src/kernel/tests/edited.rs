@@ -1,0 +1,254 @@
+//! A person who says yes to other contents than a call proposed.
+
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+use toolhost_contract::policy::{Policy, PolicySpec};
+use toolhost_contract::{Answer, Edit, FileDiff, Outcome};
+use toolhost_store::AnswerRow;
+
+use super::world::{Setup, World, rules, shown};
+
+fn holding(setup: Setup) -> World {
+    let world = Setup {
+        holds: true,
+        ..setup
+    };
+    world.build()
+}
+
+fn saves(edits: &[(&str, &str)]) -> Answer {
+    let edit = |(path, text): &(&str, &str)| Edit {
+        path: (*path).to_owned(),
+        text: (*text).to_owned(),
+    };
+    Answer::Edit {
+        edits: edits.iter().map(edit).collect(),
+    }
+}
+
+fn input() -> Value {
+    json!({"changes": ["a", "b"]})
+}
+
+/// What the model gets, the story, and what is real now.
+async fn check(world: World, input: Value, expected: Expect) {
+    let report = world.call("c", "write", input).await;
+    let story = world.story().await;
+    expected.assert_eq(&format!(
+        "{} by {:?}\n{story}\nreal: {:?}, undo ids: {}",
+        shown(&report),
+        report.allowed_by,
+        world.stage.real.lock().unwrap(),
+        report.commits.len(),
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
+    check(
+        holding(Setup::answers([saves(&[("b", "mine\u{1b}\n")])])),
+        input(),
+        expect![[r#"
+            ok: done
+            The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+
+            b
+            @@ -1 +1 @@
+            -proposed
+            +mine\u{1b} by Some("a person, once, with changes")
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, asked, approved, released, released, completed
+            real: ["a", "b: mine\u{1b}\n"], undo ids: 1"#]],
+    )
+    .await;
+    // What was put back is no change any more.
+    check(
+        holding(Setup::answers([saves(&[("b", "o")])])),
+        input(),
+        expect![[r#"
+            ok: done
+            The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+
+            b
+            @@ -1 +1 @@
+            -proposed
+            +o by Some("a person, once, with changes")
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, asked, approved, released, released, completed
+            real: ["a"], undo ids: 1"#]],
+    )
+    .await;
+    check(
+        holding(Setup::answers([saves(&[("a", "o"), ("b", "o")])])),
+        input(),
+        expect![[r#"
+            ok: done
+            The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+
+            a
+            @@ -1 +1 @@
+            -proposed
+            +o
+
+            b
+            @@ -1 +1 @@
+            -proposed
+            +o by Some("a person, once, with changes")
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, asked, approved, released, released, completed
+            real: [], undo ids: 0"#]],
+    )
+    .await;
+    // A plain yes, in other words.
+    check(
+        holding(Setup::answers([saves(&[("a", "proposed\n")])])),
+        input(),
+        expect![[r#"
+            ok: done by Some("a person, once")
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, asked, approved, released, completed
+            real: ["a", "b"], undo ids: 1"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r_195_what_was_not_asked_about_cannot_be_saved() {
+    check(
+        holding(Setup::answers([saves(&[("a", "mine"), ("c", "mine")])])),
+        input(),
+        expect![[r#"
+            Denied [policy_violation]: Permission denied: what was made of the changes of `write` cannot be taken: `c` is not one of the changes; name a file as the question names it by None
+            c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+              on disk: requested, picked, found, scheduled, started, asked, denied
+            real: [], undo ids: 0"#]],
+    )
+    .await;
+    // What has not run proposes nothing.
+    check(
+        Setup::answers([saves(&[("a", "mine")])]).build(),
+        input(),
+        expect![[r#"
+            Denied [policy_violation]: Permission denied: what was made of the changes of `write` cannot be taken: it has not run, and there is nothing of it to edit by None
+            c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
+              on disk: requested, picked, found, asked, denied
+            real: [], undo ids: 0"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_faster_makes_a_call_with_other_contents_run_again() {
+    let says = |at: usize, _: &_, _: &_| {
+        Some(match at {
+            0 => saves(&[("a", "conflict")]),
+            1 => saves(&[("a", "mine")]),
+            _ => Answer::once(),
+        })
+    };
+    let world = holding(Setup::says(says));
+    world
+        .stage
+        .conflicts
+        .store(1, std::sync::atomic::Ordering::Relaxed);
+    check(world, input(), expect![[r#"
+        ok: done by Some("a person, once")
+        c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, asked, approved, released, picked, scheduled, started, asked, approved, released, released, picked, scheduled, started, asked, approved, released, completed
+        real: ["a", "b"], undo ids: 1"#]]).await;
+}
+
+/// Rules may change while a person thinks.
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_forbids_wins_over_what_a_person_saved() {
+    let world = Arc::new(holding(Setup::says(|_, _, _| None)));
+    let running = world.start("c", "write", input());
+    while world.kernel.pending().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let spec = PolicySpec {
+        rules: rules("deny Edit(b)"),
+        ..PolicySpec::default()
+    };
+    let policy = Arc::new(Policy::new(spec).unwrap());
+    *world.kernel.policy.write().unwrap() = policy;
+    let answered = crate::Answered {
+        answer: saves(&[("a", "mine")]),
+        by: "web".to_owned(),
+    };
+    let id = toolhost_contract::CallId("c".to_owned());
+    world.kernel.answer(&id, answered).unwrap();
+    let report = running.await.unwrap();
+    expect![[r#"
+        Denied [policy_violation]: Permission denied: rule user:1 deny `Edit(b)` forbids `write`
+        c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.DENIED
+          on disk: requested, picked, found, scheduled, started, asked, approved, released, denied"#]].assert_eq(&format!("{}\n{}", shown(&report), world.story().await));
+    assert!(world.stage.real.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_another_process_may_bring_contents() {
+    let world = holding(Setup::says(|_, _, _| None));
+    let running = world.start("c", "write", input());
+    while world.kernel.pending().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let row = world.store().call("c").unwrap().unwrap();
+    let answer = AnswerRow {
+        asked_ms: Some(row.updated_ms),
+        call: "c".to_owned(),
+        decision: "edit".to_owned(),
+        note: None,
+        payload: Some(json!({"edits": [{"path": "a", "text": "mine"}]})),
+        by: "another".to_owned(),
+        at_ms: 0,
+    };
+    world.store().answer(answer).await.unwrap();
+    let report = running.await.unwrap();
+    assert!(report.result.is_ok(), "{}", shown(&report));
+    assert_eq!(*world.stage.real.lock().unwrap(), ["a: mine", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_model_is_told_is_bounded() {
+    let names: Vec<String> = (0..60).map(|n| format!("f{n:02}")).collect();
+    let long = "\u{202e}".repeat(10_000);
+    let edits: Vec<(&str, &str)> = names.iter().map(|name| (&**name, &*long)).collect();
+    let world = holding(Setup::answers([saves(&edits)]));
+    let report = world.call("c", "write", json!({"changes": names})).await;
+    let text = shown(&report);
+    assert!(text.len() < 12_000, "{}", text.len());
+    assert!(text.contains("f49") && text.ends_with("and 10 more files"));
+    assert!(!text.contains('\u{202e}'));
+}
+
+/// A structured value alone is what the model reads, and it goes on reading it.
+#[test]
+fn what_the_model_is_told_hides_no_structured_value() {
+    let mut outcome = Outcome {
+        structured: Some(json!({"changed": 1})),
+        ..Outcome::default()
+    };
+    super::super::edit::tell(&mut outcome, &[]);
+    assert!(outcome.llm.is_empty());
+    let diff = FileDiff {
+        file_name: "a".to_owned(),
+        diff: "--- a\n+++ a\n@@ -1 +1 @@\n-x\n+y\n".to_owned(),
+        original: Some("x\n".to_owned()),
+        new: "y\n".to_owned(),
+    };
+    super::super::edit::tell(&mut outcome, &[diff]);
+    expect![[r#"
+        {
+          "changed": 1
+        }
+        The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+
+        a
+        @@ -1 +1 @@
+        -x
+        +y"#]]
+    .assert_eq(&outcome.model_text());
+}

@@ -1,0 +1,164 @@
+//! What a call changed in files, as people and rules read it: kinds, sizes, and differences of texts.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use similar::TextDiff;
+use toolhost_contract::{
+    ChangeKind, EDIT_BYTES, EDITS_BYTES, FileChange, FileDiff, FileKind, text,
+};
+use toolhost_vfs::{Access, Change, FileImage, Image, Location, OpenHow, Scope, Staged};
+
+/// Texts of files that a difference is made of: each, all of a call, and how many.
+const DIFF_BYTES: u64 = EDIT_BYTES as u64;
+const ALL_DIFF_BYTES: u64 = EDITS_BYTES as u64;
+const DIFFS: usize = 200;
+/// A difference that takes longer to find is shown less fine.
+const DIFF_TIME: Duration = Duration::from_millis(200);
+
+/// Makes differences as long as there is room for them.
+pub(crate) struct Diffs<'a> {
+    scope: &'a Scope,
+    left: u64,
+    count: usize,
+}
+
+impl<'a> Diffs<'a> {
+    pub(crate) fn below(scope: &'a Scope) -> Self {
+        Self {
+            scope,
+            left: ALL_DIFF_BYTES,
+            count: 0,
+        }
+    }
+
+    pub(crate) fn change(&mut self, staged: &Staged) -> FileChange {
+        let Change {
+            at,
+            before,
+            after,
+            moved_from,
+        } = &staged.change;
+        let kind = match (moved_from, before, after) {
+            (Some(from), _, _) => ChangeKind::Moved { from: host(from) },
+            (None, Image::Absent, _) => ChangeKind::Created,
+            (None, _, Image::Absent) => ChangeKind::Deleted,
+            (None, _, _) => ChangeKind::Modified,
+        };
+        let (old, new) = (file(before), file(after));
+        let (diff, undiffed) = match self.diff(staged) {
+            Ok(diff) => (diff, None),
+            Err(why) => (None, Some(why)),
+        };
+        FileChange {
+            path: host(at),
+            kind,
+            what: match (before, after) {
+                (_, Image::Dir { .. }) | (Image::Dir { .. }, Image::Absent) => FileKind::Directory,
+                (_, Image::Link { .. }) | (Image::Link { .. }, Image::Absent) => FileKind::Link,
+                (_, Image::File(_) | Image::Absent) => FileKind::File,
+            },
+            sizes: (old.map(|file| file.size), new.map(|file| file.size)),
+            modes: match (old, new) {
+                (Some(old), Some(new)) if old.mode != new.mode => Some((old.mode, new.mode)),
+                _ => None,
+            },
+            diff,
+            undiffed,
+        }
+    }
+
+    fn diff(&mut self, staged: &Staged) -> Result<Option<FileDiff>, &'static str> {
+        let change = &staged.change;
+        let (old, new) = (file(&change.before), file(&change.after));
+        if old.map(|file| file.hash) == new.map(|file| file.hash) || change.moved_from.is_some() {
+            return Ok(None);
+        }
+        let sizes = [old, new].map(|file| file.map_or(0, |file| file.size));
+        if sizes.iter().any(|size| *size > DIFF_BYTES) {
+            return Err("too large to show");
+        }
+        let sum: u64 = sizes.iter().sum();
+        if sum > self.left || self.count >= DIFFS {
+            return Err("too much to show");
+        }
+        self.left -= sum;
+        self.count += 1;
+        let original = match old {
+            Some(_) => Some(read(self.base(&change.at)?)?),
+            None => None,
+        };
+        let new = match (&staged.content, new) {
+            (Some(path), Some(_)) => read(File::open(path).map_err(|_| UNREADABLE)?)?,
+            _ => String::new(),
+        };
+        let is_there = change.after != Image::Absent;
+        let new = is_there.then_some(new.as_str());
+        Ok(Some(file_diff(&change.at.path, original, new)))
+    }
+
+    /// The real file, opened as the guest would open it.
+    fn base(&self, at: &Location) -> Result<File, &'static str> {
+        let roots = self.scope.roots();
+        let root = roots.iter().find(|root| root.host() == at.root);
+        let root = root.ok_or(UNREADABLE)?;
+        let how = OpenHow {
+            read: true,
+            ..OpenHow::default()
+        };
+        self.scope
+            .open_at(root.dir().as_fd(), Access::ReadOnly, &at.path, &how)
+            .map(|opened| File::from(opened.fd))
+            .map_err(|_| UNREADABLE)
+    }
+}
+
+/// What stands between two texts of a file; None where there is no file.
+pub fn file_diff(name: &str, original: Option<String>, new: Option<&str>) -> FileDiff {
+    // One line, whatever the name holds: what follows it is taken for the difference.
+    let shown = &text::inline(name, 4_096);
+    let header = |text: Option<&str>| {
+        if text.is_some() { shown } else { "/dev/null" }
+    };
+    let diff = TextDiff::configure()
+        .timeout(DIFF_TIME)
+        .diff_lines(
+            original.as_deref().unwrap_or_default(),
+            new.unwrap_or_default(),
+        )
+        .unified_diff()
+        .header(header(original.as_deref()), header(new))
+        .to_string();
+    FileDiff {
+        file_name: name.to_owned(),
+        diff,
+        original,
+        new: new.unwrap_or_default().to_owned(),
+    }
+}
+
+const UNREADABLE: &str = "cannot be read";
+
+fn read(file: File) -> Result<String, &'static str> {
+    let mut bytes = Vec::new();
+    file.take(DIFF_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|_| UNREADABLE)?;
+    if bytes.contains(&0) {
+        return Err("binary");
+    }
+    String::from_utf8(bytes).map_err(|_| "binary")
+}
+
+fn file(image: &Image) -> Option<&FileImage> {
+    match image {
+        Image::File(file) => Some(file),
+        Image::Absent | Image::Dir { .. } | Image::Link { .. } => None,
+    }
+}
+
+pub(crate) fn host(at: &Location) -> String {
+    at.root.join(&at.path).to_string_lossy().into_owned()
+}

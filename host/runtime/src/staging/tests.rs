@@ -1,0 +1,218 @@
+//! What a person saved in place of what a call wrote, from the stage to the real tree and back.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+
+use expect_test::{Expect, expect};
+use tempfile::TempDir;
+use toolhost_contract::{ChangeSet, Undo as _};
+use toolhost_vfs::{Access, OpenHow, PathGrant, Scope, StageLimits};
+
+use super::*;
+
+/// A granted folder `w`, and a call that has written in it.
+struct World {
+    dir: TempDir,
+    staging: Staging,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let staging = Staging {
+            stages: dir.path().join("stages"),
+            blobs: Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap()),
+        };
+        let world = Self { dir, staging };
+        fs::create_dir(world.path("")).unwrap();
+        for (path, text) in [("a.txt", "old\n"), ("gone", "old\n"), ("run.sh", "old\n")] {
+            fs::write(world.path(path), text).unwrap();
+        }
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(world.path("run.sh"), mode).unwrap();
+        world
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join("w").join(path)
+    }
+
+    fn held(&self) -> Effects {
+        let grant = PathGrant {
+            host: self.path(""),
+            guest: "/w".to_owned(),
+            access: Access::ReadWrite,
+            dangerous: false,
+            exclude: Vec::new(),
+        };
+        let scope = Scope::open(&[grant], &[]).unwrap();
+        let limits = StageLimits {
+            bytes: 1 << 20,
+            files: 100,
+        };
+        let stage = Stage::new(scope, self.staging.stages.clone(), limits);
+        let root = Arc::clone(stage.scope().roots()[0].dir());
+        let how = OpenHow {
+            write: true,
+            create: true,
+            truncate: true,
+            ..OpenHow::default()
+        };
+        for (path, bytes) in [
+            ("a.txt", &b"new\n"[..]),
+            ("run.sh", b"new\n"),
+            ("made.txt", b"new\n"),
+            ("made.bin", b"\0"),
+        ] {
+            let opened = stage.open_at(root.as_fd(), Access::ReadWrite, path, &how);
+            let mut file = fs::File::from(opened.unwrap().fd);
+            file.write_all(bytes).unwrap();
+        }
+        let root = root.as_fd();
+        stage.unlink_at(root, Access::ReadWrite, "gone").unwrap();
+        Held::of(stage, Arc::clone(&self.staging.blobs)).unwrap()
+    }
+
+    fn edits(&self, edits: &[(&str, &str)]) -> Vec<Edit> {
+        let edit = |(path, text): &(&str, &str)| Edit {
+            path: self.path(path).to_string_lossy().into_owned(),
+            text: (*text).to_owned(),
+        };
+        edits.iter().map(edit).collect()
+    }
+
+    /// Each file with its mode.
+    fn tree(&self) -> BTreeMap<String, String> {
+        let entries = fs::read_dir(self.path("")).unwrap();
+        let shown = entries.map(|entry| {
+            let entry = entry.unwrap();
+            let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+            let text = fs::read_to_string(entry.path()).unwrap();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name, format!("{mode:o} {text:?}"))
+        });
+        shown.collect()
+    }
+
+    fn shown(&self, set: &ChangeSet) -> String {
+        let root = self.path("").to_string_lossy().into_owned();
+        let lines = set.changes.iter().map(|change| {
+            let path = change.path.replace(&root, "");
+            let text = match (&change.diff, change.undiffed) {
+                (Some(diff), _) => format!("{:?} → {:?}", diff.original, diff.new),
+                (None, why) => format!("{why:?}"),
+            };
+            format!("{} {path} {text}", change.kind.as_str())
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn held(effects: Effects) -> Box<dyn toolhost_contract::Staged> {
+    match effects {
+        Effects::Held(staged) => staged,
+        Effects::None => panic!("nothing was changed"),
+        Effects::Conflict(places) => panic!("{places:?}"),
+    }
+}
+
+/// The changes as they are after the edits, the diffs for the model, and what became of it after commit and undo.
+async fn check(edits: &[(&str, &str)], expected: Expect) {
+    let world = World::new();
+    let before = world.tree();
+    let staged = held(world.held());
+    let edits = world.edits(edits);
+    let edited = staged.edit(edits.clone()).await.unwrap();
+    assert_eq!(world.tree(), before, "nothing is real yet");
+    let told = edited.diffs.iter().zip(&edits).map(|(diff, edit)| {
+        assert_eq!(diff.file_name, edit.path);
+        let body: Vec<&str> = diff.body().lines().skip(1).collect();
+        format!("told: {}\n", body.join(" "))
+    });
+    let told: String = told.collect();
+    let staged = held(edited.effects);
+    let changes = world.shown(staged.changes());
+
+    let entry = staged.prepare().await.unwrap();
+    staged.commit("commit-1".to_owned()).await.unwrap();
+    let after = world.tree();
+    let after: Vec<String> = after
+        .iter()
+        .map(|(name, text)| format!("{name} {text}"))
+        .collect();
+    world.staging.undo("commit-2", &entry).unwrap();
+    assert_eq!(world.tree(), before, "all of it was taken back");
+    expected.assert_eq(&format!("{changes}\n{told}{}", after.join("\n")));
+}
+
+#[tokio::test]
+async fn r_047_what_was_saved_is_committed_with_its_mode_and_can_be_undone() {
+    check(
+        &[
+            ("a.txt", "mine\n"),
+            ("made.txt", ""),
+            ("run.sh", "mine too"),
+        ],
+        expect![[r#"
+            modified a.txt Some("old\n") → "mine\n"
+            deleted gone Some("old\n") → ""
+            created made.bin Some("binary")
+            created made.txt None → ""
+            modified run.sh Some("old\n") → "mine too"
+            told: -new +mine
+            told: -new
+            told: -new +mine too \ No newline at end of file
+            a.txt 644 "mine\n"
+            made.bin 644 "\0"
+            made.txt 644 ""
+            run.sh 755 "mine too""#]],
+    )
+    .await;
+    // Put back to what it was: no change, and so not in the commit.
+    check(
+        &[("a.txt", "old\n")],
+        expect![[r#"
+        deleted gone Some("old\n") → ""
+        created made.bin Some("binary")
+        created made.txt None → "new\n"
+        modified run.sh Some("old\n") → "new\n"
+        told: -new +old
+        a.txt 644 "old\n"
+        made.bin 644 "\0"
+        made.txt 644 "new\n"
+        run.sh 755 "new\n""#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn r_195_what_has_no_text_that_was_shown_cannot_be_saved() {
+    let world = World::new();
+    for path in ["gone", "made.bin", "else", "../secret"] {
+        let edits = world.edits(&[("a.txt", "mine\n"), (path, "mine\n")]);
+        let error = held(world.held()).edit(edits).await.err().unwrap();
+        assert_eq!(error.code, "stage_failed", "{path}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_was_faster_is_not_overwritten_by_what_was_saved() {
+    let world = World::new();
+    let staged = held(world.held());
+    fs::write(world.path("a.txt"), "theirs\n").unwrap();
+    let edited = staged.edit(world.edits(&[("a.txt", "mine\n")])).await;
+    assert!(matches!(edited.unwrap().effects, Effects::Conflict(_)));
+
+    let staged = held(world.held());
+    let edited = staged.edit(world.edits(&[("a.txt", "mine\n")])).await;
+    let staged = held(edited.unwrap().effects);
+    fs::write(world.path("a.txt"), "theirs too\n").unwrap();
+    let refused = staged.prepare().await;
+    assert!(
+        matches!(refused, Err(CommitError::Conflict(_))),
+        "{refused:?}"
+    );
+}

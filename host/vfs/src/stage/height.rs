@@ -1,0 +1,85 @@
+//! How deep a directory is for the call that moves it: moves of moves could otherwise nest without end, and neither a
+//! person nor the commit could reach what is at the bottom.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+};
+
+use super::layers::{Home, Layers, Origin};
+use crate::{
+    FileId, Refusal,
+    sys::PATH_MAX,
+    walk::{Found, MAX_DEPTH, Place},
+};
+
+/// Components and bytes of a path.
+type Size = (usize, usize);
+
+impl Layers {
+    /// Whether everything that the call made below a directory can still be reached at its new place. What the person
+    /// had in it before is as deep as it was.
+    pub(super) fn stays_reachable(
+        &self,
+        moved: &Found,
+        from: &Place<'_>,
+        to: &Place<'_>,
+    ) -> Result<(), Refusal> {
+        let top = match &moved.origin {
+            Origin::Real => self
+                .path_now(from.parent_id)
+                .map(|dir| dir.join(from.os_name())),
+            Origin::Item(_) | Origin::Elsewhere(_) => None,
+        };
+        let (depth, bytes) = self.height(moved.stat.id, top);
+        let new = self.path_now(to.parent_id).ok_or(Refusal::NotFound)?;
+        let new = new.join(to.os_name());
+        if new.components().count() + depth > 2 * MAX_DEPTH
+            || new.as_os_str().len() + bytes >= PATH_MAX
+        {
+            return Err(Refusal::NameTooLong);
+        }
+        Ok(())
+    }
+
+    /// Of the longest way down from `top` to a directory that the call made, moved or changed; `path` is where it
+    /// really is, unless it was moved before.
+    fn height(&self, top: FileId, path: Option<PathBuf>) -> Size {
+        let mut inside: HashMap<FileId, Vec<(FileId, Size)>> = HashMap::new();
+        for (id, (dir, name)) in &self.placed {
+            let step = (*id, (1, name.len() + 1));
+            inside.entry(*dir).or_default().push(step);
+        }
+        for (id, layer) in &self.dirs {
+            let Home::Real(dir) = &layer.home else {
+                continue;
+            };
+            let mut above = dir.path.ancestors().skip(1);
+            let nearest = above.find_map(|above| {
+                let is_top = path.as_deref() == Some(above);
+                let moved = self.moved.get(above).copied();
+                Some((moved.or(is_top.then_some(top))?, above))
+            });
+            if let Some((above, from)) = nearest
+                && let Ok(rest) = dir.path.strip_prefix(from)
+            {
+                let size = (rest.components().count(), rest.as_os_str().len() + 1);
+                inside.entry(above).or_default().push((*id, size));
+            }
+        }
+        let (mut deepest, mut longest) = (0, 0);
+        let mut seen = HashSet::new();
+        let mut left = vec![(top, (0, 0))];
+        while let Some((id, (depth, bytes))) = left.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            deepest = deepest.max(depth);
+            longest = longest.max(bytes);
+            for (id, (more, longer)) in inside.get(&id).into_iter().flatten() {
+                left.push((*id, (depth + more, bytes + longer)));
+            }
+        }
+        (deepest, longest)
+    }
+}
