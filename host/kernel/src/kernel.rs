@@ -264,7 +264,9 @@ impl Kernel {
     }
 
     async fn one(&self, mut run: Run<'_>) -> Report {
-        let result = self.heard(self.road(&mut run)).await;
+        // Boxed, because a call is moved a few times before it begins, and the room that its steps need is not small.
+        let road = Box::pin(self.road(&mut run));
+        let result = self.heard(road).await;
         run.finish(result.map_err(|error| *error)).await
     }
 

@@ -121,7 +121,7 @@ fn number(word: &str) -> io::Result<usize> {
 
 fn names(path: &str) -> io::Result<Vec<String>> {
     let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
-    let names = entries.iter().map(|entry| entry.file_name());
+    let names = entries.iter().map(fs::DirEntry::file_name);
     let mut names: Vec<String> = names
         .map(|name| name.to_string_lossy().escape_debug().to_string())
         .collect();

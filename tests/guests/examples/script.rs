@@ -54,9 +54,10 @@ fn done(step: &str) -> std::io::Result<String> {
         }
         "stat" => {
             let metadata = fs::metadata(path)?;
-            return Ok(match metadata.is_dir() {
-                true => "a directory".to_owned(),
-                false => metadata.len().to_string(),
+            return Ok(if metadata.is_dir() {
+                "a directory".to_owned()
+            } else {
+                metadata.len().to_string()
             });
         }
         "write" => fs::write(path, rest)?,
