@@ -55,7 +55,16 @@ pub const DEFAULT_EXCLUDES: &[&str] = &[
 
 /// One grant's patterns.
 #[derive(Debug, Default)]
-pub(crate) struct Excludes(Option<Gitignore>);
+pub(crate) struct Excludes(Option<Patterns>);
+
+#[derive(Debug)]
+struct Patterns {
+    /// In lower case, as the names that it is asked about: some file systems find `.ENV` under `.env`. A glob that
+    /// ignores case would be a regular expression, and ten times as slow.
+    globs: Gitignore,
+    /// A pattern such as `!d/`: a directory may be in sight where a file of that name is not.
+    lets_directories_in: bool,
+}
 
 impl Excludes {
     pub(crate) fn parse(patterns: &[String]) -> Result<Self, ScopeError> {
@@ -67,10 +76,6 @@ impl Excludes {
             why,
         };
         let mut builder = GitignoreBuilder::new("");
-        // Some file systems find `.ENV` under `.env`.
-        builder
-            .case_insensitive(true)
-            .map_err(|error| bad("", error.to_string()))?;
         for pattern in patterns {
             // What git would skip without a word is here a mistake that leaves a secret open.
             if pattern.trim().is_empty() || pattern.starts_with('#') || pattern.contains('\0') {
@@ -78,31 +83,43 @@ impl Excludes {
                 return Err(bad(pattern, why.to_owned()));
             }
             builder
-                .add_line(None, pattern)
+                .add_line(None, &pattern.to_lowercase())
                 .map_err(|error| bad(pattern, error.to_string()))?;
         }
-        let built = builder.build();
-        Ok(Self(Some(built.map_err(|error| {
-            bad(&patterns.join(", "), error.to_string())
-        })?)))
+        let globs = builder.build();
+        let globs = globs.map_err(|error| bad(&patterns.join(", "), error.to_string()))?;
+        let lets_in =
+            |pattern: &String| pattern.starts_with('!') && pattern.trim_end().ends_with('/');
+        Ok(Self(Some(Patterns {
+            globs,
+            lets_directories_in: patterns.iter().any(lets_in),
+        })))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    fn leaves_out(&self, path: &Path, is_dir: bool) -> bool {
-        let matcher = self.0.as_ref();
-        matcher.is_some_and(|matcher| matcher.matched(path, is_dir).is_ignore())
-    }
-
     /// Whether this name in that directory below the grant is left out. None: nobody knows what it is, or it is to be
     /// made, and then it is left out if it could be.
     pub(crate) fn hide(&self, below: &Path, name: &[u8], is_dir: Option<bool>) -> bool {
-        let path: PathBuf = below.join(OsStr::from_bytes(name));
+        let Some(patterns) = &self.0 else {
+            return false;
+        };
+        let path = lower(&below.join(OsStr::from_bytes(name)));
+        let leave_out = |is_dir| patterns.globs.matched(&path, is_dir).is_ignore();
         match is_dir {
-            Some(is_dir) => self.leaves_out(&path, is_dir),
-            None => self.leaves_out(&path, false) || self.leaves_out(&path, true),
+            Some(is_dir) => leave_out(is_dir),
+            // Every pattern can fit a directory.
+            None => leave_out(true) || patterns.lets_directories_in && leave_out(false),
         }
+    }
+}
+
+fn lower(path: &Path) -> PathBuf {
+    match path.to_str() {
+        Some(text) if text.is_ascii() => text.to_ascii_lowercase().into(),
+        Some(text) => text.to_lowercase().into(),
+        None => OsStr::from_bytes(&path.as_os_str().as_bytes().to_ascii_lowercase()).into(),
     }
 }

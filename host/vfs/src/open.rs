@@ -90,6 +90,7 @@ impl OpenHow {
     pub(crate) fn last(self) -> Last {
         match (self.create && self.exclusive, self.follow) {
             (true, _) => Last::Exact,
+            (false, true) if self.create => Last::FollowToMake,
             (false, true) => Last::Follow,
             (false, false) => Last::FollowIfSlash,
         }

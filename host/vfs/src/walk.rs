@@ -37,6 +37,9 @@ const MAX_STEPS: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Last {
     Follow,
+    /// For a file that may be made there: a slash after its name is refused before anything is looked up, as the
+    /// kernel does.
+    FollowToMake,
     /// Only when a slash comes after it, as the kernel does for `O_NOFOLLOW` and `lstat`.
     FollowIfSlash,
     /// Never. Whatever changes a directory acts on exactly the name it was given.
@@ -184,6 +187,9 @@ impl<'a> Walk<'a, '_> {
                 continue;
             }
             let is_last = self.queue.is_empty();
+            if is_last && last == Last::FollowToMake && self.dir_only {
+                return Err(Refusal::IsDirectory);
+            }
             let shield = self.scope.rules.marks.shield_of(self.id(), &name);
             if shield == Some(Shield::Hidden) {
                 return Err(Refusal::NotPermitted);
@@ -204,7 +210,7 @@ impl<'a> Walk<'a, '_> {
             };
             let follow = !is_last
                 || match last {
-                    Last::Follow => true,
+                    Last::Follow | Last::FollowToMake => true,
                     Last::FollowIfSlash => self.dir_only,
                     Last::Exact => false,
                 };

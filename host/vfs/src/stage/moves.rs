@@ -27,6 +27,10 @@ impl Layers {
         self.is_no_knot(&from, &to)?;
         if moved.stat.kind == Kind::Directory {
             self.stays_reachable(moved, &from, &to)?;
+            if let (Some(reads), Some(path)) = (&scope.reads, from.host_path(scope)) {
+                // What is in it moves along, and may have to be told one by one.
+                reads.tree(path);
+            }
         }
         if let Some(replaced) = &to.found {
             // Two names of one file: there is nothing to do, says POSIX.

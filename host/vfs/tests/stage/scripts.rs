@@ -265,3 +265,15 @@ fn names_are_no_longer_than_the_file_system_has_them() {
          read {longer}"
     ));
 }
+
+#[test]
+fn a_link_with_a_slash_makes_no_file() {
+    check(
+        "symlink d/loop loop/
+         create d/loop text
+         symlink n new/
+         create n text
+         create d/ text
+         create new/ text",
+    );
+}
