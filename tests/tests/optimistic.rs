@@ -22,6 +22,10 @@ const FILES: [(&str, &str); 5] = [
 type Left = (Vec<Value>, BTreeMap<String, String>);
 
 fn run(strategy: &str, calls: &[(&str, Vec<String>)]) -> (Left, Vec<Value>) {
+    run_with("", strategy, calls)
+}
+
+fn run_with(config: &str, strategy: &str, calls: &[(&str, Vec<String>)]) -> (Left, Vec<Value>) {
     let guest = Guest::new("script", &["fs.read", "fs.write"], "");
     let workspace = guest.workspace();
     for (path, content) in FILES {
@@ -47,6 +51,9 @@ fn run(strategy: &str, calls: &[(&str, Vec<String>)]) -> (Left, Vec<Value>) {
         .arg("--allow-path")
         .arg(format!("{}:rw", workspace.display()))
         .env("TOOLHOST_STATE_DIR", state.path());
+    let settings = state.path().join("toolhost.toml");
+    fs::write(&settings, config).unwrap();
+    command.arg("--config").arg(&settings);
     let ended = Ended::of(&command.output().unwrap());
     let Ok(Value::Array(reports)) = serde_json::from_str(&ended.stdout) else {
         panic!("not a list: {ended:?}");
@@ -162,4 +169,36 @@ fn a_call_sees_what_the_calls_before_it_changed() {
     );
     assert_eq!(tree["c"], "first, second");
     assert!(!tree.contains_key("b"));
+}
+
+//
+#[test]
+fn r_217_a_repeated_look_is_remembered_until_what_it_saw_changes() {
+    let calls = [
+        ("look", steps(&["read a", "list d"])),
+        ("look", steps(&["read a", "list d"])),
+        ("script", steps(&["write b other"])),
+        ("look", steps(&["read a", "list d"])),
+        ("script", steps(&["write a new"])),
+        ("look", steps(&["read a", "list d"])),
+        ("script", steps(&["write d/new text"])),
+        ("look", steps(&["read a", "list d"])),
+    ];
+    let cache = "[[hook]]\nbuiltin = \"read-cache\"\n";
+    let mut all = Vec::new();
+    for strategy in ["serial", "optimistic"] {
+        let (left, reports) = run_with(cache, strategy, &calls);
+        let cached: Vec<bool> = reports
+            .iter()
+            .map(|report| report["outcome"]["meta"]["cached"] == true)
+            .collect();
+        assert_eq!(
+            cached,
+            [false, true, false, true, false, false, false, false],
+            "{strategy}: {reports:#?}"
+        );
+        all.push(left);
+    }
+    let plain = run("serial", &calls).0;
+    assert_eq!(all, [plain.clone(), plain]);
 }

@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use crate::{
     Access, FileId, Kind, Refusal, Scope, Shield, Stat,
+    mutate::MAX_LOOKED,
     open::must_walk,
     site::Site,
     stage::Layers,
@@ -56,7 +57,7 @@ impl Scope {
             }
         }
         let mut entries = Vec::new();
-        let mut seen = 0;
+        let (mut seen, mut looked) = (0, 0);
         for entry in rustix::fs::Dir::new(own)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -64,14 +65,17 @@ impl Scope {
             if name == c"." || name == c".." || id.is_some_and(changed) {
                 continue;
             }
-            seen += 1;
-            if seen > limit {
+            // What is hidden does not count, or a guest could count it; but looking has an end.
+            looked += 1;
+            let kind = kind_of(dir, name, entry.file_type());
+            let hides = |id| self.hides(id, site.as_ref(), name, entry.ino(), kind);
+            let hidden = id.is_some_and(hides);
+            seen += usize::from(!hidden);
+            if seen > limit || looked > MAX_LOOKED {
                 return Err(Refusal::TooManyEntries);
             }
             let Ok(text) = name.to_str() else { continue };
-            let kind = kind_of(dir, name, entry.file_type());
-            let hides = |id| self.hides(id, site.as_ref(), name, entry.ino(), kind);
-            if !id.is_some_and(hides) {
+            if !hidden {
                 entries.push(Entry {
                     name: text.to_owned(),
                     kind,

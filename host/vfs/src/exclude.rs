@@ -35,7 +35,9 @@ pub const DEFAULT_EXCLUDES: &[&str] = &[
     ".password-store/",
     "/.config/gcloud/",
     "/.config/gh/",
-    "/.docker/config.json",
+    "**/.docker/config.json",
+    "**/.cargo/credentials.toml",
+    ".vault-token",
     // Keys by the names that their tools give them.
     "id_rsa",
     "id_dsa",
@@ -67,7 +69,7 @@ struct Patterns {
 }
 
 impl Excludes {
-    pub(crate) fn parse(patterns: &[String]) -> Result<Self, ScopeError> {
+    pub(crate) fn parse(patterns: &[String], host: &Path) -> Result<Self, ScopeError> {
         if patterns.is_empty() {
             return Ok(Self::default());
         }
@@ -77,9 +79,9 @@ impl Excludes {
         };
         let mut builder = GitignoreBuilder::new("");
         for pattern in patterns {
-            // What git would skip without a word is here a mistake that leaves a secret open.
-            if pattern.trim().is_empty() || pattern.starts_with('#') || pattern.contains('\0') {
-                let why = "an empty line or a comment leaves nothing out; a name that begins with # is written \\#";
+            // What git would skip without a word, or take for something else, is here a mistake that leaves a secret
+            // open.
+            if let Some(why) = mistake(pattern, host) {
                 return Err(bad(pattern, why.to_owned()));
             }
             builder
@@ -114,6 +116,28 @@ impl Excludes {
             None => leave_out(true) || patterns.lets_directories_in && leave_out(false),
         }
     }
+}
+
+/// Why a pattern would leave nothing out.
+fn mistake(pattern: &str, host: &Path) -> Option<&'static str> {
+    let body = pattern.strip_prefix('!').unwrap_or(pattern);
+    let first = body.chars().next();
+    if pattern.starts_with('#') {
+        return Some("it is a comment; a name that begins with # is written \\#");
+    }
+    if first.is_none_or(|c| c.is_whitespace() || c == '\u{feff}') || body.contains(char::is_control)
+    {
+        return Some("it is empty, begins with a blank or has a control character in it");
+    }
+    if Path::new(body).starts_with(host) && host != Path::new("/") || body.starts_with("~/") {
+        return Some("a pattern is relative to the granted folder and no path of the machine");
+    }
+    let inner = body.strip_prefix('/').unwrap_or(body);
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    if inner.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Some("a part of it is empty, `.` or `..`, which no name is");
+    }
+    None
 }
 
 fn lower(path: &Path) -> PathBuf {

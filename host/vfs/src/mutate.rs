@@ -13,13 +13,12 @@ use crate::{
     dir::kind_of,
     links::{check_target, may_point_from},
     site::Site,
-    stage::Origin,
     sys::{BENEATH, NAME_ONLY, open_beneath, open_refused},
     walk::{Found, Last, MAX_DEPTH, Place},
 };
 
 /// How many entries of a directory are looked through before it may move to where other patterns fit.
-const MAX_LOOKED: usize = 1_000_000;
+pub(crate) const MAX_LOOKED: usize = 1_000_000;
 
 /// What one of a file's two times becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +88,12 @@ impl Scope {
         let to = self.walk(new_dir, new_access, new_path, Last::Exact)?;
         let moved = self.may_rename(&from, &to)?;
         may_point_from(moved, &from, &to)?;
+        if let (Kind::Directory, Some(sites)) =
+            (moved.stat.kind, self.both_sites(moved, &from, &to))
+        {
+            let mut budget = MAX_LOOKED;
+            self.is_left_out_alike(moved.fd.as_fd(), &sites, &mut budget)?;
+        }
         Ok(rustix::fs::renameat(
             from.parent(),
             from.name.as_slice(),
@@ -191,6 +196,9 @@ impl Scope {
             return Err(Refusal::NotPermitted);
         }
         let moved = self.may_take_away(from)?;
+        if to.file_only && moved.stat.kind != Kind::File {
+            return Err(Refusal::NotPermitted);
+        }
         if to.is_dot() {
             return Err(Refusal::Invalid);
         }
@@ -202,17 +210,26 @@ impl Scope {
         if moved.stat.kind != Kind::Directory {
             no_slash_after(from)?;
             no_slash_after(to)?;
-        } else if let (Some(old), Some(new)) = (&from.site, &to.site)
-            && !matches!(moved.origin, Origin::Item(_))
-        {
-            // At another path other patterns fit what is in it. What the call made itself is looked at when it is done.
-            let id = moved.stat.id;
-            let old = self.inner_site(old, &from.name, id);
-            let new = self.inner_site(new, &to.name, id);
-            let mut budget = MAX_LOOKED;
-            self.is_left_out_alike(moved.fd.as_fd(), &[old, new], &mut budget)?;
         }
         Ok(moved)
+    }
+
+    /// Where a directory is and where it will be, if names can be left out: at another path other patterns fit what is
+    /// in it.
+    pub(crate) fn both_sites(
+        &self,
+        moved: &Found,
+        from: &Place<'_>,
+        to: &Place<'_>,
+    ) -> Option<[Site; 2]> {
+        let (old, new) = (from.site.as_ref()?, to.site.as_ref()?);
+        let id = moved.stat.id;
+        self.rules.has_excludes().then(|| {
+            [
+                self.inner_site(old, &from.name, id),
+                self.inner_site(new, &to.name, id),
+            ]
+        })
     }
 
     /// Whether what is in a directory is left out at one place as it is at the other.
@@ -267,7 +284,9 @@ impl Scope {
         }
         let linked = self.may_take_away(from)?;
         // A second name for a device or a socket serves no tool; a directory cannot have one.
-        if !matches!(linked.stat.kind, Kind::File | Kind::Symlink) {
+        if !matches!(linked.stat.kind, Kind::File | Kind::Symlink)
+            || to.file_only && linked.stat.kind != Kind::File
+        {
             return Err(Refusal::NotPermitted);
         }
         no_slash_after(from)?;
@@ -308,6 +327,9 @@ fn may_make(place: &Place<'_>) -> Result<(), Refusal> {
 pub(crate) fn may_make_new(place: &Place<'_>) -> Result<(), Refusal> {
     // First, so that without write access the answer is the same whether or not the name exists.
     may_make(place)?;
+    if place.file_only {
+        return Err(Refusal::NotPermitted);
+    }
     if place.is_dot() || place.found.is_some() {
         return Err(Refusal::Exists);
     }

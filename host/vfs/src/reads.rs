@@ -20,6 +20,8 @@ use crate::{
 
 /// More names than this are not kept, and then nobody can say that all of them are as they were.
 const MAX_NAMES: usize = 20_000;
+/// Nor more than this many bytes of names.
+const MAX_BYTES: usize = 4 << 20;
 /// Contents of one call that are read once more, to be compared when only times have changed.
 const MAX_HASHED: u64 = 64 << 20;
 /// A clock of a file system ticks this slowly at worst: what was written within a tick looks the same afterwards.
@@ -35,8 +37,31 @@ struct Log {
     listings: BTreeMap<PathBuf, ContentHash>,
     /// Directories that the call moved: whatever is in them counts as seen.
     trees: BTreeSet<PathBuf>,
+    /// Of all paths.
+    bytes: usize,
     /// Something was seen that cannot be kept, or two things at one name.
     lost: bool,
+}
+
+impl Log {
+    /// Was a directory asked about itself, and not only passed on the way?
+    fn shows_times(&self, dir: &Path) -> bool {
+        let seen = self.names.get(dir).and_then(|name| name.seen);
+        seen.is_some_and(|seen| seen.rest.is_some())
+    }
+
+    /// Room for one more path. Without it nothing is kept any more: half of it would say nothing.
+    fn fits(&mut self, path: &Path) -> bool {
+        self.bytes += path.as_os_str().len() + size_of::<(PathBuf, Name)>();
+        let paths = self.names.len() + self.listings.len() + self.trees.len();
+        if self.lost || paths >= MAX_NAMES || self.bytes > MAX_BYTES {
+            *self = Self {
+                lost: true,
+                ..Self::default()
+            };
+        }
+        !self.lost
+    }
 }
 
 #[derive(Debug)]
@@ -118,13 +143,11 @@ impl Reads {
             log.lost |= !same;
             return;
         }
-        if log.names.len() >= MAX_NAMES {
-            log.lost = true;
-            return;
+        if log.fits(&path) {
+            let content = None;
+            let at = now;
+            log.names.insert(path, Name { seen, content, at });
         }
-        let content = None;
-        let at = now;
-        log.names.insert(path, Name { seen, content, at });
     }
 
     /// The file was opened for its content.
@@ -138,15 +161,23 @@ impl Reads {
     pub(crate) fn listing(&self, path: PathBuf, entries: &[Entry]) {
         let hash = hash_of(entries);
         let mut log = self.log();
-        log.lost |= log.listings.len() >= MAX_NAMES
-            || log
-                .listings
-                .insert(path, hash)
-                .is_some_and(|known| known != hash);
+        match log.listings.get(&path).copied() {
+            Some(known) => {
+                let same = known == hash;
+                log.lost |= !same;
+            }
+            None if log.fits(&path) => {
+                log.listings.insert(path, hash);
+            }
+            None => {}
+        }
     }
 
     pub(crate) fn tree(&self, path: PathBuf) {
-        self.log().trees.insert(path);
+        let mut log = self.log();
+        if !log.trees.contains(&path) && log.fits(&path) {
+            log.trees.insert(path);
+        }
     }
 
     /// Whether a change at this path on the host can have been seen, or could be now. `in_place`: a file was there
@@ -156,6 +187,8 @@ impl Reads {
         log.lost
             || at_or_below(&log.names, path)
             || at_or_below(&log.listings, path)
+            // Its times.
+            || path.parent().is_some_and(|dir| log.shows_times(dir))
             || !in_place
                 && path
                     .parent()
@@ -206,10 +239,7 @@ impl Reads {
 
     /// About as many bytes as it takes in memory.
     pub fn weight(&self) -> usize {
-        let log = self.log();
-        let paths = log.names.keys().chain(log.listings.keys());
-        let each = paths.map(|path| path.as_os_str().len() + size_of::<(PathBuf, Name)>());
-        size_of::<Log>() + each.sum::<usize>()
+        size_of::<Log>() + self.log().bytes
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {

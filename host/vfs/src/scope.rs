@@ -123,7 +123,7 @@ impl Scope {
         let mut opened = Vec::with_capacity(grants.len());
         let mut excludes = Vec::with_capacity(grants.len());
         for grant in grants {
-            excludes.push(Excludes::parse(&grant.exclude)?);
+            excludes.push(Excludes::parse(&grant.exclude, &grant.host)?);
             let root = roots::open(grant, &special)?;
             let access = survey.grant(grant, &root)?;
             opened.push((root, access));
@@ -167,7 +167,7 @@ impl Scope {
                 file: root.file,
             });
         }
-        Ok(Self {
+        let mut scope = Self {
             roots: roots.into(),
             rules: Arc::new(Rules {
                 marks,
@@ -176,7 +176,34 @@ impl Scope {
             }),
             cap: Access::ReadWrite,
             reads: None,
-        })
+        };
+        scope.close_what_is_left_out();
+        Ok(scope)
+    }
+
+    /// A file can be granted out of a directory that the grant around it leaves out. The rest of that directory stays
+    /// out of sight.
+    fn close_what_is_left_out(&mut self) {
+        let is_out = |root: &&Root| !root.own && self.leaves_out_path(&root.host, true);
+        let out: Vec<FileId> = self.roots.iter().filter(is_out).map(Root::id).collect();
+        if out.is_empty() {
+            return;
+        }
+        let mut roots = self.roots.to_vec();
+        // Nobody else has them: they were made just now.
+        let Some(rules) = Arc::get_mut(&mut self.rules) else {
+            return;
+        };
+        for root in roots.iter_mut().filter(|root| out.contains(&root.id)) {
+            let name = root.file.as_ref().map(|name| name.as_bytes());
+            let access = name.and_then(|name| rules.marks.file(root.id, name));
+            root.access = rules
+                .marks
+                .grant(root.id, access.unwrap_or(Access::ReadOnly));
+            root.own = true;
+            rules.marks.close(root.id);
+        }
+        self.roots = roots.into();
     }
 
     /// No directory at all.

@@ -90,7 +90,11 @@ impl Scope {
         if found.is_some_and(|(id, _)| self.root_of(id).is_some()) {
             return false;
         }
-        let is_dir = found.map(|(_, kind)| kind == Kind::Directory);
+        // A link may lead to a directory.
+        let is_dir = found.and_then(|(_, kind)| match kind {
+            Kind::Symlink | Kind::Unknown => None,
+            kind => Some(kind == Kind::Directory),
+        });
         self.patterns_hide(site, name, is_dir)
     }
 

@@ -37,8 +37,8 @@ const MAX_STEPS: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Last {
     Follow,
-    /// For a file that may be made there: a slash after its name is refused before anything is looked up, as the
-    /// kernel does.
+    /// For a file that may be made there: where a link leads to a name with a slash after it, that is refused before the
+    /// name is looked up, as the kernel does.
     FollowToMake,
     /// Only when a slash comes after it, as the kernel does for `O_NOFOLLOW` and `lstat`.
     FollowIfSlash,
@@ -61,6 +61,8 @@ pub(crate) struct Place<'a> {
     pub name: Vec<u8>,
     /// The name belongs to the host: it may not be made, replaced or taken away.
     pub guarded: bool,
+    /// The name was granted by itself, as a file: the next start of a host would follow a link there.
+    pub file_only: bool,
     /// Of the parent directory, where names can be left out.
     pub site: Option<Site>,
     /// The path ended in a slash, so only a directory will do.
@@ -187,12 +189,12 @@ impl<'a> Walk<'a, '_> {
                 continue;
             }
             let is_last = self.queue.is_empty();
-            if is_last && last == Last::FollowToMake && self.dir_only {
-                return Err(Refusal::IsDirectory);
-            }
             let shield = self.scope.rules.marks.shield_of(self.id(), &name);
             if shield == Some(Shield::Hidden) {
                 return Err(Refusal::NotPermitted);
+            }
+            if is_last && self.links > 0 && self.dir_only && last == Last::FollowToMake {
+                return Err(Refusal::IsDirectory);
             }
             let found = match self.look_up(&name) {
                 Ok((fd, origin)) => Some(self.found(fd, origin, &name, shield)?),
@@ -333,6 +335,7 @@ impl<'a> Walk<'a, '_> {
     fn place(mut self, name: Vec<u8>, shield: Option<Shield>, found: Option<Found>) -> Place<'a> {
         let (access, depth, parent_id) = (self.access(), self.levels.len(), self.id());
         let site = self.site().cloned();
+        let file_only = self.scope.rules.marks.file(parent_id, &name).is_some();
         Place {
             start: self.start,
             start_id: self.start_id,
@@ -342,6 +345,7 @@ impl<'a> Walk<'a, '_> {
             depth,
             name,
             guarded: shield.is_some(),
+            file_only,
             site,
             dir_only: self.dir_only,
             found,

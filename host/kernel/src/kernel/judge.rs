@@ -60,6 +60,10 @@ impl Kernel {
 
     /// The call may run. Does somebody have its answer already?
     async fn supplied(&self, entry: &Arc<Entry>, run: &mut Run<'_>, grant: Grant) -> Cleared {
+        if let Some(slot) = &run.order {
+            // What is answered from memory must hold after the calls before it.
+            slot.turn().await;
+        }
         let call = self.hook_call(entry, run);
         match self.hooks.supply(&call).await {
             Said::Answered { by, outcome } => Cleared::Supplied {

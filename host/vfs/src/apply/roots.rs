@@ -43,9 +43,12 @@ impl Roots {
         let paths = changes.into_iter().flat_map(places).flatten();
         for path in paths.map(|at| &at.root).collect::<BTreeSet<_>>() {
             let held = self.0.get(path).map(Stat::of);
-            let there = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW);
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            let there = rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve);
+            let there = there.ok().map(Stat::of);
             match (held, there) {
-                (Some(Ok(held)), Ok(there)) if held.id == Stat::from(there).id => {}
+                (Some(Ok(held)), Some(Ok(there))) if held.id == there.id => {}
                 _ => return Err(ApplyError::Elsewhere(path.clone())),
             }
         }

@@ -39,8 +39,11 @@ pub enum StageError {
     NotUtf8(PathBuf),
     #[error("`{path}` is a socket, a FIFO or a device and cannot be moved; leave it where it is", path = shown(.0))]
     Special(PathBuf),
-    #[error("the call would change `{path}`, which the grant leaves out; leave it as it is", path = shown(.0))]
-    LeftOut(PathBuf),
+    /// Which, the guest must not hear.
+    #[error(
+        "the call would change something that a grant leaves out, under a name that it has only now; nothing of it was kept"
+    )]
+    LeftOut,
     #[error("`{path}` is no longer below a granted directory; run the call again", path = shown(.0))]
     Outside(PathBuf),
     #[error(
@@ -252,7 +255,7 @@ fn nothing_left_out(scope: &Scope, staged: &[Staged]) -> Result<(), StageError> 
         let Change { at, after, .. } = &one.change;
         let path = at.root.join(&at.path);
         if scope.leaves_out_path(&path, matches!(after, Image::Dir { .. })) {
-            return Err(StageError::LeftOut(path));
+            return Err(StageError::LeftOut);
         }
     }
     Ok(())

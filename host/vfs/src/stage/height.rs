@@ -26,9 +26,11 @@ impl Layers {
         to: &Place<'_>,
     ) -> Result<(), Refusal> {
         let top = match &moved.origin {
-            Origin::Real => self
-                .path_now(from.parent_id)
-                .map(|dir| dir.join(from.os_name())),
+            // Where it really is, and not where it is seen.
+            Origin::Real => match self.dirs.get(&from.parent_id).map(|layer| &layer.home) {
+                Some(Home::Real(dir)) => Some(dir.path.join(from.os_name())),
+                Some(Home::Pool) | None => None,
+            },
             Origin::Item(_) | Origin::Elsewhere(_) => None,
         };
         let (depth, bytes) = self.height(moved.stat.id, top);

@@ -130,7 +130,8 @@ fn a_change_matters_to_whoever_looked_there() {
             w.list("d").expect("list");
         },
         &[
-            ("=d/a", false),
+            // Its times are in sight.
+            ("=d/a", true),
             ("d/new", true),
             ("d/e/new", false),
             ("new", false),
@@ -280,4 +281,18 @@ fn a_read_only_view_of_a_watched_scope_is_watched() {
     Held::root(Door::Real(&scope)).read("a").expect("read");
     assert_eq!(scope.roots()[0].access(), Access::ReadOnly);
     assert!(reads.touched_by(&world.path("w/a"), true));
+}
+
+#[test]
+fn more_than_can_be_kept_is_as_good_as_everything() {
+    let world = World::new();
+    let (scope, reads) = watched(&world);
+    let w = Held::root(Door::Real(&scope));
+    let long = "x".repeat(200);
+    for number in 0..19_000 {
+        let _ = w.stat(&format!("{long}{number}"), false);
+    }
+    assert!(reads.weight() < 1 << 20, "{}", reads.weight());
+    assert!(reads.touched_by(&world.path("w/a"), true));
+    assert!(!reads.still_hold(&world.scope()));
 }

@@ -207,7 +207,25 @@ fn a_directory_granted_twice_leaves_out_what_either_does() {
 #[test]
 fn a_pattern_that_would_leave_nothing_out_is_an_error() {
     let world = world();
-    for pattern in ["", "  ", "# secrets", "a{b", "[z-a]"] {
+    let host = world.path("w/secrets").display().to_string();
+    for pattern in [
+        "",
+        "  ",
+        "!",
+        "/",
+        "# secrets",
+        "a{b",
+        "[z-a]",
+        "./secrets/",
+        "a/../secrets",
+        "secrets//",
+        "secrets/.",
+        "~/secrets",
+        " secrets",
+        "\u{feff}secrets",
+        "one\ntwo",
+        &host,
+    ] {
         let error = Scope::open(&[grant(&world, &[pattern])], &[]).expect_err(pattern);
         assert!(
             matches!(error, ScopeError::BadExclude { .. }),
@@ -317,4 +335,76 @@ fn only_regular_files_are_granted_by_themselves() {
     let error =
         Scope::open(&[world.grant("w/none", "/f", Access::ReadOnly)], &[]).expect_err("missing");
     assert!(matches!(error, ScopeError::Missing(_)), "{error}");
+}
+
+/// It is in sight; what lies beside it is not, whatever the grant around it may do.
+#[test]
+fn a_file_out_of_a_directory_that_is_left_out_comes_alone() {
+    let world = world();
+    world.file("w/.aws/config", "region");
+    world.file("w/.aws/credentials", "secret");
+    for access in [Access::ReadOnly, Access::ReadWrite] {
+        let around = PathGrant {
+            access,
+            ..grant(&world, DEFAULT_EXCLUDES)
+        };
+        let file = world.grant("w/.aws/config", "/config", Access::ReadOnly);
+        let scope = Scope::open(&[around, file], &[]).expect("scope");
+        let config = handle(&scope, "/config");
+        assert_eq!(config.read("config").as_deref(), Ok("region"));
+        assert_eq!(config.list(".").as_deref(), Ok("config"));
+        for (name, operation) in LOOKING.iter().chain(CHANGING) {
+            for path in ["credentials", "sub/x"] {
+                let answer = operation(config, path);
+                assert_eq!(answer, Err(Refusal::NotPermitted), "{name} {path}");
+            }
+        }
+        let around = handle(&scope, "/w");
+        assert_eq!(around.read(".aws/credentials"), Err(Refusal::NotPermitted));
+    }
+}
+
+/// The next start of a host follows a link to what it grants.
+#[test]
+fn nothing_but_a_file_takes_the_place_of_a_granted_file() {
+    let world = world();
+    let grants = [
+        grant(&world, DEFAULT_EXCLUDES),
+        world.grant("w/notes.txt", "/notes", Access::ReadWrite),
+    ];
+    for grants in [&grants[..], &grants[1..]] {
+        let scope = Scope::open(grants, &[]).expect("scope");
+        let notes = handle(&scope, "/notes");
+        notes.unlink("notes.txt").expect("its own");
+        let acts: &[(&str, Act)] = &[
+            ("a link", |w| w.symlink(".env", "notes.txt")),
+            ("a directory", |w| w.mkdir("notes.txt")),
+            ("a moved link", |w| w.rename("sub/to-g", w, "notes.txt")),
+            ("another name of a link", |w| {
+                w.link("sub/to-g", w, "notes.txt")
+            }),
+            ("a moved directory", |w| w.rename("app", w, "notes.txt")),
+        ];
+        symlink("g.txt", world.path("w/sub/to-g")).expect("link");
+        for (what, act) in acts {
+            assert_eq!(act(notes), Err(Refusal::NotPermitted), "{what}");
+        }
+        fs::remove_file(world.path("w/sub/to-g")).expect("remove");
+        notes.write("notes.txt").expect("a file");
+    }
+}
+
+#[test]
+fn what_is_left_out_cannot_be_counted() {
+    let world = world();
+    let scope = Scope::open(&[grant(&world, &["secret-*"])], &[]).expect("scope");
+    let w = handle(&scope, "/w");
+    let before = scope.read_dir(w.fd, 11).map(|entries| entries.len());
+    for number in 0..20 {
+        world.file(&format!("w/secret-{number}"), "");
+    }
+    assert_eq!(
+        scope.read_dir(w.fd, 11).map(|entries| entries.len()),
+        before
+    );
 }

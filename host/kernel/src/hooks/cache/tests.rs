@@ -257,7 +257,7 @@ async fn r_217_errors_and_tail_calls_are_not_remembered() {
 async fn r_217_only_tools_that_do_nothing_but_read_are_remembered() {
     let cases: [(&str, Change, bool); 10] = [
         ("a reader", |_| {}, true),
-        ("pure", |t| t.annotations = pure(None), true),
+        ("pure", |t| t.annotations = pure(None), false),
         ("pure, open", |t| t.annotations = pure(Some(true)), false),
         ("writes", |t| t.annotations.read_only = None, false),
         (
