@@ -9,9 +9,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use crate::{
     Access, FileId, Kind, Refusal, Scope, Shield, Stat,
-    mutate::MAX_LOOKED,
     open::must_walk,
-    site::Site,
+    site::{MAX_LOOKED, Site},
     stage::Layers,
     sys::{BENEATH, NAME_ONLY, check_path, open_beneath, open_refused},
     walk::{Last, Place},

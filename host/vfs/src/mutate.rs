@@ -1,24 +1,15 @@
 //! Changes directories: makes, removes, renames, links, sets times. Always by walking, so that the parent is held
 //! and the last name is acted on exactly as it is, link or not.
 
-use std::{
-    os::fd::{AsFd, BorrowedFd},
-    time::SystemTime,
-};
+use std::{os::fd::BorrowedFd, time::SystemTime};
 
-use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{AtFlags, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use crate::{
-    Access, FileId, Kind, Refusal, Scope, Stat,
-    dir::kind_of,
+    Access, Kind, Refusal, Scope,
     links::{check_target, may_point_from},
-    site::Site,
-    sys::{BENEATH, NAME_ONLY, open_beneath, open_refused},
-    walk::{Found, Last, MAX_DEPTH, Place},
+    walk::{Found, Last, Place},
 };
-
-/// How many entries of a directory are looked through before it may move to where other patterns fit.
-pub(crate) const MAX_LOOKED: usize = 1_000_000;
 
 /// What one of a file's two times becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,12 +79,7 @@ impl Scope {
         let to = self.walk(new_dir, new_access, new_path, Last::Exact)?;
         let moved = self.may_rename(&from, &to)?;
         may_point_from(moved, &from, &to)?;
-        if let (Kind::Directory, Some(sites)) =
-            (moved.stat.kind, self.both_sites(moved, &from, &to))
-        {
-            let mut budget = MAX_LOOKED;
-            self.is_left_out_alike(moved.fd.as_fd(), &sites, &mut budget)?;
-        }
+        self.stays_left_out(None, moved, &from, &to)?;
         Ok(rustix::fs::renameat(
             from.parent(),
             from.name.as_slice(),
@@ -212,62 +198,6 @@ impl Scope {
             no_slash_after(to)?;
         }
         Ok(moved)
-    }
-
-    /// Where a directory is and where it will be, if names can be left out: at another path other patterns fit what is
-    /// in it.
-    pub(crate) fn both_sites(
-        &self,
-        moved: &Found,
-        from: &Place<'_>,
-        to: &Place<'_>,
-    ) -> Option<[Site; 2]> {
-        let (old, new) = (from.site.as_ref()?, to.site.as_ref()?);
-        let id = moved.stat.id;
-        self.rules.has_excludes().then(|| {
-            [
-                self.inner_site(old, &from.name, id),
-                self.inner_site(new, &to.name, id),
-            ]
-        })
-    }
-
-    /// Whether what is in a directory is left out at one place as it is at the other.
-    fn is_left_out_alike(
-        &self,
-        dir: BorrowedFd<'_>,
-        sites: &[Site; 2],
-        budget: &mut usize,
-    ) -> Result<(), Refusal> {
-        if sites[0].below.components().count() > 2 * MAX_DEPTH {
-            return Err(Refusal::NameTooLong);
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let own = open_beneath(dir, ".", flags, Mode::empty(), BENEATH).map_err(open_refused)?;
-        let device = Stat::of(&own)?.id.dev();
-        for entry in rustix::fs::Dir::read_from(&own)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name == c"." || name == c".." {
-                continue;
-            }
-            *budget = budget.checked_sub(1).ok_or(Refusal::TooManyEntries)?;
-            let kind = kind_of(own.as_fd(), name, entry.file_type());
-            let id = FileId::new(device, entry.ino());
-            let name = name.to_bytes();
-            let out = |site: &Site| self.leaves_out(site, name, Some((id, kind)));
-            let [old, new] = sites.each_ref().map(out);
-            if old != new {
-                return Err(Refusal::NotPermitted);
-            }
-            if kind == Kind::Directory && !old {
-                let inner = open_beneath(own.as_fd(), name, NAME_ONLY, Mode::empty(), BENEATH);
-                let inner = inner.map_err(open_refused)?;
-                let inside = sites.each_ref().map(|site| self.inner_site(site, name, id));
-                self.is_left_out_alike(inner.as_fd(), &inside, budget)?;
-            }
-        }
-        Ok(())
     }
 
     /// What gets another name, when it may.

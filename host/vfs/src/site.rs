@@ -2,14 +2,21 @@
 
 use std::{
     ffi::OsStr,
-    os::{fd::BorrowedFd, unix::ffi::OsStrExt},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::ffi::OsStrExt,
+    },
     path::{Path, PathBuf},
 };
 
 use crate::{
     FileId, Kind, Refusal, Scope, Stat,
-    stage::{Layers, path_of},
+    stage::{Layers, list, open_name, path_of},
+    walk::{Found, MAX_DEPTH, Place},
 };
+
+/// How many entries of a directory are looked through at most, to find out what is left out.
+pub(crate) const MAX_LOOKED: usize = 1_000_000;
 
 /// A directory's place: the innermost grant that it is in, and the way from there.
 #[derive(Debug, Clone)]
@@ -123,5 +130,73 @@ impl Scope {
         let same = self.roots().iter().zip(&self.rules.excludes);
         same.filter(|(root, _)| root.is_own() && root.id() == this)
             .any(|(_, excludes)| excludes.hide(&site.below, name, is_dir))
+    }
+
+    /// A directory does not move to where other patterns fit what is in it.
+    pub(crate) fn stays_left_out(
+        &self,
+        over: Option<&Layers>,
+        moved: &Found,
+        from: &Place<'_>,
+        to: &Place<'_>,
+    ) -> Result<(), Refusal> {
+        let (Some(old), Some(new)) = (&from.site, &to.site) else {
+            return Ok(());
+        };
+        let id = moved.stat.id;
+        if moved.stat.kind != Kind::Directory || !self.rules.has_excludes() {
+            return Ok(());
+        }
+        let sites = [
+            self.inner_site(old, &from.name, id),
+            self.inner_site(new, &to.name, id),
+        ];
+        let mut budget = MAX_LOOKED;
+        self.is_left_out_alike(over, moved.fd.as_fd(), &sites, &mut budget)
+    }
+
+    fn is_left_out_alike(
+        &self,
+        over: Option<&Layers>,
+        dir: BorrowedFd<'_>,
+        sites: &[Site; 2],
+        budget: &mut usize,
+    ) -> Result<(), Refusal> {
+        if sites[0].below.components().count() > 3 * MAX_DEPTH {
+            return Err(Refusal::NameTooLong);
+        }
+        let id = Stat::of(dir)?.id;
+        let staged = over.into_iter().flat_map(|over| over.staged_names(id));
+        let mut names: Vec<Vec<u8>> = staged.cloned().collect();
+        for entry in list(dir)? {
+            let name = entry?.file_name().to_bytes().to_vec();
+            let covered = over.is_some_and(|over| over.covers(id, &name));
+            if name != b"." && name != b".." && !covered {
+                names.push(name);
+            }
+            if names.len() > *budget {
+                return Err(Refusal::TooManyEntries);
+            }
+        }
+        *budget -= names.len().min(*budget);
+        for name in names {
+            let fd = match over {
+                Some(over) => over.look_up(dir, id, &name)?.0,
+                None => open_name(dir, &name)?,
+            };
+            let stat = Stat::of(&fd)?;
+            let out = |site: &Site| self.leaves_out(site, &name, Some((stat.id, stat.kind)));
+            let [old, new] = sites.each_ref().map(out);
+            if old != new {
+                return Err(Refusal::NotPermitted);
+            }
+            if stat.kind == Kind::Directory && !old {
+                let inside = sites
+                    .each_ref()
+                    .map(|site| self.inner_site(site, &name, stat.id));
+                self.is_left_out_alike(over, fd.as_fd(), &inside, budget)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -29,8 +29,9 @@ use std::{
 
 pub use self::changes::{StageError, Staged};
 pub(crate) use self::layers::{Layers, Origin};
-pub(crate) use self::real::path_of;
+pub(crate) use self::real::{open_name, path_of};
 use self::write::At;
+pub(crate) use self::write::list;
 use crate::{
     Access, Entry, Kind, NewTime, OpenHow, Opened, Refusal, Scope, Stat,
     dir::{link_text, stat_of},

@@ -10,7 +10,6 @@ use crate::{
     Entry, FileId, Kind, Refusal, Scope, Stat,
     dir::kind_of,
     links::{MAX_MOVED, check_target, stays_inside, target_of},
-    site::Site,
     walk::{Found, MAX_DEPTH, Place},
 };
 
@@ -136,45 +135,9 @@ impl Layers {
         Ok(())
     }
 
-    /// As in `mutate.rs`, through the layers.
-    pub(super) fn is_left_out_alike(
-        &self,
-        scope: &Scope,
-        dir: BorrowedFd<'_>,
-        sites: &[Site; 2],
-        budget: &mut usize,
-    ) -> Result<(), Refusal> {
-        if sites[0].below.components().count() > 3 * MAX_DEPTH {
-            return Err(Refusal::NameTooLong);
-        }
-        let id = Stat::of(dir)?.id;
-        let staged = self.slots_of(id).filter(|(_, slot)| slot.kind().is_some());
-        let mut names: Vec<Vec<u8>> = staged.map(|(name, _)| name.clone()).collect();
-        for entry in list(dir)? {
-            let name = entry?.file_name().to_bytes().to_vec();
-            if name != b"." && name != b".." && self.slot(id, &name).is_none() {
-                names.push(name);
-            }
-            if names.len() > *budget {
-                return Err(Refusal::TooManyEntries);
-            }
-        }
-        *budget -= names.len().min(*budget);
-        for name in names {
-            let (fd, _) = self.look_up(dir, id, &name)?;
-            let stat = Stat::of(&fd)?;
-            let out = |site: &Site| scope.leaves_out(site, &name, Some((stat.id, stat.kind)));
-            let [old, new] = sites.each_ref().map(out);
-            if old != new {
-                return Err(Refusal::NotPermitted);
-            }
-            if stat.kind == Kind::Directory && !old {
-                let inside = sites
-                    .each_ref()
-                    .map(|site| scope.inner_site(site, &name, stat.id));
-                self.is_left_out_alike(scope, fd.as_fd(), &inside, budget)?;
-            }
-        }
-        Ok(())
+    /// The names in a directory that the call put there.
+    pub(crate) fn staged_names(&self, dir: FileId) -> impl Iterator<Item = &Vec<u8>> {
+        let there = self.slots_of(dir);
+        there.filter_map(|(name, slot)| slot.kind().map(|_| name))
     }
 }

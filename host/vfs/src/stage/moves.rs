@@ -1,6 +1,6 @@
 //! What moves a thing or gives it another name, done to the layers.
 
-use std::{os::fd::AsFd, sync::Arc};
+use std::sync::Arc;
 
 use super::{
     base::Base,
@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     Kind, Refusal, Scope,
-    mutate::MAX_LOOKED,
     walk::{Found, Last, Place},
 };
 
@@ -28,10 +27,7 @@ impl Layers {
         self.is_no_knot(&from, &to)?;
         if moved.stat.kind == Kind::Directory {
             self.stays_reachable(moved, &from, &to)?;
-            if let Some(sites) = scope.both_sites(moved, &from, &to) {
-                let (dir, mut budget) = (moved.fd.as_fd(), MAX_LOOKED);
-                self.is_left_out_alike(scope, dir, &sites, &mut budget)?;
-            }
+            scope.stays_left_out(Some(self), moved, &from, &to)?;
             if let (Some(reads), Some(path)) = (&scope.reads, from.host_path(scope)) {
                 // What is in it moves along, and may have to be told one by one.
                 reads.tree(path);

@@ -107,7 +107,7 @@ impl Real {
     }
 }
 
-pub(super) fn open_name(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_name(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     open_beneath(dir, name, NAME_ONLY, Mode::empty(), BENEATH)
 }
 

@@ -368,7 +368,7 @@ fn open_to_copy(dir: BorrowedFd<'_>, name: &[u8]) -> Result<File, Refusal> {
 }
 
 /// A directory to read the entries of, opened anew because a position is shared by all who hold it.
-pub(super) fn list(dir: BorrowedFd<'_>) -> Result<rustix::fs::Dir, Refusal> {
+pub(crate) fn list(dir: BorrowedFd<'_>) -> Result<rustix::fs::Dir, Refusal> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let own = open_beneath(dir, ".", flags, rustix::fs::Mode::empty(), BENEATH);
     Ok(rustix::fs::Dir::new(own.map_err(open_refused)?)?)
