@@ -8,7 +8,7 @@
 
 wit_bindgen::generate!({
     path: "../../wit/v0.1",
-    world: "plugin",
+    world: "plugin-with-services",
     generate_all,
     pub_export_macro: true,
     default_bindings_module: "toolhost_sdk::bindings",

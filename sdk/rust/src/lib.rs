@@ -74,6 +74,7 @@ mod hook;
 mod into_outcome;
 mod outcome;
 pub mod schema;
+pub mod services;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
 mod tool;

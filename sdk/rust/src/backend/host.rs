@@ -1,5 +1,10 @@
 //! The way to the host that runs the component.
 
+#[path = "fetch.rs"]
+mod fetch;
+#[path = "host_services.rs"]
+mod services;
+
 use std::time::Duration;
 
 use serde_json::Value;

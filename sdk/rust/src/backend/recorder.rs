@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+#[path = "recorder_services.rs"]
+mod services;
+
+use self::services::Services;
 use crate::context::Facts;
 use crate::{Context, Level, Root};
 
@@ -40,6 +44,7 @@ pub(crate) struct Backend {
     remaining: Duration,
     /// How often the answer to "cancelled?" is still no; `None` is for ever.
     patience: Cell<Option<usize>>,
+    services: Services,
 }
 
 impl Backend {
@@ -48,6 +53,7 @@ impl Backend {
             recorded: RefCell::default(),
             remaining: Duration::from_mins(1),
             patience: Cell::new(None),
+            services: Services::default(),
         }
     }
 

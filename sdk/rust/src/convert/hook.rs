@@ -101,14 +101,31 @@ impl From<wit::FileDiff> for FileDiff {
 impl From<wit::Failure> for Error {
     fn from(failure: wit::Failure) -> Self {
         Self {
-            // Inside an outcome an error has no kind, and this word goes nowhere.
-            kind: ErrorKind::Failed,
+            kind: failure.code.as_deref().map_or(ErrorKind::Failed, kind_of),
             code: failure.code,
             message: failure.message,
             recommendations: failure.recommendations,
             retryable: failure.retryable,
             cause: failure.cause,
         }
+    }
+}
+
+/// What a service of the host refuses has a code and no kind.
+fn kind_of(code: &str) -> ErrorKind {
+    match code {
+        "service_not_granted"
+        | "capability_missing"
+        | "user_denied"
+        | "policy_violation"
+        | "program_not_allowed"
+        | "host_not_allowed"
+        | "path_not_in_workspace" => ErrorKind::Denied,
+        "cancelled" | "timeout" => ErrorKind::Interrupted,
+        "not_configured" | "nobody_to_ask" => ErrorKind::Unavailable,
+        code if code.ends_with("_not_found") => ErrorKind::NotFound,
+        code if code.starts_with("invalid_") => ErrorKind::InvalidInput,
+        _ => ErrorKind::Failed,
     }
 }
 

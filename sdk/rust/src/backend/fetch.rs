@@ -1,0 +1,201 @@
+//! One request over `wasi:http`.
+
+use wasip2::http::outgoing_handler;
+use wasip2::http::types::{
+    ErrorCode, Fields, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions,
+    Scheme,
+};
+use wasip2::io::streams::StreamError;
+
+use crate::services::http::{Request, Response};
+use crate::{Error, ErrorKind, Result};
+
+/// Bytes written at once: what `blocking-write-and-flush` takes.
+const PIECE: usize = 4096;
+
+pub(super) fn fetch(request: &Request) -> Result<Response> {
+    let outgoing = OutgoingRequest::new(headers(request)?);
+    let address = Address::parse(&request.url)?;
+    let bad = |what: &str, value: &str| {
+        Error::invalid_input(format!("{value:?} is not a valid {what}")).code("bad_request")
+    };
+    let refused = |(): ()| bad("address", &request.url);
+    outgoing
+        .set_method(&method(&request.method))
+        .map_err(|()| bad("method", &request.method))?;
+    outgoing
+        .set_scheme(Some(&address.scheme))
+        .map_err(refused)?;
+    outgoing
+        .set_authority(Some(address.authority))
+        .map_err(refused)?;
+    outgoing
+        .set_path_with_query(Some(&address.path))
+        .map_err(refused)?;
+    let body = outgoing
+        .body()
+        .map_err(|()| Error::failed("the request has no body to write"))?;
+    let options = RequestOptions::new();
+    let timeout = u64::try_from(request.timeout.as_nanos()).unwrap_or(u64::MAX);
+    // A host that does not keep one of these times has its own.
+    _ = options.set_connect_timeout(Some(timeout));
+    _ = options.set_first_byte_timeout(Some(timeout));
+    _ = options.set_between_bytes_timeout(Some(timeout));
+
+    let answer = outgoing_handler::handle(outgoing, Some(options)).map_err(explain)?;
+    {
+        let stream = body
+            .write()
+            .map_err(|()| Error::failed("the request's body cannot be written"))?;
+        for piece in request.body.chunks(PIECE) {
+            // An answer may come before all is written, and says why.
+            if stream.blocking_write_and_flush(piece).is_err() {
+                break;
+            }
+        }
+    }
+    // What went wrong with the body is told by the answer as well.
+    _ = OutgoingBody::finish(body, None);
+
+    answer.subscribe().block();
+    match answer.get() {
+        Some(Ok(Ok(response))) => read(&response, request.max_bytes),
+        Some(Ok(Err(error))) => Err(explain(error)),
+        Some(Err(())) | None => Err(Error::failed("the host gave no answer to the request")),
+    }
+}
+
+fn read(response: &IncomingResponse, max_bytes: usize) -> Result<Response> {
+    let headers = response
+        .headers()
+        .entries()
+        .into_iter()
+        .map(|(name, value)| {
+            let value = String::from_utf8_lossy(&value).into_owned();
+            (name.to_ascii_lowercase(), value)
+        })
+        .collect();
+    let mut answer = Response {
+        status: response.status(),
+        headers,
+        ..Response::default()
+    };
+    let body = response
+        .consume()
+        .map_err(|()| Error::failed("the answer has no body to read"))?;
+    let stream = body
+        .stream()
+        .map_err(|()| Error::failed("the answer's body cannot be read"))?;
+    loop {
+        match stream.blocking_read(64 << 10) {
+            Ok(piece) if answer.body.len() + piece.len() > max_bytes => {
+                let room = max_bytes - answer.body.len();
+                answer.body.extend_from_slice(&piece[..room]);
+                answer.truncated = true;
+                return Ok(answer);
+            }
+            Ok(piece) => answer.body.extend_from_slice(&piece),
+            Err(StreamError::Closed) => return Ok(answer),
+            Err(StreamError::LastOperationFailed(error)) => {
+                let code = wasip2::http::types::http_error_code(&error);
+                return Err(match code {
+                    Some(code) => explain(code),
+                    None => Error::failed("the answer broke off").code("connection_lost"),
+                });
+            }
+        }
+    }
+}
+
+fn headers(request: &Request) -> Result<Fields> {
+    let headers = Fields::new();
+    for (name, value) in &request.headers {
+        headers.append(name, value.as_bytes()).map_err(|error| {
+            let name = name.as_str();
+            Error::invalid_input(format!("header {name:?} cannot be sent: {error:?}"))
+                .code("bad_request")
+        })?;
+    }
+    Ok(headers)
+}
+
+fn method(name: &str) -> Method {
+    match name.to_ascii_uppercase().as_str() {
+        "GET" => Method::Get,
+        "HEAD" => Method::Head,
+        "POST" => Method::Post,
+        "PUT" => Method::Put,
+        "DELETE" => Method::Delete,
+        "OPTIONS" => Method::Options,
+        "PATCH" => Method::Patch,
+        other => Method::Other(other.to_owned()),
+    }
+}
+
+/// The pieces of an address that WASI wants apart. The host reads them again, strictly.
+struct Address<'a> {
+    scheme: Scheme,
+    authority: &'a str,
+    path: String,
+}
+
+impl<'a> Address<'a> {
+    fn parse(url: &'a str) -> Result<Self> {
+        let bad = || {
+            let message = format!("{url:?} is not an address such as `https://example.org/page`");
+            Error::invalid_input(message).code("invalid_url")
+        };
+        let (scheme, rest) = url.split_once("://").ok_or_else(bad)?;
+        let scheme = match scheme.to_ascii_lowercase().as_str() {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => return Err(bad()),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if authority.is_empty() {
+            return Err(bad());
+        }
+        let path = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
+        };
+        Ok(Self {
+            scheme,
+            authority,
+            path,
+        })
+    }
+}
+
+/// The host writes `code: sentence` where WASI has no word of its own.
+fn explain(error: ErrorCode) -> Error {
+    let timeout = |what: &str| {
+        Error::new(ErrorKind::Unavailable, format!("timed out: {what}"))
+            .code("timeout")
+            .retryable()
+    };
+    match error {
+        ErrorCode::InternalError(Some(text)) => {
+            let word = |word: &str| word.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            match text.split_once(": ").filter(|(code, _)| word(code)) {
+                Some((code, message)) => {
+                    let kind = match code {
+                        "host_not_allowed" | "private_address" | "secret_not_allowed"
+                        | "not_granted" => ErrorKind::Denied,
+                        "bad_request" | "invalid_url" => ErrorKind::InvalidInput,
+                        _ => ErrorKind::Unavailable,
+                    };
+                    Error::new(kind, message).code(code)
+                }
+                None => Error::unavailable(text).code("network_error"),
+            }
+        }
+        ErrorCode::ConnectionTimeout => timeout("no connection"),
+        ErrorCode::ConnectionReadTimeout | ErrorCode::HttpResponseTimeout => timeout("no answer"),
+        ErrorCode::DnsTimeout => timeout("no address for this name"),
+        other => Error::unavailable(format!("the request failed: {other:?}")).code("network_error"),
+    }
+}

@@ -1,0 +1,250 @@
+//! The services of the host that runs the component, each one import.
+
+use serde_json::Value;
+
+use super::Backend;
+use crate::bindings::toolhost::plugin::types as wit;
+use crate::bindings::toolhost::plugin::{agents, people, process, resources, session, tools};
+use crate::services::http::{Request, Response};
+use crate::services::process::{Chunk, Command, Ending, Finished, Job};
+use crate::services::{Agent, Background, Sight, ToolSummary};
+use crate::{Error, Outcome, Part, Result};
+
+fn parse(text: &str) -> Result<Value> {
+    serde_json::from_str(text)
+        .map_err(|error| Error::failed("the host's answer is not JSON").cause(error))
+}
+
+impl Backend {
+    pub(crate) fn get(&self, key: &str) -> Result<Option<Value>> {
+        session::get(key)?.as_deref().map(parse).transpose()
+    }
+
+    pub(crate) fn set(&self, key: &str, value: Option<Value>) -> Result<()> {
+        let text = value.map(|value| value.to_string());
+        Ok(session::set(key, text.as_deref())?)
+    }
+
+    pub(crate) fn saw(&self, sight: &Sight) -> Result<()> {
+        Ok(session::saw(&session::Sight {
+            path: sight.path.clone(),
+            sha256: sight.sha256.clone(),
+            lines: sight.lines,
+        })?)
+    }
+
+    pub(crate) fn last_seen(&self, path: &str) -> Result<Option<Sight>> {
+        let sight = session::last_seen(path)?;
+        Ok(sight.map(|sight| Sight {
+            path: sight.path,
+            sha256: sight.sha256,
+            lines: sight.lines,
+        }))
+    }
+
+    pub(crate) fn run_program(&self, command: &Command) -> Result<Finished> {
+        let finished = process::run(&command.into())?;
+        Ok(Finished {
+            stdout: finished.stdout,
+            stderr: finished.stderr,
+            combined: finished.combined,
+            stdout_total: whole(finished.stdout_total),
+            stderr_total: whole(finished.stderr_total),
+            pid: finished.pid,
+            ending: finished.ending.into(),
+            output_file: finished.output_file,
+            hints: finished.hints,
+        })
+    }
+
+    pub(crate) fn start_program(&self, command: &Command) -> Result<Job> {
+        Ok(process::start(&command.into())?.into())
+    }
+
+    pub(crate) fn jobs(&self) -> Result<Vec<Job>> {
+        Ok(process::jobs()?.into_iter().map(Into::into).collect())
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the contract counts in f64, exact up to 8 petabytes"
+    )]
+    pub(crate) fn read_job(&self, id: &str, after: u64, max: u32, wait_ms: u32) -> Result<Chunk> {
+        let chunk = process::read(id, after as f64, max, wait_ms)?;
+        Ok(Chunk {
+            bytes: chunk.bytes,
+            next: whole(chunk.next),
+            dropped: whole(chunk.dropped),
+            job: chunk.job.into(),
+        })
+    }
+
+    pub(crate) fn write_job(&self, id: &str, bytes: &[u8]) -> Result<()> {
+        Ok(process::write(id, bytes)?)
+    }
+
+    pub(crate) fn kill_job(&self, id: &str, signal: &str) -> Result<Job> {
+        Ok(process::kill(id, signal)?.into())
+    }
+
+    pub(crate) fn fetch(&self, request: &Request) -> Result<Response> {
+        super::fetch::fetch(request)
+    }
+
+    pub(crate) fn ask(&self, questions: &Value) -> Result<Value> {
+        parse(&people::ask(&questions.to_string())?)
+    }
+
+    pub(crate) fn change_mode(&self, to: &str, reason: &str) -> Result<String> {
+        Ok(people::change_mode(to, reason)?)
+    }
+
+    pub(crate) fn request_permissions(&self, wish: &Value) -> Result<Value> {
+        parse(&people::request_permissions(&wish.to_string())?)
+    }
+
+    pub(crate) fn agents(&self) -> Result<Vec<Agent>> {
+        let agents = agents::agents()?;
+        let agent = |agents::Agent { name, description }| Agent { name, description };
+        Ok(agents.into_iter().map(agent).collect())
+    }
+
+    pub(crate) fn run_agent(&self, task: &Value) -> Result<Value> {
+        parse(&agents::run(&task.to_string())?)
+    }
+
+    pub(crate) fn tools(&self) -> Result<Vec<ToolSummary>> {
+        let tools = tools::tools()?;
+        tools
+            .into_iter()
+            .map(|tool| {
+                Ok(ToolSummary {
+                    name: tool.name,
+                    plugin: tool.plugin,
+                    description: tool.description,
+                    input_schema: parse(&tool.input_schema)?,
+                    aliases: tool.aliases,
+                    tags: tool.tags,
+                    can_background: tool.can_background,
+                })
+            })
+            .collect()
+    }
+
+    pub(crate) fn call_tool(&self, tool: &str, input: &Value) -> Result<Outcome> {
+        Ok(tools::call(tool, &input.to_string())?.into())
+    }
+
+    pub(crate) fn start_tool(
+        &self,
+        tool: &str,
+        input: &Value,
+        timeout_ms: Option<u32>,
+    ) -> Result<Background> {
+        Ok(tools::start(tool, &input.to_string(), timeout_ms)?.into())
+    }
+
+    pub(crate) fn running_tools(&self) -> Result<Vec<Background>> {
+        Ok(tools::running()?.into_iter().map(Into::into).collect())
+    }
+
+    pub(crate) fn wait_tool(&self, id: &str, wait_ms: u32) -> Result<Option<Result<Outcome>>> {
+        let end = tools::wait(id, wait_ms)?;
+        Ok(end.map(|end| end.map(Into::into).map_err(Into::into)))
+    }
+
+    pub(crate) fn stop_tool(&self, id: &str) -> Result<Background> {
+        Ok(tools::stop(id)?.into())
+    }
+
+    pub(crate) fn resources(&self, server: Option<&str>) -> Result<Value> {
+        parse(&resources::resources(server)?)
+    }
+
+    pub(crate) fn read_resource(&self, uri: &str, server: Option<&str>) -> Result<Vec<Part>> {
+        let parts = resources::read(uri, server)?;
+        Ok(parts.into_iter().map(Into::into).collect())
+    }
+}
+
+/// A count of the contract.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast of this kind saturates"
+)]
+fn whole(count: f64) -> u64 {
+    count as u64
+}
+
+impl From<&Command> for process::Command {
+    fn from(command: &Command) -> Self {
+        Self {
+            program: command.program.clone(),
+            arguments: command.arguments.clone(),
+            cwd: command.cwd.clone(),
+            environment: command.environment.clone(),
+            stdin: command.stdin.clone(),
+            timeout_ms: command.timeout_ms,
+            inactivity_timeout_ms: command.inactivity_timeout_ms,
+            tty: command.tty,
+            label: command.label.clone(),
+        }
+    }
+}
+
+impl From<process::Ending> for Ending {
+    fn from(ending: process::Ending) -> Self {
+        Self {
+            kind: ending.kind,
+            code: ending.code,
+            signal: ending.signal,
+            duration_ms: ending.duration_ms,
+        }
+    }
+}
+
+impl From<process::Job> for Job {
+    fn from(job: process::Job) -> Self {
+        Self {
+            id: job.id,
+            pid: job.pid,
+            label: job.label,
+            state: job.state,
+            started_ms: job.started_ms,
+            output_bytes: whole(job.output_bytes),
+            ending: job.ending.map(Into::into),
+            output_file: job.output_file,
+            hints: job.hints,
+        }
+    }
+}
+
+impl From<tools::Background> for Background {
+    fn from(background: tools::Background) -> Self {
+        Self {
+            id: background.id,
+            tool: background.tool,
+            state: background.state,
+            started_ms: background.started_ms,
+        }
+    }
+}
+
+impl From<wit::ToolError> for Error {
+    fn from(error: wit::ToolError) -> Self {
+        use crate::ErrorKind;
+        let (kind, failure) = match error {
+            wit::ToolError::InvalidInput(failure) => (ErrorKind::InvalidInput, failure),
+            wit::ToolError::NotFound(failure) => (ErrorKind::NotFound, failure),
+            wit::ToolError::Denied(failure) => (ErrorKind::Denied, failure),
+            wit::ToolError::Interrupted(failure) => (ErrorKind::Interrupted, failure),
+            wit::ToolError::Unavailable(failure) => (ErrorKind::Unavailable, failure),
+            wit::ToolError::Failed(failure) => (ErrorKind::Failed, failure),
+        };
+        Self {
+            kind,
+            ..failure.into()
+        }
+    }
+}
