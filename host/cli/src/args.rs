@@ -15,7 +15,7 @@ use crate::commands::calls::CallsArgs;
 use crate::commands::policy::PolicyCommand;
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::undo::UndoArgs;
-use crate::config::{Form, OnDuplicate, PathEntry, Variable};
+use crate::config::{Form, OnDuplicate, PathEntry, Program, Variable};
 use crate::events_file::EventsArgs;
 
 const AFTER_HELP: &str = "\
@@ -133,6 +133,31 @@ Examples:
 The result goes to standard output, with characters that would steer a terminal shown as \\u{…};
 --json has it unchanged. Progress and logs go to standard error.";
 
+/// What tools may use beyond files and variables.
+#[derive(Debug, Clone, Default, Args)]
+pub struct BeyondArgs {
+    /// Let plugins that ask for it reach this host: `example.org`, `*.example.org`, `https://host:8443`,
+    /// `localhost:8080`, `*` for any public one; repeatable
+    #[arg(long, value_name = "HOST")]
+    pub allow_host: Vec<String>,
+
+    /// Let plugins that ask for it start this program; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub allow_program: Vec<Program>,
+
+    /// Let programs run without the kernel's walls around them
+    #[arg(long)]
+    pub unconfined: bool,
+
+    /// Folder for what tools remember longer than a session
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub memory: Option<PathBuf>,
+
+    /// Folder of skills; repeatable
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub skills: Vec<PathBuf>,
+}
+
 /// Which plugins, and what they may do. The same for every command that loads plugins.
 #[derive(Debug, Clone, Default, Args)]
 pub struct HostArgs {
@@ -160,6 +185,9 @@ pub struct HostArgs {
     /// Let plugins that ask for it see this environment variable; repeatable
     #[arg(long, value_name = "NAME")]
     pub allow_env: Vec<Variable>,
+
+    #[command(flatten)]
+    pub beyond: BeyondArgs,
 
     /// Run calls of this form without asking: `name`, `plugin/*`, `Bash(git *)`, `Edit(src/**)`, `*`; repeatable
     #[arg(long, value_name = "FORM")]

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use toolhost_contract::{Access, Capability, Limits, Manifest};
+use toolhost_runtime::Capabilities;
 use toolhost_vfs::{PathGrant, Protected, Scope, ScopeError, Shield};
 
-use crate::settings::{AllowedPath, Settings};
+use crate::settings::{AllowedPath, Excludes, Settings};
 
 /// The intersection as plain values, before a folder is opened or a variable read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Plan {
     pub paths: Vec<AllowedPath>,
     /// None: no files at all, whatever `paths` are.
@@ -16,6 +17,9 @@ pub struct Plan {
     /// Names of variables.
     pub env: Vec<String>,
     pub limits: Limits,
+    /// Names of what it may use beside files and variables, as people read them.
+    pub beyond: Vec<String>,
+    pub capabilities: Capabilities,
 }
 
 pub fn plan(manifest: &Manifest, settings: &Settings) -> Plan {
@@ -28,13 +32,16 @@ pub fn plan(manifest: &Manifest, settings: &Settings) -> Plan {
         (true, false) => Some(Access::ReadOnly),
         (false, false) => None,
     };
-    let paths = match files {
+    let mut paths = match files {
         Some(_) => own
             .and_then(|own| own.paths.as_ref())
             .unwrap_or(&settings.paths)
             .clone(),
         None => Vec::new(),
     };
+    let more = more_folders(manifest, settings);
+    let files = more.iter().map(|path| path.access).chain(files).max();
+    paths.extend(more);
     let allowed = own
         .and_then(|own| own.env.as_ref())
         .unwrap_or(&settings.env);
@@ -51,12 +58,101 @@ pub fn plan(manifest: &Manifest, settings: &Settings) -> Plan {
         own.limits.apply(&mut limits);
     }
     limits.timeout = settings.plugin_timeout(&manifest.name, manifest.limits.timeout);
+    let (capabilities, beyond) = beyond(manifest, settings);
     Plan {
         paths,
         files,
         env,
         limits,
+        beyond,
+        capabilities,
     }
+}
+
+/// Folders of the host's own that the plugin asks for: what outlives a session, and skills.
+fn more_folders(manifest: &Manifest, settings: &Settings) -> Vec<AllowedPath> {
+    let mut folders = Vec::new();
+    let mut add = |host: PathBuf, guest: String, access| {
+        folders.push(AllowedPath {
+            host,
+            guest,
+            access,
+            dangerous: false,
+            exclude: Excludes {
+                defaults: true,
+                patterns: Vec::new(),
+            },
+        });
+    };
+    if let Some(memory) = &settings.beyond.memory
+        && manifest.needs(Capability::Memory)
+    {
+        add(
+            memory
+                .join("projects")
+                .join(project_name(&settings.project)),
+            "/memory/project".to_owned(),
+            Access::ReadWrite,
+        );
+        add(
+            memory.join("user"),
+            "/memory/user".to_owned(),
+            Access::ReadWrite,
+        );
+    }
+    if manifest.needs(Capability::Skills) {
+        for (number, dir) in settings.beyond.skills.iter().enumerate() {
+            let guest = format!("/skills/{}", number + 1);
+            add(dir.clone(), guest, Access::ReadOnly);
+        }
+    }
+    folders
+}
+
+/// A folder's name that is the same for the same project and no other's.
+fn project_name(project: &Path) -> String {
+    let name: String = project
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c))
+        .take(40)
+        .collect();
+    let hash = blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex();
+    format!("{name}-{}", &hash[..12])
+}
+
+/// What of its host it may use. Services ask a person, or go the whole way of a call, by themselves; what reaches out of
+/// the host needs the operator's word as well.
+fn beyond(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String>) {
+    let needs = |need| manifest.needs(need);
+    let capabilities = Capabilities {
+        session: needs(Capability::Session),
+        people: needs(Capability::People),
+        agents: needs(Capability::Agents) && !settings.beyond.agents.is_empty(),
+        resources: needs(Capability::Resources),
+        tools: manifest
+            .names(Capability::Tools)
+            .map(str::to_owned)
+            .collect(),
+    };
+    let words = [
+        (capabilities.session, "session"),
+        (capabilities.people, "people"),
+        (capabilities.agents, "agents"),
+        (capabilities.resources, "resources"),
+        (!capabilities.tools.is_empty(), "tools"),
+    ];
+    let mut words: Vec<String> = words
+        .iter()
+        .filter(|(granted, _)| *granted)
+        .map(|(_, word)| (*word).to_owned())
+        .collect();
+    if !capabilities.tools.is_empty() && !capabilities.tools.iter().any(|name| name == "*") {
+        words.extend(capabilities.tools.iter().map(|name| format!("tool:{name}")));
+    }
+    (capabilities, words)
 }
 
 /// Opens folders, each list of them once, however many plugins share it.
@@ -297,6 +393,8 @@ mod tests {
             files: Some(Access::ReadOnly),
             env: vec![],
             limits: Limits::default(),
+            beyond: vec![],
+            capabilities: Capabilities::default(),
         };
         let scope = granter.grant(&plan).unwrap();
         assert_eq!(scope.roots()[0].guest(), "/workspace");

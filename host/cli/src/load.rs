@@ -18,6 +18,7 @@ use toolhost_runtime::{Compiler, Loaded, Plugin, PluginGrants, Runtime, RuntimeS
 use toolhost_store::Store;
 use toolhost_telemetry::{Following, Telemetry};
 
+use crate::agents::CommandAgents;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::grants::{Granter, plan};
 use crate::hooks;
@@ -57,6 +58,8 @@ pub struct Served {
     /// Guest name, folder and `ro` or `rw`, for people.
     pub folders: Vec<Folder>,
     pub env: Vec<String>,
+    /// What it may use beside files and variables.
+    pub beyond: Vec<String>,
     pub limits: Limits,
 }
 
@@ -142,7 +145,7 @@ pub async fn load_with(
         Purpose::Look | Purpose::Judge => None,
     };
     let host = Host {
-        kernel: Arc::new(kernel),
+        kernel: kernel.share(),
         plugins,
         broken,
         settings,
@@ -206,7 +209,10 @@ async fn kernel(
     hooks: Vec<HookEntry>,
     begin: impl FnOnce(&Kernel),
 ) -> Result<Kernel, Failure> {
-    let mut builder = Kernel::builder(settings.kernel()).prompter(prompter);
+    let agents = Arc::new(CommandAgents::new(settings.beyond.agents.clone()));
+    let mut builder = Kernel::builder(settings.kernel())
+        .prompter(prompter)
+        .agents(agents);
     for hook in hooks {
         builder = builder.hook(hook);
     }
@@ -330,6 +336,7 @@ fn grant(
         tools: Vec::new(),
         folders,
         env: env.iter().map(|(name, _)| name.clone()).collect(),
+        beyond: plan.beyond,
         limits: plan.limits.clone(),
         manifest,
     };
@@ -345,6 +352,7 @@ fn grant(
             env,
             limits: plan.limits,
             staging,
+            capabilities: plan.capabilities,
         })
         .map_err(|error| error.to_string())?;
     Ok(Granted {

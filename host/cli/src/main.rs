@@ -3,6 +3,7 @@
 //! Read in this order: `args.rs` (what was typed), `settings.rs` (what it means), `load.rs` (from folders to a
 //! kernel), then the command you care about.
 
+mod agents;
 mod args;
 mod commands;
 mod config;

@@ -16,9 +16,11 @@ use crate::config::{self, Config, OnDuplicate, PathEntry, PoolsTable, UseTools, 
 use crate::exit::{Exit, Failure, OrExit};
 use crate::places::Places;
 
+mod beyond;
 mod hooks;
 mod policy;
 
+pub use beyond::{AgentSettings, BeyondSettings};
 pub use hooks::{HookKind, HookSettings};
 pub use policy::RuleLists;
 
@@ -29,6 +31,7 @@ pub struct Settings {
     /// For every plugin that has no list of its own.
     pub paths: Vec<AllowedPath>,
     pub env: BTreeSet<Variable>,
+    pub beyond: BeyondSettings,
     /// What the file says about single plugins.
     pub per_plugin: BTreeMap<PluginName, PluginSettings>,
     pub policy: Arc<Policy>,
@@ -200,6 +203,7 @@ impl Settings {
             );
         }
 
+        let beyond = beyond::resolve(&args.beyond, config.beyond, world.directory, &of_file)?;
         let mut disabled_tools = BTreeSet::new();
         let mut tool_timeouts = BTreeMap::new();
         for (name, table) in config.tools {
@@ -265,6 +269,7 @@ impl Settings {
             plugins,
             paths,
             env: args.allow_env.iter().cloned().chain(config.env).collect(),
+            beyond,
             per_plugin,
             policy: judged.policy,
             lists: judged.lists,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::{Call, CallError, Descriptor, Grant, Outcome, Reads, Staged};
+use crate::{Call, CallError, Descriptor, Grant, Outcome, Reads, Services, Staged};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -24,6 +24,17 @@ pub trait Backend: Send + Sync {
 
     /// Does [`Backend::stage`] hold back what calls do to files?
     fn stages(&self) -> bool {
+        false
+    }
+
+    /// Does the host run the commands in the inputs of its tools, and nothing else? Then what a command says is what
+    /// happens.
+    fn executes(&self) -> bool {
+        false
+    }
+
+    /// Can a call of this tool do nothing but call other tools?
+    fn delegates(&self, _tool: &Descriptor) -> bool {
         false
     }
 
@@ -135,6 +146,14 @@ pub trait Sink: Send + Sync {
 
     /// What the call looks at, from its beginning on.
     fn reads(&self, _reads: Arc<dyn Reads>) {}
+
+    /// The call's result depends on more than it looks at: on what it remembers, on people, on other machines.
+    fn depends_on_more(&self) {}
+
+    /// What the call may ask of its host.
+    fn services(&self) -> Option<Arc<dyn Services>> {
+        None
+    }
 }
 
 /// For callers who only want the result.

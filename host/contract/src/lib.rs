@@ -18,6 +18,7 @@ mod names;
 mod outcome;
 pub mod policy;
 mod reads;
+mod services;
 pub mod shell;
 pub mod text;
 pub mod units;
@@ -40,3 +41,7 @@ pub use policy::{
     Settled, Subject, Verdict,
 };
 pub use reads::Reads;
+pub use services::{
+    AgentInfo, BackgroundCall, Choice, Interview, Query, QueryKind, Reply, Services, Sight,
+    ToolFacts,
+};

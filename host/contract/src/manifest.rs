@@ -26,7 +26,7 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     pub capability: Capability,
-    /// Variables, for `env`.
+    /// Variables for `env`, hosts for `net`, programs for `process`, tools for `tools`.
     pub names: Vec<String>,
     /// Shown to whoever decides.
     pub why: String,
@@ -40,6 +40,29 @@ pub enum Capability {
     FsWrite,
     #[serde(rename = "env")]
     Env,
+    /// `wasi:http`, to addresses that `names` covers.
+    #[serde(rename = "net")]
+    Net,
+    /// Programs, by name.
+    #[serde(rename = "process")]
+    Process,
+    /// A memory for as long as a session lasts.
+    #[serde(rename = "session")]
+    Session,
+    #[serde(rename = "people")]
+    People,
+    #[serde(rename = "agents")]
+    Agents,
+    /// Calls of other tools, by name.
+    #[serde(rename = "tools")]
+    Tools,
+    #[serde(rename = "resources")]
+    Resources,
+    /// The folders that outlive a session.
+    #[serde(rename = "memory")]
+    Memory,
+    #[serde(rename = "skills")]
+    Skills,
 }
 
 impl Capability {
@@ -48,6 +71,57 @@ impl Capability {
             Capability::FsRead => "fs.read",
             Capability::FsWrite => "fs.write",
             Capability::Env => "env",
+            Capability::Net => "net",
+            Capability::Process => "process",
+            Capability::Session => "session",
+            Capability::People => "people",
+            Capability::Agents => "agents",
+            Capability::Tools => "tools",
+            Capability::Resources => "resources",
+            Capability::Memory => "memory",
+            Capability::Skills => "skills",
+        }
+    }
+
+    /// What is wrong with one of its names. What a host means is checked where it is granted.
+    fn wrong_name(self, name: &str) -> Option<String> {
+        let word = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+        let right = match self {
+            Capability::Env => is_variable(name),
+            Capability::Process => {
+                !name.is_empty() && name.len() <= 128 && name.chars().all(word) && name != ".."
+            }
+            Capability::Tools => name == "*" || crate::ToolName::parse(name).is_ok(),
+            _ => !name.is_empty() && name.len() <= 256,
+        };
+        let shown = crate::text::inline(name, 40);
+        (!right).then(|| match self {
+            Capability::Env => {
+                format!("`{shown}` is not the name of one variable; wildcards are not taken")
+            }
+            Capability::Process => {
+                format!("`{shown}` is not the name of a program such as `git`; paths are not taken")
+            }
+            Capability::Tools => format!("`{shown}` is not the name of a tool, nor `*`"),
+            _ => format!("`{shown}` is not a name"),
+        })
+    }
+
+    /// What its `names` are; None where it has none.
+    fn names(self) -> Option<&'static str> {
+        match self {
+            Capability::Env => Some("variables"),
+            Capability::Net => Some("hosts"),
+            Capability::Process => Some("programs"),
+            Capability::Tools => Some("tools"),
+            Capability::FsRead
+            | Capability::FsWrite
+            | Capability::Session
+            | Capability::People
+            | Capability::Agents
+            | Capability::Resources
+            | Capability::Memory
+            | Capability::Skills => None,
         }
     }
 }
@@ -167,21 +241,21 @@ impl Manifest {
                     ),
                 ));
             }
-            if (capability == Capability::Env) == need.names.is_empty() {
-                let message = match capability {
-                    Capability::Env => "need `env` has no `names`; list the variables",
-                    Capability::FsRead | Capability::FsWrite => {
-                        "`names` belongs to need `env` only"
-                    }
-                };
-                return Err(at(Some(span), message.to_owned()));
-            }
-            if let Some(name) = need.names.iter().find(|name| !is_variable(name)) {
-                let shown = crate::text::inline(name, 40);
-                return Err(at(
-                    Some(span),
-                    format!("`{shown}` is not the name of one variable; wildcards are not taken"),
-                ));
+            let word = capability.as_str();
+            let wrong = match capability.names() {
+                Some(what) if need.names.is_empty() => {
+                    Some(format!("need `{word}` has no `names`; list the {what}"))
+                }
+                None if !need.names.is_empty() => Some(format!(
+                    "`names` belongs to the needs `env`, `net`, `process` and `tools`, not to `{word}`"
+                )),
+                Some(_) | None => need
+                    .names
+                    .iter()
+                    .find_map(|name| capability.wrong_name(name)),
+            };
+            if let Some(message) = wrong {
+                return Err(at(Some(span), message));
             }
             needs.push(Need {
                 capability,
@@ -219,9 +293,14 @@ impl Manifest {
 
     /// Variables the plugin asks to see.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.names(Capability::Env)
+    }
+
+    /// The names of a need: hosts, programs, tools.
+    pub fn names(&self, capability: Capability) -> impl Iterator<Item = &str> {
         self.needs
             .iter()
-            .filter(|need| need.capability == Capability::Env)
+            .filter(move |need| need.capability == capability)
             .flat_map(|need| need.names.iter().map(String::as_str))
     }
 }
@@ -348,6 +427,20 @@ mod tests {
             &format!("{HEAD}[[needs]]\ncapability = \"env\"\nnames = [\"AWS_*\"]\nwhy = \"x\"\n"),
             expect![
                 "plugin.toml:5: `AWS_*` is not the name of one variable; wildcards are not taken"
+            ],
+        );
+        check_error(
+            &format!(
+                "{HEAD}[[needs]]\ncapability = \"process\"\nnames = [\"/bin/sh\"]\nwhy = \"x\"\n"
+            ),
+            expect![
+                "plugin.toml:5: `/bin/sh` is not the name of a program such as `git`; paths are not taken"
+            ],
+        );
+        check_error(
+            &format!("{HEAD}[[needs]]\ncapability = \"session\"\nnames = [\"x\"]\nwhy = \"x\"\n"),
+            expect![
+                "plugin.toml:5: `names` belongs to the needs `env`, `net`, `process` and `tools`, not to `session`"
             ],
         );
         check_error(

@@ -73,6 +73,8 @@ pub struct Request<'a> {
     /// Does the host start processes for it? A tool that only says so changes whatever it was granted itself, and what
     /// its input calls a command tells nothing about that.
     pub executes: bool,
+    /// All that the call can do it does through calls of other tools, and these are judged by themselves.
+    pub delegates: bool,
     /// Of the component's bytes.
     pub digest: Option<&'a Digest>,
     /// Of [`definition`], for a tool that has no bytes here.
@@ -341,6 +343,11 @@ impl Policy {
 
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// The host's name of a path as a call writes it.
+    pub fn place(&self, path: &str) -> String {
+        self.inner.places.resolve(path)
     }
 
     pub fn rules(&self) -> &[Rule] {

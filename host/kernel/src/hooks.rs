@@ -24,6 +24,7 @@ use toolhost_contract::{
 
 pub use cache::ReadCache;
 pub use callback::CallbackHook;
+pub use command::process;
 pub use command::{CommandHook, HookEvent, HookEventError, STOP_CODE};
 pub use matcher::{Matcher, MatcherError};
 

@@ -12,12 +12,13 @@ mod release;
 mod remember;
 mod run;
 mod seal;
+mod services;
 mod turn;
 
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -34,6 +35,7 @@ use self::judge::Cleared;
 use self::release::Released;
 use self::remember::Session;
 use self::run::{Place, Run, invoke, is_failure};
+use self::services::CallServices;
 use crate::approvals::Approvals;
 use crate::asks::{AnswerError, Answered, Asks, Pending};
 use crate::bus::{Bus, Subscription};
@@ -41,6 +43,7 @@ use crate::clock::Clock;
 use crate::hooks::{HookEntry, Hooks};
 use crate::journal::{Durability, Journal, Life};
 use crate::schedule::{Canceller, LimitError, Pools};
+use crate::services::{Agents, Resources, Without};
 use crate::sink::CallSink;
 use crate::{Entry, Prompter, Settings, Snapshot};
 
@@ -127,6 +130,10 @@ pub struct Kernel {
     running: Mutex<HashMap<CallId, Halt>>,
     /// Held by the commit that is being made.
     committing: Arc<tokio::sync::Mutex<()>>,
+    agents: Arc<dyn Agents>,
+    resources: Arc<dyn Resources>,
+    /// Itself, once it is shared: calls may ask for further calls.
+    me: OnceLock<Weak<Kernel>>,
 }
 
 /// What a kernel is made of. Everything but the settings has a default: nobody to ask, no store, no hooks.
@@ -137,6 +144,8 @@ pub struct Builder {
     store: Option<Store>,
     durability: Durability,
     clock: Clock,
+    agents: Arc<dyn Agents>,
+    resources: Arc<dyn Resources>,
 }
 
 impl Builder {
@@ -157,6 +166,19 @@ impl Builder {
     pub fn store(mut self, store: Store, durability: Durability) -> Self {
         self.store = Some(store);
         self.durability = durability;
+        self
+    }
+
+    /// Who takes the tasks that tools hand on.
+    #[must_use]
+    pub fn agents(mut self, agents: Arc<dyn Agents>) -> Self {
+        self.agents = agents;
+        self
+    }
+
+    #[must_use]
+    pub fn resources(mut self, resources: Arc<dyn Resources>) -> Self {
+        self.resources = resources;
         self
     }
 
@@ -190,6 +212,9 @@ impl Builder {
             journal,
             running: Mutex::default(),
             committing: Arc::default(),
+            agents: self.agents,
+            resources: self.resources,
+            me: OnceLock::new(),
         })
     }
 }
@@ -203,7 +228,16 @@ impl Kernel {
             store: None,
             durability: Durability::default(),
             clock: Clock::system(),
+            agents: Arc::new(Without),
+            resources: Arc::new(Without),
         }
+    }
+
+    /// Only the calls of a shared kernel can use other tools and people.
+    pub fn share(self) -> Arc<Self> {
+        let kernel = Arc::new(self);
+        let _ = kernel.me.set(Arc::downgrade(&kernel));
+        kernel
     }
 
     /// A kernel without a store and without hooks.
@@ -321,7 +355,9 @@ impl Kernel {
                 slot.start();
             }
             run.life.start_clock();
-            let ran = invoke(&entry, grant, run).await;
+            let services = Arc::new(CallServices::new(self, &entry, run));
+            run.sink.serve(Arc::<CallServices>::clone(&services));
+            let ran = invoke(&entry, grant, &services, run).await;
             let mut permit = Some(permit);
             if run.order.is_some() {
                 // Whoever is before it may need the permit to run again.
@@ -332,10 +368,16 @@ impl Kernel {
                 }
             }
             if !held {
+                if ran.is_ok() {
+                    services.keep();
+                }
                 break (ran.map(|ran| ran.outcome), permit);
             }
             match Box::pin(self.release(&entry, ran, permit, run)).await {
-                Ok(Released::Through(outcome)) => break (Ok(*outcome), None),
+                Ok(Released::Through(outcome)) => {
+                    services.keep();
+                    break (Ok(*outcome), None);
+                }
                 Ok(Released::Again(again)) => {
                     rounds += 1;
                     again.may_run(rounds)?;
@@ -550,7 +592,8 @@ impl Kernel {
     }
 
     fn mode_of(&self, run: &Run<'_>) -> Mode {
-        run.within.mode.unwrap_or_else(|| self.policy().mode())
+        let session = self.policy_in(&run.caller.session_id).mode();
+        run.within.mode.unwrap_or(session)
     }
 
     pub fn registry(&self) -> Arc<Snapshot> {

@@ -17,6 +17,7 @@ mod register;
 mod registry;
 pub mod schedule;
 mod schema;
+mod services;
 mod settings;
 mod sink;
 mod stats;
@@ -34,5 +35,6 @@ pub use kernel::{
 pub use prompter::{Callback, Nobody, Prompter, Scripted};
 pub use register::RegisterError;
 pub use registry::{Entry, PluginInfo, Snapshot, ToolInfo, UnknownTool};
+pub use services::{Agents, Resources, Task, Without};
 pub use settings::{OnDuplicate, Settings};
 pub use stats::{Stats, ToolStats};

@@ -5,7 +5,7 @@ mod scripted;
 #[cfg(test)]
 mod tests;
 
-use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question};
+use toolhost_contract::{Answer, BoxFuture, Call, CallId, Interview, Question, Reply};
 
 pub use callback::Callback;
 pub use scripted::Scripted;
@@ -24,6 +24,14 @@ pub trait Prompter: Send + Sync {
 
     /// Dropped when the call is cancelled or the answer came another way. The calls of one turn ask side by side.
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer>;
+
+    /// Asks what a tool wants to know. None: nobody can be asked; an inner None: the person does not want to answer.
+    fn interview<'a>(
+        &'a self,
+        _interview: &'a Interview,
+    ) -> BoxFuture<'a, Option<Option<Vec<Reply>>>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Somebody else has answered the question about this call; the future of [`Prompter::ask`] is dropped next.
     fn answered_elsewhere(&self, _call: &CallId, _by: &str) {}

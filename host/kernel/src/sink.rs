@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::bus::Happening;
-use toolhost_contract::{CallId, Caller, Event, Reads, Sink};
+use toolhost_contract::{CallId, Caller, Event, Reads, Services, Sink};
 use toolhost_store::Write;
 
 use crate::bus::{News, weight_of};
@@ -29,6 +29,9 @@ pub(crate) struct CallSink {
     held: Mutex<Option<HeldBack>>,
     watched: AtomicBool,
     reads: Mutex<Option<Arc<dyn Reads>>>,
+    services: Mutex<Option<Arc<dyn Services>>>,
+    /// No read set tells what the result depends on.
+    more: AtomicBool,
 }
 
 /// Said by a call that may yet be refused.
@@ -64,17 +67,32 @@ impl CallSink {
             held: Mutex::default(),
             watched: AtomicBool::new(false),
             reads: Mutex::default(),
+            services: Mutex::default(),
+            more: AtomicBool::new(false),
         }
     }
 
     /// From here on it is written down what the call looks at.
     pub(crate) fn watch(&self) {
         self.watched.store(true, Relaxed);
+        self.more.store(false, Relaxed);
         *self.looked() = None;
+    }
+
+    /// What the run that begins now may ask for.
+    pub(crate) fn serve(&self, services: Arc<dyn Services>) {
+        *self.served() = Some(services);
+    }
+
+    fn served(&self) -> MutexGuard<'_, Option<Arc<dyn Services>>> {
+        self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the last run looked at; None where there is no telling.
     pub(crate) fn read_set(&self) -> Option<Arc<dyn Reads>> {
+        if self.more.load(Relaxed) {
+            return None;
+        }
         self.looked().clone()
     }
 
@@ -85,6 +103,7 @@ impl CallSink {
     /// A backend may keep its sink for longer than its call lasts; from here on nobody hears it.
     pub(crate) fn close(&self) {
         self.closed.store(true, Relaxed);
+        *self.served() = None;
     }
 
     /// From here on the caller hears nothing before it is let through.
@@ -166,5 +185,16 @@ impl Sink for CallSink {
 
     fn reads(&self, reads: Arc<dyn Reads>) {
         *self.looked() = Some(reads);
+    }
+
+    fn depends_on_more(&self) {
+        self.more.store(true, Relaxed);
+    }
+
+    fn services(&self) -> Option<Arc<dyn Services>> {
+        if self.closed.load(Relaxed) {
+            return None;
+        }
+        self.served().clone()
     }
 }

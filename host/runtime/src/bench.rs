@@ -4,7 +4,7 @@
 mod stock;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use toolhost_contract::{Limits, NoSink};
 use toolhost_vfs::Scope;
@@ -12,6 +12,8 @@ use wasmtime::Store;
 
 use crate::Plugin;
 use crate::api::v0_1::types;
+use crate::capabilities::Allowed;
+use crate::deadline::Deadline;
 use crate::files::Files;
 use crate::state::State;
 
@@ -36,12 +38,13 @@ impl<'a> Bare<'a> {
     /// One fresh instance, one typed call.
     pub async fn call(&self) -> Result<(), String> {
         let pre = self.plugin.loaded().pre().ok_or("it has no tools")?;
-        let never = Instant::now() + Duration::from_secs(3_600);
+        let never = Arc::new(Deadline::after(Duration::from_secs(3_600)));
         let state = State::new(
             &Limits::default(),
             self.files.clone(),
             &[],
             never,
+            Allowed::default(),
             Arc::new(NoSink),
         );
         let mut store = Store::new(pre.engine(), state);

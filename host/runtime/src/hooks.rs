@@ -11,6 +11,7 @@ use toolhost_contract::{
 
 use crate::api::v0_1::hooks::{self, HookPre, Room};
 use crate::api::v0_1::types;
+use crate::capabilities::Allowed;
 use crate::instance::{self, Setting};
 use crate::plugin::{self, Plugin};
 use crate::state::State;
@@ -114,6 +115,7 @@ impl Plugin {
     /// plugin it may read, for a list of its own, say.
     fn setting(&self, timeout: Duration) -> Setting<'_> {
         Setting {
+            allowed: Allowed::default(),
             limits: self.limits(),
             files: self.read_only().clone(),
             env: &[],
@@ -124,7 +126,8 @@ impl Plugin {
 
     fn request(&self, call: &HookCall, moment: Moment) -> types::Request {
         let scope = self.read_only().scope();
-        let mut request = plugin::request(call.call.clone(), scope);
+        let mode = call.mode.parse().unwrap_or_default();
+        let mut request = plugin::request(call.call.clone(), scope, mode);
         request.context.mode.clone_from(&call.mode);
         request.context.extra = Some(extra(call, moment).to_string());
         request

@@ -1,11 +1,13 @@
 //! One call = one store = one instance. Whatever its end, everything of it is dropped here.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use toolhost_contract::{CallError, ErrorClass, Limits, Sink};
 use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 
+use crate::capabilities::Allowed;
+use crate::deadline::Deadline;
 use crate::files::Files;
 use crate::limiter::LimitHit;
 use crate::state::State;
@@ -16,6 +18,7 @@ pub struct Setting<'a> {
     pub files: Files,
     pub env: &'a [(String, String)],
     pub timeout: Duration,
+    pub allowed: Allowed,
     pub sink: Arc<dyn Sink>,
 }
 
@@ -39,12 +42,14 @@ pub async fn run<R>(
         files,
         env,
         timeout,
+        allowed,
         sink,
     } = setting;
     // The clock starts here and not earlier: time spent waiting for a person must not eat the tool's time. It runs
     // before the instance is made, because a start function can loop as well as any other.
-    let deadline = Instant::now() + timeout;
-    let mut store = Store::new(engine, State::new(limits, files, env, deadline, sink));
+    let deadline = Arc::new(Deadline::after(timeout));
+    let state = State::new(limits, files, env, Arc::clone(&deadline), allowed, sink);
+    let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.limiter);
     store.set_hostcall_fuel(usize::try_from(limits.hostcall).unwrap_or(usize::MAX));
     store.set_max_component_handles(limits.handles as usize);
@@ -53,7 +58,7 @@ pub async fn run<R>(
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|context| {
         let state = context.data();
-        if Instant::now() >= state.deadline {
+        if state.deadline.is_over() {
             Err(Stop::OutOfTime.into())
         } else if state.sink.cancelled() {
             Err(Stop::Cancelled.into())
@@ -62,13 +67,17 @@ pub async fn run<R>(
         }
     });
     // The second clock: for guests that wait inside the host, where no epoch reaches.
-    let result = tokio::time::timeout_at(deadline.into(), work(&mut store)).await;
+    let result = tokio::select! {
+        biased;
+        result = work(&mut store) => Some(result),
+        () = deadline.passed() => None,
+    };
     store.data().report_dropped();
     match result {
         // A host function that slept past the deadline must not end in success.
-        Ok(Ok(value)) if Instant::now() < deadline => Ok(value),
-        Ok(Ok(_)) | Err(_) => Err(with_stderr(CallError::timed_out(timeout), store.data())),
-        Ok(Err(error)) => Err(with_stderr(
+        Some(Ok(value)) if !deadline.is_over() => Ok(value),
+        Some(Ok(_)) | None => Err(with_stderr(CallError::timed_out(timeout), store.data())),
+        Some(Err(error)) => Err(with_stderr(
             classify(&error, timeout, store.data()),
             store.data(),
         )),

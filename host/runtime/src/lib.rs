@@ -8,8 +8,10 @@ mod api;
 #[doc(hidden)]
 pub mod bench;
 mod cache;
+mod capabilities;
 mod compile;
 mod crash;
+mod deadline;
 mod difference;
 mod engine;
 mod error;
@@ -30,6 +32,7 @@ mod stdio;
 mod tests;
 mod tree;
 
+pub use capabilities::Capabilities;
 pub use compile::{Compiler, compile_worker};
 pub use difference::file_diff;
 pub use error::{LoadError, RuntimeError};

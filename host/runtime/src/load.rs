@@ -11,8 +11,9 @@ use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, InstancePre, Linker};
 
 use crate::api::v0_1::hooks::HookPre;
-use crate::api::v0_1::{self, HOST_FUNCTIONS, PluginPre, VERSION};
+use crate::api::v0_1::{self, HOST_FUNCTIONS, PluginPre, VERSION, services};
 use crate::cache::Cache;
+use crate::capabilities::Allowed;
 use crate::compile::Compiler;
 use crate::files::{Files, FilesView, HasFiles};
 use crate::instance::{self, Setting};
@@ -342,7 +343,11 @@ fn check_contract(
                 for (function, item) in instance.exports(engine) {
                     let known = !matches!(item.ty, ComponentItem::ComponentFunc(_))
                         || (interface == "toolhost:plugin/host"
-                            && HOST_FUNCTIONS.contains(&function));
+                            && HOST_FUNCTIONS.contains(&function))
+                        || services::FUNCTIONS.iter().any(|(name, functions)| {
+                            interface.strip_prefix("toolhost:plugin/") == Some(*name)
+                                && functions.contains(&function)
+                        });
                     if !known {
                         return refuse(format!(
                             "built for a newer tool-api {VERSION} than this host has; missing import `{shown}` function `{}`",
@@ -417,6 +422,7 @@ async fn describe(
         ..Limits::default()
     };
     let setting = Setting {
+        allowed: Allowed::default(),
         limits: &limits,
         files: Files::new(Scope::empty()).map_err(|error| failed(error.to_string()))?,
         env: &[],

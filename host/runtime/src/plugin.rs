@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
+use toolhost_contract::policy::Mode;
 use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, Descriptor, Effects, ErrorClass, FileAccess,
     Grant, Limits, Outcome, PluginName, Ran, Sink,
@@ -11,6 +12,7 @@ use toolhost_contract::{
 use toolhost_vfs::{Reads, Scope, Stage, StageLimits};
 
 use crate::api::v0_1::{self, types};
+use crate::capabilities::{self, Allowed, Capabilities};
 use crate::files::Files;
 use crate::instance::{self, Setting};
 use crate::load::Loaded;
@@ -24,6 +26,7 @@ pub struct PluginGrants {
     pub limits: Limits,
     /// None: what a call writes is real at once, and cannot be judged or undone.
     pub staging: Option<Staging>,
+    pub capabilities: Capabilities,
 }
 
 pub struct Plugin {
@@ -34,6 +37,7 @@ pub struct Plugin {
     granted: Files,
     env: Vec<(String, String)>,
     staging: Option<Staging>,
+    capabilities: Capabilities,
 }
 
 impl Plugin {
@@ -46,6 +50,7 @@ impl Plugin {
             granted: Files::new(grants.scope)?,
             env: grants.env,
             staging: grants.staging,
+            capabilities: grants.capabilities,
         })
     }
 
@@ -85,8 +90,16 @@ impl Plugin {
             (FileAccess::AsGranted, None) => self.granted.clone(),
         };
         use_guest_names(&mut call.input, files.scope());
-        let request = request(call, files.scope());
+        let tool = self
+            .loaded
+            .tools()
+            .iter()
+            .find(|tool| tool.name == call.tool);
+        let allowed = tool.map_or_else(Allowed::default, |tool| self.capabilities.of(tool));
+        let mode = sink.services().map(|services| services.mode());
+        let request = request(call, files.scope(), mode.unwrap_or_default());
         let setting = Setting {
+            allowed,
             limits: &self.limits,
             files,
             env: if grant.environment() { &self.env } else { &[] },
@@ -173,6 +186,10 @@ impl Backend for Plugin {
         Box::pin(self.run(call, grant, sink, None))
     }
 
+    fn delegates(&self, tool: &Descriptor) -> bool {
+        capabilities::delegates(tool)
+    }
+
     fn stages(&self) -> bool {
         self.staging.is_some()
     }
@@ -238,7 +255,7 @@ fn use_guest_name(path: &mut String, scope: &Scope) {
     }
 }
 
-pub(crate) fn request(call: Call, scope: &Scope) -> types::Request {
+pub(crate) fn request(call: Call, scope: &Scope, mode: Mode) -> types::Request {
     let caller = call.caller;
     types::Request {
         call_id: call.id.0,
@@ -250,7 +267,7 @@ pub(crate) fn request(call: Call, scope: &Scope) -> types::Request {
             session_id: caller.session_id,
             task_id: caller.task_id,
             user_id: caller.user_id,
-            mode: "default".to_owned(),
+            mode: mode.to_string(),
             roots: scope
                 .roots()
                 .iter()

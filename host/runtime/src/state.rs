@@ -9,6 +9,8 @@ use toolhost_contract::{Event, Level, Limits, Sink, text};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
+use crate::capabilities::Allowed;
+use crate::deadline::Deadline;
 use crate::files::Files;
 use crate::limiter::Limiter;
 use crate::quota::Quota;
@@ -25,7 +27,8 @@ pub struct State {
     pub written: Quota,
     pub listed: Arc<AtomicUsize>,
     pub limiter: Limiter,
-    pub deadline: Instant,
+    pub deadline: Arc<Deadline>,
+    pub allowed: Allowed,
     pub sink: Arc<dyn Sink>,
     pub stdout: Capture,
     pub stderr: Capture,
@@ -38,7 +41,8 @@ impl State {
         limits: &Limits,
         files: Files,
         environment: &[(String, String)],
-        deadline: Instant,
+        deadline: Arc<Deadline>,
+        allowed: Allowed,
         sink: Arc<dyn Sink>,
     ) -> Self {
         let stdout = Capture::new("stdout", limits.stdout, 0, Arc::clone(&sink));
@@ -62,6 +66,7 @@ impl State {
             listed: Arc::default(),
             limiter: Limiter::new(limits),
             deadline,
+            allowed,
             sink,
             stdout,
             stderr,
@@ -109,7 +114,7 @@ impl State {
     }
 
     pub fn remaining(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
+        self.deadline.remaining()
     }
 
     /// Tells how many messages were dropped, if any.

@@ -8,6 +8,7 @@ use toolhost_contract::{CallError, ErrorClass, Limits, NoSink};
 use toolhost_vfs::Scope;
 
 use crate::api::v0_1::{PluginPre, types};
+use crate::capabilities::Allowed;
 use crate::files::Files;
 use crate::instance::{self, Setting};
 use crate::state::State;
@@ -57,6 +58,7 @@ async fn call(body: &str, extra: &str) -> CallError {
 
 async fn run(pre: &PluginPre<State>, limits: &Limits, timeout: Duration) -> CallError {
     let setting = Setting {
+        allowed: Allowed::default(),
         limits,
         files: Files::new(Scope::empty()).unwrap(),
         env: &[],

@@ -18,6 +18,7 @@ pub fn grant(
 ) -> anyhow::Result<Grant> {
     let (caller, subject) = (Caller::default(), Subject::of(tool, input));
     let request = Request {
+        delegates: false,
         plugin: plugin.name(),
         name: &tool.name,
         tool,

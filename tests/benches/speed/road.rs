@@ -49,6 +49,7 @@ pub fn road(rows: &mut Vec<Row>) -> anyhow::Result<()> {
 
 async fn plugin() -> anyhow::Result<Plugin> {
     let grants = PluginGrants {
+        capabilities: toolhost_runtime::Capabilities::default(),
         scope: toolhost_vfs::Scope::empty(),
         env: Vec::new(),
         limits: Limits::default(),
@@ -249,6 +250,7 @@ fn decision(rows: &mut Vec<Row>, plugin: &Plugin) {
     let (input, caller) = (input(), Caller::default());
     let subject = Subject::of(tool, &input);
     let request = Request {
+        delegates: false,
         plugin: plugin.name(),
         name: &tool.name,
         tool,

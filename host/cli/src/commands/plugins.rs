@@ -80,6 +80,7 @@ fn grants(served: &Served) -> String {
         })
         .collect();
     words.extend(served.env.iter().map(|name| format!("${name}")));
+    words.extend(served.beyond.iter().map(|word| text::inline(word, 80)));
     if words.is_empty() {
         words.push("nothing".to_owned());
     }
@@ -104,6 +105,7 @@ fn as_json(host: &Host) -> Value {
                     "guest": folder.guest, "host": folder.host, "access": folder.access,
                 })).collect::<Vec<_>>(),
                 "env": served.env,
+                "beyond": served.beyond,
             },
             "limits": json::limits(&served.limits),
         })

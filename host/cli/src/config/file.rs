@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use toolhost_contract::PluginName;
 
+use super::beyond::{AgentTable, Beyond, Program, SecretTable, Word};
 use super::foreign::{McpServers, SettingsTable, WebSearch};
 use super::tools::ToolsTable;
 use super::values::{self, Milliseconds};
@@ -25,6 +26,16 @@ pub struct File {
     exclude_paths: Vec<String>,
     default_excludes: Option<bool>,
     env: Vec<Variable>,
+    allowed_hosts: Vec<String>,
+    denied_hosts: Vec<String>,
+    allowed_programs: Vec<Program>,
+    unconfined: bool,
+    memory: Option<String>,
+    skills: Vec<String>,
+    #[serde(deserialize_with = "values::unique")]
+    agents: BTreeMap<Word, AgentTable>,
+    #[serde(deserialize_with = "values::unique")]
+    secrets: BTreeMap<Word, SecretTable>,
     #[serde(deserialize_with = "values::duration")]
     timeout: Option<Duration>,
     tool_timeout_ms: Option<Milliseconds>,
@@ -138,6 +149,16 @@ impl File {
             store: self.store,
             unused: unused.into_iter().flatten().collect(),
             web_search: web_search.map(|(_, search)| search),
+            beyond: Beyond {
+                hosts: self.allowed_hosts,
+                denied_hosts: self.denied_hosts,
+                programs: self.allowed_programs,
+                unconfined: self.unconfined,
+                memory: self.memory,
+                skills: self.skills,
+                agents: self.agents,
+                secrets: self.secrets,
+            },
         })
     }
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use toolhost_contract::policy::RuleSpec;
 use toolhost_contract::{LimitsTable, PluginName, ToolName};
 
+mod beyond;
 mod expand;
 mod file;
 mod foreign;
@@ -23,6 +24,7 @@ mod spelling;
 mod tools;
 mod values;
 
+pub use beyond::{Beyond, Program};
 pub use expand::expand;
 pub use foreign::WebSearch;
 pub use form::Form;
@@ -61,6 +63,7 @@ pub struct Config {
     pub cache: CacheTable,
     pub store: StoreTable,
     pub web_search: Option<WebSearch>,
+    pub beyond: Beyond,
     /// Keys as they are written, that were read and that nothing uses yet.
     pub unused: Vec<&'static str>,
 }

@@ -146,6 +146,7 @@ fn decisions(settings: &Settings, calls: &[(&str, serde_json::Value)]) -> Vec<St
             narrow: None,
             aliases: &[],
             executes: true,
+            delegates: false,
             tail: false,
             known: false,
         };

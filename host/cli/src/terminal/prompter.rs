@@ -10,6 +10,7 @@ mod claim;
 mod desk;
 mod draft;
 mod edit;
+mod interview;
 mod keys;
 mod margin;
 mod show;
@@ -22,7 +23,7 @@ mod tests;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question};
+use toolhost_contract::{Answer, BoxFuture, Call, CallId, Interview, Question, Reply};
 use toolhost_kernel::Prompter;
 
 use self::desk::Desk;
@@ -79,10 +80,35 @@ impl<K: Keys> Prompter for TerminalPrompter<K> {
         })
     }
 
+    fn interview<'a>(
+        &'a self,
+        interview: &'a Interview,
+    ) -> BoxFuture<'a, Option<Option<Vec<Reply>>>> {
+        Box::pin(async move {
+            if !K::is_there() {
+                return None;
+            }
+            let ticket = Leaving(Arc::default());
+            let mut keys = Arc::clone(&self.keys).lock_owned().await;
+            let (interview, waits) = (interview.clone(), Arc::clone(&ticket.0));
+            let talk = move || interview::interview(&mut *keys, &interview, &waits);
+            Some(tokio::task::spawn_blocking(talk).await.unwrap_or(None))
+        })
+    }
+
     fn answered_elsewhere(&self, call: &CallId, by: &str) {
         // Written before the tool starts, and not when the waiting thread looks up.
         if let Some(told) = self.desk.answered_elsewhere(call, by) {
             (self.screen)(&told);
         }
+    }
+}
+
+/// Tells the thread that nobody waits any more.
+struct Leaving(Arc<interview::Ticket>);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.leave();
     }
 }

@@ -52,6 +52,8 @@ pub enum Origin {
     Client,
     Tail,
     Background,
+    /// Another tool made the call.
+    Tool,
 }
 
 impl Origin {
@@ -61,6 +63,7 @@ impl Origin {
             Origin::Client => "client",
             Origin::Tail => "tail",
             Origin::Background => "background",
+            Origin::Tool => "tool",
         }
     }
 }

@@ -136,6 +136,7 @@ fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, St
             aliases: &[],
             // It shows what the rule is meant for, and not what a tool may make of it.
             executes: true,
+            delegates: false,
             digest: None,
             definition: None,
             input,

@@ -168,6 +168,7 @@ impl<'a> Facts<'a> {
                     Column::Interactive
                 }
                 Effect::Pure | Effect::Reads => Column::Read,
+                Effect::Writes | Effect::Destroys if request.delegates => Column::Read,
                 Effect::Writes | Effect::Destroys if request.known => Column::Read,
                 Effect::Writes | Effect::Destroys if facts.hides_writes => Column::Protected,
                 Effect::Writes | Effect::Destroys => Column::Other,
@@ -192,7 +193,7 @@ impl<'a> Facts<'a> {
 
     /// What the call may do besides that which its parts name.
     fn effects(&mut self) {
-        if self.request.known {
+        if self.request.known || self.request.delegates {
             return;
         }
         let tool = self.request.tool;

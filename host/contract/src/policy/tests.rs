@@ -260,6 +260,7 @@ impl World {
             tool: &self.tool,
             aliases: &self.aliases,
             executes: self.executes,
+            delegates: false,
             digest: self.digest.as_ref(),
             definition: None,
             input: &self.input,

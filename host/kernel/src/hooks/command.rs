@@ -4,7 +4,7 @@
 //! that leaves the group (`setsid`) gets away; what must outlive the hook is to be started like that.
 
 mod answer;
-mod process;
+pub mod process;
 mod protocol;
 
 use std::path::PathBuf;
@@ -145,12 +145,16 @@ impl CommandHook {
             status,
             stdout,
             stderr,
-        } = process::run(self.command(), told.to_string().as_bytes())
-            .await
-            .map_err(|error| CommandError::Process {
-                program: self.shown(),
-                error,
-            })?;
+        } = process::run(
+            self.command(),
+            told.to_string().as_bytes(),
+            process::MAX_STDOUT,
+        )
+        .await
+        .map_err(|error| CommandError::Process {
+            program: self.shown(),
+            error,
+        })?;
         match status.code() {
             Some(0) => Ok(Answered::Words(stdout)),
             Some(BLOCKS) => Ok(Answered::Blocks(reason(&stderr))),

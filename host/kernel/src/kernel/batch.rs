@@ -199,7 +199,13 @@ fn places(entry: &Entry, input: &Value) -> Vec<Place> {
 /// What a call needs to run.
 pub(super) fn pool(entry: &Entry) -> Pool {
     let tool = &entry.tool;
-    if tool.annotations.interactive == Some(true) {
+    if ["tools", "agents"]
+        .iter()
+        .any(|need| tool.requires.iter().any(|word| word == need))
+    {
+        // It works through others, which ask for their own place.
+        Pool::Agents
+    } else if tool.annotations.interactive == Some(true) {
         Pool::Interactive
     } else if tool.kind == "execute" {
         Pool::Processes

@@ -36,7 +36,10 @@ impl Kernel {
         if let Effects::Held(staged) = &edited.effects {
             let named = Subject::of(&entry.tool, &run.input);
             let subject = named.known(staged.changes());
-            if let Some(denial) = self.policy().forbids(request_of(entry, run, &subject)) {
+            if let Some(denial) = self
+                .policy_in(&run.caller.session_id)
+                .forbids(request_of(entry, run, &subject))
+            {
                 return Err(run.refused(denial).into());
             }
         }

@@ -80,7 +80,10 @@ impl Kernel {
             Weights::default()
         } else {
             // What is forbidden is none of the hooks' business.
-            if let Some(denial) = self.policy().forbids(request_of(entry, run, &subject)) {
+            if let Some(denial) = self
+                .policy_in(&run.caller.session_id)
+                .forbids(request_of(entry, run, &subject))
+            {
                 return Err(run.refused(denial).into());
             }
             match Box::pin(self.hear_hooks(entry, run)).await? {
@@ -99,7 +102,9 @@ impl Kernel {
             // A rule that forbids it counts now; everything else when it is known what the call changes.
             let (approvals, now) = (self.approvals.all(), self.journal.clock.now().0);
             let request = request_of(entry, run, &subject);
-            let held = self.policy().hold(request, &said, &approvals, now);
+            let held = self
+                .policy_in(&run.caller.session_id)
+                .hold(request, &said, &approvals, now);
             run.said = said;
             return match held {
                 Ok(hold) => {
@@ -138,7 +143,8 @@ impl Kernel {
             if !spent.is_empty() {
                 Arc::make_mut(&mut approvals).retain(|approval| !spent.contains(&approval.id));
             }
-            let verdict = self.policy().decide(request, said, &approvals, now);
+            let policy = self.policy_in(&run.caller.session_id);
+            let verdict = policy.decide(request, said, &approvals, now);
             match &verdict {
                 Verdict::Allow(grant) => {
                     if self.approvals.take_use(grant.approvals(), now).await {
@@ -182,7 +188,12 @@ impl Kernel {
         let within = Within::default();
         let request = request(entry, input, caller, &subject, &within);
         let now = self.journal.clock.now().0;
-        look(&self.policy(), request, &self.approvals.all(), now)
+        look(
+            &self.policy_in(&caller.session_id),
+            request,
+            &self.approvals.all(),
+            now,
+        )
     }
 
     async fn hear_hooks(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Heard, Refusal> {
@@ -260,8 +271,8 @@ fn request<'a>(
         name: &entry.name,
         tool: &entry.tool,
         aliases: &entry.keys,
-        // No backend starts a process today. The first that does has to say so.
-        executes: false,
+        executes: entry.backend.executes() && !sets_variables(input),
+        delegates: entry.backend.delegates(&entry.tool),
         digest: entry.plugin.digest.as_ref(),
         definition: None,
         input,
@@ -273,6 +284,12 @@ fn request<'a>(
         tail: within.origin == Origin::Tail,
         known: false,
     }
+}
+
+/// What a command does depends on its variables as much as on its words.
+fn sets_variables(input: &Value) -> bool {
+    let set = input.get("env").and_then(Value::as_object);
+    set.is_some_and(|variables| !variables.is_empty())
 }
 
 pub(super) fn request_of<'a>(

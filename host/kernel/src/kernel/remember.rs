@@ -1,13 +1,16 @@
 //! What outlives an answer: kept yeses, answers that other processes left, and sessions.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolhost_contract::life::Millis;
-use toolhost_contract::policy::{NewApproval, Scope};
-use toolhost_contract::{Answer, CallError, CallId, Outcome, Question};
+use toolhost_contract::policy::{
+    Approval, Identity, Mode, Narrowing, NewApproval, PathNarrowing, Policy, Scope,
+};
+use toolhost_contract::{Answer, CallError, CallId, Failure, Outcome, Question};
 use toolhost_store::{AnswerRow, SessionRow, StoreError, Write};
 
 use super::run::{Run, is_failure};
+use super::services::{Jobs, Shelf};
 use super::{Kernel, Refusal};
 use crate::Entry;
 use crate::asks::Answered;
@@ -22,6 +25,28 @@ const SESSIONS: usize = 1_024;
 pub(super) struct Session {
     pub(super) queue: Queue,
     pub(super) loop_guard: LoopGuard,
+    /// None: that of the policy.
+    mode: Mutex<Option<Mode>>,
+    shelf: Mutex<Shelf>,
+    jobs: Jobs,
+}
+
+impl Session {
+    pub(super) fn mode(&self) -> Option<Mode> {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_mode(&self, mode: Mode) {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(mode);
+    }
+
+    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
 }
 
 impl Kernel {
@@ -45,6 +70,73 @@ impl Kernel {
             sessions.retain(|_, session| Arc::strong_count(session) > 1);
         }
         Arc::clone(sessions.entry(id.to_owned()).or_default())
+    }
+
+    /// The rules as they hold in a session: a person may have changed its mode.
+    pub(super) fn policy_in(&self, session: &str) -> Arc<Policy> {
+        let policy = self.policy();
+        match self.session(session).mode() {
+            // A mode that the operator has switched off is not chosen here either.
+            Some(mode) => policy.with_mode(mode).map_or(policy, Arc::new),
+            None => policy,
+        }
+    }
+
+    /// Chooses the mode of a session, as a person would at its prompt.
+    pub fn set_mode(&self, session: &str, mode: Mode) -> Result<(), String> {
+        let refused = |diagnostic: toolhost_contract::policy::Diagnostic| diagnostic.to_string();
+        self.policy().with_mode(mode).map_err(refused)?;
+        self.session(session).set_mode(mode);
+        Ok(())
+    }
+
+    /// A person's yes to changes below these paths, and to requests to these hosts, for the rest of the session: one
+    /// for each tool that does nothing else.
+    pub(super) async fn allow_in_session(
+        &self,
+        session: &str,
+        write: &[String],
+        hosts: &[String],
+    ) -> Result<(), Failure> {
+        let mode_min = self.policy_in(session).mode();
+        for entry in self.registry().list() {
+            let edits = matches!(entry.tool.kind.as_str(), "edit" | "delete" | "move");
+            let narrowing = if edits && !write.is_empty() {
+                let path = |path: &String| PathNarrowing {
+                    path: self.policy().place(path),
+                    tree: true,
+                    write: true,
+                };
+                Narrowing {
+                    paths: write.iter().map(path).collect(),
+                    ..Narrowing::default()
+                }
+            } else if entry.tool.kind == "fetch" && !hosts.is_empty() {
+                Narrowing {
+                    domains: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+                    ..Narrowing::default()
+                }
+            } else {
+                continue;
+            };
+            let new = NewApproval {
+                identity: Identity {
+                    plugin: entry.plugin.name.clone(),
+                    tool: entry.tool.name.clone(),
+                    digest: entry.plugin.digest,
+                    definition: None,
+                },
+                narrowing,
+                scope: Scope::Session,
+                session: Some(session.to_owned()),
+                mode_min,
+            };
+            let id = format!("a-{}", crate::id::random());
+            let approval: Approval = new.stored(id, "person", self.journal.clock.now().0);
+            let added = self.approvals.add(approval).await;
+            added.map_err(|error| Failure::new("store_unwritable", error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// Writes down that a client came.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::Value;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 use toolhost_contract::life::Input;
 use toolhost_contract::policy::HookSaid;
 use toolhost_contract::{
@@ -17,6 +17,7 @@ use toolhost_contract::{
 
 use super::halt::Halt;
 use super::order::Slot;
+use super::services::CallServices;
 use super::{Kernel, Refusal, Report, Within};
 use crate::Entry;
 use crate::journal::Life;
@@ -153,13 +154,20 @@ impl Drop for Place<'_> {
     }
 }
 
-pub(super) async fn invoke(entry: &Entry, grant: Grant, run: &mut Run<'_>) -> Result<Ran, Refusal> {
+pub(super) async fn invoke(
+    entry: &Entry,
+    grant: Grant,
+    services: &CallServices,
+    run: &mut Run<'_>,
+) -> Result<Ran, Refusal> {
     // The clock starts here and not earlier: what a person or other calls take is not the tool's time.
     let limit = grant.timeout();
     let call = run.call(entry);
     let sink: Arc<dyn Sink> = Arc::<CallSink>::clone(&run.sink);
     let running = AssertUnwindSafe(async { entry.backend.stage(call, grant, sink).await });
-    let mut running = std::pin::pin!(timeout(limit + GRACE, running.catch_unwind()));
+    let mut running = std::pin::pin!(running.catch_unwind());
+    let begun = Instant::now();
+    let mut late = std::pin::pin!(sleep_until(begun + limit + GRACE));
     let halt = run.halt.clone();
     let given_up = async {
         halt.token().cancelled().await;
@@ -171,7 +179,15 @@ pub(super) async fn invoke(entry: &Entry, grant: Grant, run: &mut Run<'_>) -> Re
     let result = loop {
         tokio::select! {
             biased;
-            result = &mut running => break result,
+            result = &mut running => break Some(result),
+            () = &mut late => {
+                // Time that people and other calls took is not the tool's.
+                let end = begun + limit + GRACE + services.waited();
+                if end <= Instant::now() {
+                    break None;
+                }
+                late.as_mut().reset(end);
+            }
             () = &mut given_up => {
                 run.duration = run.life.elapsed();
                 return Err(halt.error(true).into());
@@ -182,8 +198,8 @@ pub(super) async fn invoke(entry: &Entry, grant: Grant, run: &mut Run<'_>) -> Re
             }
         }
     };
-    run.duration = run.life.elapsed();
-    let result = result.map_err(|_| CallError::timed_out(limit))?;
+    run.duration = run.life.elapsed().saturating_sub(services.waited());
+    let result = result.ok_or_else(|| CallError::timed_out(limit))?;
     let result = result.map_err(|panic| panicked(entry, panic.as_ref()))?;
     let ran = match result {
         // Whatever it says of its own stop, it was stopped.

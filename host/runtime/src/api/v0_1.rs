@@ -12,6 +12,7 @@ use wasmtime::component::HasSelf;
 use crate::state::State;
 
 pub mod hooks;
+pub mod services;
 
 wasmtime::component::bindgen!({
     path: "../../wit/v0.1",
@@ -46,7 +47,8 @@ const EVENT: usize = 64;
 const MAX_ADVICE: usize = 2_000;
 
 pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
-    toolhost::plugin::host::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+    toolhost::plugin::host::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    services::add_to_linker(linker)
 }
 
 impl types::Host for State {}

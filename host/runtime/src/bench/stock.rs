@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use toolhost_contract::{Limits, NoSink};
 use toolhost_vfs::Scope;
@@ -15,6 +15,8 @@ use super::request;
 use crate::Plugin;
 use crate::api::v0_1::toolhost::plugin::host;
 use crate::api::v0_1::{PluginPre, types};
+use crate::capabilities::Allowed;
+use crate::deadline::Deadline;
 use crate::files::Files;
 use crate::state::State;
 
@@ -92,12 +94,19 @@ impl Stock {
             .initial_cwd("/workspace")
             .preopened_dir(&self.host, "/workspace", FsPerms::ReadOnly)?
             .preopened_dir(&self.host, ".", FsPerms::ReadOnly)?;
-        let never = Instant::now() + Duration::from_secs(3_600);
+        let never = Arc::new(Deadline::after(Duration::from_secs(3_600)));
         let nothing = Files::new(Scope::empty())?;
         Ok(Around {
             wasi: wasi.build(),
             table: ResourceTable::new(),
-            state: State::new(&Limits::default(), nothing, &[], never, Arc::new(NoSink)),
+            state: State::new(
+                &Limits::default(),
+                nothing,
+                &[],
+                never,
+                Allowed::default(),
+                Arc::new(NoSink),
+            ),
         })
     }
 }

@@ -34,6 +34,7 @@ async fn load(component: &[u8], limits: Limits) -> Plugin {
     let env = Vec::new();
     loaded
         .grant(PluginGrants {
+            capabilities: crate::Capabilities::default(),
             scope,
             env,
             limits,

@@ -22,6 +22,11 @@ struct Waiting {
     done: usize,
 }
 
+/// Whether somebody still wants to know.
+pub trait Waits {
+    fn waits(&self) -> bool;
+}
+
 /// One question that waits.
 pub struct Ask {
     pub question: Question,
@@ -93,6 +98,11 @@ impl Desk {
         open.then(|| ask.told_elsewhere()).flatten()
     }
 
+    #[cfg(test)]
+    pub fn first(&self) -> CallId {
+        self.all().asks[0].call.id.clone()
+    }
+
     fn all(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,11 +121,13 @@ impl Drop for Place<'_> {
     }
 }
 
-impl Ask {
-    pub fn waits(&self) -> bool {
+impl Waits for Ask {
+    fn waits(&self) -> bool {
         matches!(*self.state(), State::Waits(Some(_)))
     }
+}
 
+impl Ask {
     /// What the person is told when somebody else was faster; once.
     pub fn told_elsewhere(&self) -> Option<String> {
         let mut state = self.state();

@@ -14,7 +14,7 @@ use rustix::termios::{
     OptionalActions, QueueSelector, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
 };
 
-use super::desk::Ask;
+use super::desk::Waits;
 use super::margin::Look;
 use crate::prompt::words;
 use crate::terminal::style::Style;
@@ -48,11 +48,11 @@ pub trait Keys: Send + 'static {
     }
 
     /// Blocks for one line. None: end of input, the terminal is gone, or the question does not wait any more.
-    fn line(&mut self, ask: &Ask) -> Option<String>;
+    fn line(&mut self, ask: &impl Waits) -> Option<String>;
 
     /// Blocks until the person has left the editor, which knows by the `ending` of the file's name what it holds. The
     /// error is for the person.
-    fn edit(&mut self, text: &str, ending: &str, ask: &Ask) -> Result<String, String>;
+    fn edit(&mut self, text: &str, ending: &str, ask: &impl Waits) -> Result<String, String>;
 }
 
 /// Standard input and standard error.
@@ -91,7 +91,7 @@ impl Keys for Tty {
         Arc::new(|text| std::io::stderr().lock().write_all(text.as_bytes()).ok())
     }
 
-    fn line(&mut self, ask: &Ask) -> Option<String> {
+    fn line(&mut self, ask: &impl Waits) -> Option<String> {
         loop {
             let ready = readable(QUIET)?;
             if !ask.waits() {
@@ -109,7 +109,7 @@ impl Keys for Tty {
         Some(String::from_utf8_lossy(line).into_owned())
     }
 
-    fn edit(&mut self, text: &str, ending: &str, ask: &Ask) -> Result<String, String> {
+    fn edit(&mut self, text: &str, ending: &str, ask: &impl Waits) -> Result<String, String> {
         let editor = ["VISUAL", "EDITOR"]
             .into_iter()
             .filter_map(|name| std::env::var(name).ok())
@@ -176,7 +176,7 @@ fn private_folder() -> PathBuf {
         .unwrap_or_else(std::env::temp_dir)
 }
 
-fn look_after(mut editor: Child, ask: &Ask) -> Result<(), String> {
+fn look_after(mut editor: Child, ask: &impl Waits) -> Result<(), String> {
     loop {
         match editor.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),

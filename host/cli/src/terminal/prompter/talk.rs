@@ -5,7 +5,7 @@ use std::sync::Arc;
 use toolhost_contract::{Answer, text};
 
 use super::choice::{Pick, choices, letters, pick};
-use super::desk::{Ask, Desk};
+use super::desk::{Ask, Desk, Waits};
 use super::draft::{self, Draft};
 use super::keys::Keys;
 use super::margin::Look;
@@ -132,7 +132,7 @@ impl<K: Keys> Talk<'_, K> {
         self.shown = true;
         self.open = true;
         self.ask.open(true);
-        let line = self.keys.line(self.ask);
+        let line = self.keys.line(&**self.ask);
         self.ask.open(false);
         let line = line?;
         self.open = false;
@@ -187,7 +187,7 @@ impl<K: Keys> Talk<'_, K> {
         let before = self.draft.text(path);
         let mut text = before.clone();
         for _ in 0..MAX_ROUNDS {
-            text = match self.keys.edit(&text, &draft::ending(path), self.ask) {
+            text = match self.keys.edit(&text, &draft::ending(path), &**self.ask) {
                 Ok(text) => text,
                 Err(error) => return self.back(&error),
             };
@@ -229,7 +229,7 @@ impl<K: Keys> Talk<'_, K> {
     fn edited(&mut self) -> Option<Step> {
         let mut text = edit::to_text(&self.ask.call.input);
         for _ in 0..MAX_ROUNDS {
-            text = match self.keys.edit(&text, ".json", self.ask) {
+            text = match self.keys.edit(&text, ".json", &**self.ask) {
                 Ok(text) => text,
                 Err(error) => {
                     let error = text::inline(&error, 500);

@@ -86,6 +86,7 @@ pub fn question(asked: &Asked) -> (Question, Call) {
         narrow: None,
         aliases: &[],
         executes: asked.kind == "execute",
+        delegates: false,
         tail: false,
         known: false,
     };

@@ -12,7 +12,7 @@ use toolhost_contract::{Annotations, Answer, Call, Question};
 use toolhost_kernel::Prompter;
 
 use super::TerminalPrompter;
-use super::desk::{Ask, Desk};
+use super::desk::{Desk, Waits};
 use super::keys::{Keys, Screen};
 use super::margin::Look;
 use super::testing::{Asked, command, framed, question, tool, write};
@@ -58,11 +58,11 @@ impl Keys for Fake {
         })
     }
 
-    fn line(&mut self, ask: &Ask) -> Option<String> {
+    fn line(&mut self, ask: &impl Waits) -> Option<String> {
         let line = match self.lines.pop_front()? {
             "^D" => None,
             "!elsewhere" => {
-                let told = self.desk.answered_elsewhere(&ask.call.id, "web\u{1b}");
+                let told = self.desk.answered_elsewhere(&self.desk.first(), "web\u{1b}");
                 self.say(&told.unwrap());
                 return None;
             }
@@ -80,7 +80,7 @@ impl Keys for Fake {
         line
     }
 
-    fn edit(&mut self, text: &str, ending: &str, _: &Ask) -> Result<String, String> {
+    fn edit(&mut self, text: &str, ending: &str, _: &impl Waits) -> Result<String, String> {
         self.say(&format!("<<editor{ending}\n{text}>>\n"));
         match self.edits.pop_front().unwrap() {
             Ok(text) => Ok(text.to_owned()),

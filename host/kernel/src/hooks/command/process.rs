@@ -10,7 +10,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// An answer is short; whoever has more to say has lost its way.
-pub(super) const MAX_STDOUT: usize = 64 << 10;
+pub const MAX_STDOUT: usize = 64 << 10;
 /// So many of the last bytes are kept.
 pub(super) const MAX_STDERR: usize = 16 << 10;
 const CHUNK: usize = 16 << 10;
@@ -18,13 +18,13 @@ const CHUNK: usize = 16 << 10;
 const MAX_LEFT_OVER: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ProcessError {
+pub enum ProcessError {
     #[error("cannot be started: {0}; check that the program is there and executable")]
     Start(io::Error),
     #[error(
-        "wrote more than {MAX_STDOUT} bytes to its standard output; write one JSON object, and notes to standard error"
+        "wrote more than {0} bytes to its standard output; write one JSON object, and notes to standard error"
     )]
-    TooMuch,
+    TooMuch(usize),
     #[error("cannot be waited for: {0}")]
     Wait(io::Error),
     #[error("cannot be read from: {0}")]
@@ -32,16 +32,20 @@ pub(super) enum ProcessError {
 }
 
 #[derive(Debug)]
-pub(super) struct Ran {
-    pub(super) status: ExitStatus,
-    pub(super) stdout: Vec<u8>,
+pub struct Ran {
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
     /// The end of it.
-    pub(super) stderr: Vec<u8>,
+    pub stderr: Vec<u8>,
 }
 
 /// Feeds the process its input and waits for its end, not for that of its output: a child that it left behind may
 /// hold that open for ever. Dropping the future kills the process and its group.
-pub(super) async fn run(mut command: Command, input: &[u8]) -> Result<Ran, ProcessError> {
+pub async fn run(
+    mut command: Command,
+    input: &[u8],
+    max_stdout: usize,
+) -> Result<Ran, ProcessError> {
     let child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -54,7 +58,7 @@ pub(super) async fn run(mut command: Command, input: &[u8]) -> Result<Ran, Proce
     let stdin = running.child.stdin.take();
     let stdout = running.child.stdout.take().expect("it was piped");
     let stderr = running.child.stderr.take().expect("it was piped");
-    let mut stdout = Pipe::new(stdout, MAX_STDOUT, Beyond::Refused);
+    let mut stdout = Pipe::new(stdout, max_stdout, Beyond::Refused);
     let mut stderr = Pipe::new(stderr, MAX_STDERR, Beyond::KeepsTail);
     let pumps = async {
         match tokio::try_join!(feed(stdin, input), stdout.pump(), stderr.pump()) {
@@ -186,7 +190,7 @@ impl<R: AsyncRead + AsFd + Unpin> Pipe<R> {
         self.bytes.extend_from_slice(chunk);
         let over = self.bytes.len().saturating_sub(self.max);
         match self.beyond {
-            Beyond::Refused if over > 0 => return Err(ProcessError::TooMuch),
+            Beyond::Refused if over > 0 => return Err(ProcessError::TooMuch(self.max)),
             Beyond::Refused => {}
             Beyond::KeepsTail => drop(self.bytes.drain(..over)),
         }

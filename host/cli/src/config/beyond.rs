@@ -1,0 +1,123 @@
+//! What tools may use beyond files and variables: hosts, programs, memory, skills, sub-agents, secrets.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+use toolhost_contract::text;
+
+use super::{Variable, values};
+
+/// Tables of a file; the command line has its own words for the lists.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Beyond {
+    pub hosts: Vec<String>,
+    pub denied_hosts: Vec<String>,
+    pub programs: Vec<Program>,
+    pub unconfined: bool,
+    pub memory: Option<String>,
+    pub skills: Vec<String>,
+    pub agents: BTreeMap<Word, AgentTable>,
+    pub secrets: BTreeMap<Word, SecretTable>,
+}
+
+/// `[agents.NAME]`: a command that takes a task as JSON on its standard input and answers with JSON.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentTable {
+    pub command: CommandLine,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default, deserialize_with = "values::duration")]
+    pub timeout: Option<Duration>,
+}
+
+/// A program and its words, written as a list or as one text with shell quoting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for CommandLine {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a command as a text or a list of words")]
+        enum Either {
+            Text(String),
+            List(Vec<String>),
+        }
+        let words = match Either::deserialize(deserializer)? {
+            Either::Text(text) => crate::prompt::words::split(&text).map_err(D::Error::custom)?,
+            Either::List(words) => words,
+        };
+        if words.first().is_none_or(String::is_empty) {
+            return Err(D::Error::custom("the command is empty; name a program"));
+        }
+        Ok(Self(words))
+    }
+}
+
+/// `[secrets.NAME]`: a value that only the host knows, sent to these hosts only.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecretTable {
+    /// The variable that holds it.
+    pub env: Variable,
+    pub hosts: Vec<String>,
+}
+
+/// A name of an agent or a secret: letters, digits, `_` and `-`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Word(String);
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+        if word.is_empty() || word.len() > 64 || !word.chars().all(plain) {
+            let shown = text::inline(&word, 40);
+            return Err(D::Error::custom(format!(
+                "`{shown}` is not a name: letters, digits, `_` and `-`"
+            )));
+        }
+        Ok(Self(word))
+    }
+}
+
+/// The name of a program that may be started: `git`, `bash`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Program(String);
+
+impl Program {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for Program {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+        if name.is_empty() || name.len() > 128 || !name.chars().all(plain) || name == ".." {
+            let shown = text::inline(name, 40);
+            return Err(format!(
+                "`{shown}` is not the name of a program such as `git`; paths are not taken"
+            ));
+        }
+        Ok(Self(name.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Program {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,303 @@
+//! What a running call may ask of its host beside being run: a memory, people, sub-agents, other tools, resources.
+//!
+//! Programs and the network are not among these: the runtime hands them out itself.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::policy::Mode;
+use crate::{BoxFuture, CallError, Failure, Outcome, Part, text};
+
+/// Answers of the host to one call. Every method is judged by what the call is, and refuses with a code.
+pub trait Services: Send + Sync {
+    /// The permission mode of the call.
+    fn mode(&self) -> Mode;
+
+    /// What the call's plugin stored last in this session.
+    fn recall(&self, key: &str) -> Result<Option<Value>, Failure>;
+
+    /// Counts when the result of the call counts. None forgets.
+    fn remember(&self, key: &str, value: Option<Value>) -> Result<(), Failure>;
+
+    fn saw(&self, sight: Sight) -> Result<(), Failure>;
+
+    fn last_seen(&self, path: &str) -> Option<Sight>;
+
+    fn ask(&self, queries: Vec<Query>) -> BoxFuture<'_, Result<Vec<Reply>, Failure>>;
+
+    /// Comes back with the mode that holds now.
+    fn change_mode(&self, to: String, reason: String) -> BoxFuture<'_, Result<String, Failure>>;
+
+    /// Comes back with what was given.
+    fn request_permissions(&self, wish: Value) -> BoxFuture<'_, Result<Value, Failure>>;
+
+    fn agents(&self) -> Vec<AgentInfo>;
+
+    fn run_agent(&self, task: Value) -> BoxFuture<'_, Result<Value, Failure>>;
+
+    /// The tools that the call may see.
+    fn tools(&self) -> Vec<ToolFacts>;
+
+    fn call_tool(&self, tool: String, input: Value) -> BoxFuture<'_, Result<Outcome, CallError>>;
+
+    fn start_tool(
+        &self,
+        tool: String,
+        input: Value,
+        timeout_ms: Option<u32>,
+    ) -> Result<BackgroundCall, Failure>;
+
+    fn running_tools(&self) -> Vec<BackgroundCall>;
+
+    /// None when it is still running after `wait_ms`.
+    fn wait_tool(
+        &self,
+        id: String,
+        wait_ms: u32,
+    ) -> BoxFuture<'_, Result<Option<Result<Outcome, CallError>>, Failure>>;
+
+    fn stop_tool(&self, id: &str) -> Result<BackgroundCall, Failure>;
+
+    fn resources(&self, server: Option<String>) -> BoxFuture<'_, Result<Value, Failure>>;
+
+    fn read_resource(
+        &self,
+        uri: String,
+        server: Option<String>,
+    ) -> BoxFuture<'_, Result<Vec<Part>, Failure>>;
+}
+
+/// What an agent has been shown of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight {
+    /// As the plugin sees it.
+    pub path: String,
+    pub sha256: String,
+    /// None: all of it.
+    pub lines: Option<(u32, u32)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentInfo {
+    pub name: String,
+    pub description: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolFacts {
+    pub name: String,
+    pub plugin: String,
+    pub description: String,
+    pub input_schema: Value,
+    pub aliases: Vec<String>,
+    pub tags: Vec<String>,
+    pub can_background: bool,
+}
+
+/// A call that goes on when the one that began it has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BackgroundCall {
+    pub id: String,
+    pub tool: String,
+    pub ended: bool,
+    pub started_ms: f64,
+}
+
+/// One question to a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Query {
+    pub question: String,
+    /// A word or two above it.
+    #[serde(default)]
+    pub header: String,
+    #[serde(rename = "type", default)]
+    pub kind: QueryKind,
+    #[serde(default)]
+    pub options: Vec<Choice>,
+    #[serde(default)]
+    pub multi_select: bool,
+    #[serde(default)]
+    pub placeholder: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueryKind {
+    #[default]
+    Choice,
+    Text,
+    YesNo,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    pub label: String,
+    #[serde(default)]
+    pub description: String,
+    #[serde(default)]
+    pub preview: Option<String>,
+}
+
+/// What a person said to one question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Reply {
+    YesNo(bool),
+    Labels(Vec<String>),
+    /// A label, or words of their own.
+    Text(String),
+}
+
+/// Who asks a person, and what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interview {
+    pub plugin: String,
+    pub tool: String,
+    /// A sub-agent asks.
+    pub agent: Option<String>,
+    pub queries: Vec<Query>,
+}
+
+const MAX_QUERIES: usize = 4;
+const MAX_OPTIONS: usize = 16;
+/// Bytes of one text of a question. A plan is the longest of them.
+const MAX_TEXT: usize = 16 << 10;
+
+impl Query {
+    /// A list of questions from a plugin. What no person could read is refused.
+    pub fn parse(questions: &str) -> Result<Vec<Self>, Failure> {
+        let refuse = |reason: String| Failure::new("invalid_question", reason);
+        let queries: Vec<Self> = serde_json::from_str(questions).map_err(|error| {
+            refuse(format!(
+                "the questions are not a list of questions: {}",
+                text::inline(&error.to_string(), 200)
+            ))
+        })?;
+        if queries.is_empty() || queries.len() > MAX_QUERIES {
+            let count = queries.len();
+            return Err(refuse(format!("{count} questions; ask 1 to {MAX_QUERIES}")));
+        }
+        for query in &queries {
+            query.check().map_err(refuse)?;
+        }
+        Ok(queries)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.question.trim().is_empty() {
+            return Err("a question is empty".to_owned());
+        }
+        let shown = text::inline(&self.question, 80);
+        let options = self.options.len();
+        match self.kind {
+            QueryKind::Choice if options < 2 || options > MAX_OPTIONS => {
+                return Err(format!(
+                    "`{shown}` has {options} options; a choice has 2 to {MAX_OPTIONS}"
+                ));
+            }
+            QueryKind::Text | QueryKind::YesNo if options > 0 => {
+                return Err(format!("`{shown}` has options and is not a choice"));
+            }
+            QueryKind::Choice | QueryKind::Text | QueryKind::YesNo => {}
+        }
+        for (number, option) in self.options.iter().enumerate() {
+            let label = text::inline(&option.label, 80);
+            if option.label.trim().is_empty() {
+                return Err(format!("`{shown}` has an option without a label"));
+            }
+            if self.options[..number]
+                .iter()
+                .any(|other| other.label == option.label)
+            {
+                return Err(format!("`{shown}` has the option `{label}` twice"));
+            }
+        }
+        let texts = [&self.question, &self.header]
+            .into_iter()
+            .chain(self.placeholder.as_ref());
+        let texts = texts.chain(self.options.iter().flat_map(|option| {
+            [&option.label, &option.description]
+                .into_iter()
+                .chain(option.preview.as_ref())
+        }));
+        match texts.map(String::len).max() {
+            Some(longest) if longest > MAX_TEXT => Err(format!(
+                "`{shown}` has a text of {longest} bytes; the limit is {MAX_TEXT}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Is this an answer to it? A person may always write words of their own in place of a label.
+    pub fn takes(&self, reply: &Reply) -> bool {
+        match (self.kind, reply) {
+            (QueryKind::YesNo, Reply::YesNo(_)) | (QueryKind::Text, Reply::Text(_)) => true,
+            (QueryKind::Choice, Reply::Text(_)) => true,
+            (QueryKind::Choice, Reply::Labels(_)) => self.multi_select,
+            (QueryKind::YesNo | QueryKind::Text, _) | (QueryKind::Choice, Reply::YesNo(_)) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn check(questions: &str, expected: Expect) {
+        let shown = match Query::parse(questions) {
+            Ok(queries) => format!("{} questions", queries.len()),
+            Err(error) => error.message,
+        };
+        expected.assert_eq(&shown);
+    }
+
+    #[test]
+    fn questions_that_can_be_asked() {
+        check(
+            r#"[{"question": "Which?", "options": [{"label": "a"}, {"label": "b"}]},
+                {"question": "Why?", "type": "text"}, {"question": "Sure?", "type": "yesno"}]"#,
+            expect!["3 questions"],
+        );
+    }
+
+    #[test]
+    fn questions_that_cannot() {
+        check("[]", expect!["0 questions; ask 1 to 4"]);
+        check(
+            r#"[{"question": "Which?", "options": [{"label": "a"}]}]"#,
+            expect!["`Which?` has 1 options; a choice has 2 to 16"],
+        );
+        check(
+            r#"[{"question": "Which?", "options": [{"label": "a"}, {"label": "a"}]}]"#,
+            expect!["`Which?` has the option `a` twice"],
+        );
+        check(
+            r#"[{"question": "Sure?", "type": "yesno", "options": [{"label": "a"}, {"label": "b"}]}]"#,
+            expect!["`Sure?` has options and is not a choice"],
+        );
+        check(
+            r#"[{"question": " ", "type": "text"}]"#,
+            expect!["a question is empty"],
+        );
+        check(
+            r#"[{"question": "x", "colour": "red"}]"#,
+            expect![
+                "the questions are not a list of questions: unknown field `colour`, expected one of `question`, `header`, `type`, `options`, `multi_select`, `placeholder` at line 1 column 27"
+            ],
+        );
+        let long = format!(
+            r#"[{{"question": "{}", "type": "text"}}]"#,
+            "x".repeat(20_000)
+        );
+        assert!(
+            Query::parse(&long)
+                .unwrap_err()
+                .message
+                .ends_with("the limit is 16384")
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! The host's answers to what one running call asks of it.
+
+mod notes;
+mod others;
+mod waiting;
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use serde_json::Value;
+use toolhost_contract::policy::Mode;
+use toolhost_contract::{
+    AgentInfo, BackgroundCall, BoxFuture, CallError, CallId, Caller, Choice, Effect, Failure,
+    Interview, Outcome, Part, Query, QueryKind, Reply, Services, Sight, ToolFacts, text,
+};
+
+use super::halt::Halt;
+use super::remember::Session;
+use super::run::Run;
+use super::{Kernel, Within};
+use crate::Entry;
+
+pub(super) use self::notes::{Notes, Shelf};
+pub(super) use self::others::Jobs;
+use self::waiting::Waiting;
+
+/// Questions of one call. Whoever asks more is a loop.
+const ASKS: usize = 16;
+/// Calls of other tools by one call.
+const CALLS: usize = 64;
+
+/// Made for one run of one call.
+pub(crate) struct CallServices {
+    /// None in a kernel that was not shared: then there is nobody to call back.
+    kernel: Option<Weak<Kernel>>,
+    session: Arc<Session>,
+    entry: Arc<Entry>,
+    id: CallId,
+    caller: Arc<Caller>,
+    within: Within,
+    halt: Halt,
+    notes: Mutex<Notes>,
+    asked: AtomicUsize,
+    called: AtomicUsize,
+    waiting: Waiting,
+}
+
+impl CallServices {
+    pub(super) fn new(kernel: &Kernel, entry: &Arc<Entry>, run: &Run<'_>) -> Self {
+        Self {
+            kernel: kernel.me.get().cloned(),
+            session: kernel.session(&run.caller.session_id),
+            entry: Arc::clone(entry),
+            id: run.id.clone(),
+            caller: Arc::clone(&run.caller),
+            within: run.within.clone(),
+            halt: run.halt.clone(),
+            notes: Mutex::default(),
+            asked: AtomicUsize::new(0),
+            called: AtomicUsize::new(0),
+            waiting: Waiting::default(),
+        }
+    }
+
+    /// The result of the call counts, so what it noted does too.
+    pub(super) fn keep(&self) {
+        let notes = std::mem::take(&mut *self.notes());
+        self.session.shelf().keep(notes);
+    }
+
+    /// Time of the run that was not the tool's.
+    pub(super) fn waited(&self) -> Duration {
+        self.waiting.so_far()
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kernel(&self) -> Result<Arc<Kernel>, Failure> {
+        let kernel = self.kernel.as_ref().and_then(Weak::upgrade);
+        kernel.ok_or_else(|| Failure::new("not_configured", "this host does not lend its services"))
+    }
+
+    async fn interview(&self, queries: Vec<Query>) -> Result<Vec<Reply>, Failure> {
+        if self.asked.fetch_add(1, Relaxed) >= ASKS {
+            let message = format!("this call has asked {ASKS} times already");
+            return Err(Failure::new("too_many_questions", message));
+        }
+        let kernel = self.kernel()?;
+        let interview = Interview {
+            plugin: self.entry.plugin.name.to_string(),
+            tool: self.entry.name.to_string(),
+            agent: self
+                .caller
+                .parent_agent_id
+                .as_ref()
+                .map(|_| self.caller.agent_id.clone()),
+            queries,
+        };
+        let replies = {
+            let _wait = self.waiting.begin();
+            kernel.prompter.interview(&interview).await
+        };
+        let Some(replies) = replies else {
+            return Err(Failure {
+                recommendations: vec![
+                    "continue with your best judgement, and say what you assumed".to_owned(),
+                ],
+                ..Failure::new("nobody_to_ask", "there is no person to ask")
+            });
+        };
+        match replies {
+            Some(replies)
+                if replies.len() == interview.queries.len()
+                    && interview
+                        .queries
+                        .iter()
+                        .zip(&replies)
+                        .all(|(query, reply)| query.takes(reply)) =>
+            {
+                Ok(replies)
+            }
+            Some(_) => Err(Failure::new(
+                "invalid_answer",
+                "the answers do not fit the questions",
+            )),
+            None => Err(Failure::new(
+                "dismissed",
+                "the user dismissed the question; continue with your best judgement or ask differently",
+            )),
+        }
+    }
+
+    /// A mode that allows more needs a person, who may choose another one.
+    async fn wider(&self, to: Mode, reason: String) -> Result<Mode, Failure> {
+        let now = self.session.mode().unwrap_or_else(|| self.mode_at_first());
+        let option = |mode: Mode, words: &str| Choice {
+            label: mode.as_str().to_owned(),
+            description: words.to_owned(),
+            preview: None,
+        };
+        let stay = Choice {
+            label: "stay".to_owned(),
+            description: format!("stay in {now}; what you write instead is told to the model"),
+            preview: None,
+        };
+        let mut options = vec![option(
+            to,
+            "go on, and ask before changes as this mode does",
+        )];
+        if to < Mode::AcceptEdits {
+            options.push(option(
+                Mode::AcceptEdits,
+                "go on, and change files without asking",
+            ));
+        }
+        options.push(stay);
+        let query = Query {
+            question: format!("Leave {now} mode?\n\n{reason}"),
+            header: "mode".to_owned(),
+            kind: QueryKind::Choice,
+            options,
+            multi_select: false,
+            placeholder: None,
+        };
+        let replies = self.interview(vec![query]).await?;
+        let Some(Reply::Text(said)) = replies.into_iter().next() else {
+            return Err(Failure::new(
+                "user_denied",
+                "the user did not choose a mode",
+            ));
+        };
+        let chosen = [to, Mode::AcceptEdits]
+            .into_iter()
+            .find(|mode| mode.as_str() == said);
+        chosen.ok_or_else(|| {
+            let message = if said == "stay" {
+                format!("the user wants to stay in {now} mode")
+            } else {
+                format!(
+                    "the user wants to stay in {now} mode and says: {}",
+                    text::block(&said, 2_000)
+                )
+            };
+            Failure::new("user_denied", message)
+        })
+    }
+
+    fn mode_at_first(&self) -> Mode {
+        let kernel = self.kernel().ok();
+        let of_policy = || kernel.map_or_else(Mode::default, |kernel| kernel.policy().mode());
+        self.within.mode.unwrap_or_else(of_policy)
+    }
+}
+
+impl Services for CallServices {
+    fn mode(&self) -> Mode {
+        self.mode_at_first()
+    }
+
+    fn recall(&self, key: &str) -> Result<Option<Value>, Failure> {
+        let key = self.key(key)?;
+        if let Some(value) = self.notes().get(&key) {
+            return Ok(value.clone());
+        }
+        Ok(self.session.shelf().get(&key))
+    }
+
+    fn remember(&self, key: &str, value: Option<Value>) -> Result<(), Failure> {
+        if key.starts_with(notes::SHARED) && self.entry.tool.effect() < Effect::Writes {
+            let message = format!(
+                "`{}` is shared by all plugins, and this tool says that it changes nothing",
+                text::inline(key, 80)
+            );
+            return Err(Failure::new("not_writable", message));
+        }
+        let key = self.key(key)?;
+        self.notes().set(key, value)
+    }
+
+    fn saw(&self, sight: Sight) -> Result<(), Failure> {
+        self.notes().saw(&self.caller.agent_id, sight)
+    }
+
+    fn last_seen(&self, path: &str) -> Option<Sight> {
+        let agent = &self.caller.agent_id;
+        self.notes()
+            .last_seen(agent, path)
+            .or_else(|| self.session.shelf().last_seen(agent, path))
+    }
+
+    fn ask(&self, queries: Vec<Query>) -> BoxFuture<'_, Result<Vec<Reply>, Failure>> {
+        Box::pin(self.interview(queries))
+    }
+
+    fn change_mode(&self, to: String, reason: String) -> BoxFuture<'_, Result<String, Failure>> {
+        Box::pin(async move {
+            let to: Mode =
+                to.parse()
+                    .map_err(|error: toolhost_contract::policy::UnknownMode| {
+                        Failure::new("invalid_mode", error.to_string())
+                    })?;
+            let now = self.session.mode().unwrap_or_else(|| self.mode_at_first());
+            // A plan is left for what was there before it, and nothing leads from strict to free without a person.
+            let chosen = if now.is_at_least(to) {
+                to
+            } else {
+                self.wider(to, reason).await?
+            };
+            self.session.set_mode(chosen);
+            Ok(chosen.to_string())
+        })
+    }
+
+    fn request_permissions(&self, wish: Value) -> BoxFuture<'_, Result<Value, Failure>> {
+        Box::pin(self.permissions(wish))
+    }
+
+    fn agents(&self) -> Vec<AgentInfo> {
+        let kernel = self.kernel();
+        kernel.map_or_else(|_| Vec::new(), |kernel| kernel.agents.agents())
+    }
+
+    fn run_agent(&self, task: Value) -> BoxFuture<'_, Result<Value, Failure>> {
+        Box::pin(self.delegate(task))
+    }
+
+    fn tools(&self) -> Vec<ToolFacts> {
+        self.list()
+    }
+
+    fn call_tool(&self, tool: String, input: Value) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        Box::pin(self.call(tool, input))
+    }
+
+    fn start_tool(
+        &self,
+        tool: String,
+        input: Value,
+        timeout_ms: Option<u32>,
+    ) -> Result<BackgroundCall, Failure> {
+        self.start(tool, input, timeout_ms)
+    }
+
+    fn running_tools(&self) -> Vec<BackgroundCall> {
+        self.session.jobs().list()
+    }
+
+    fn wait_tool(
+        &self,
+        id: String,
+        wait_ms: u32,
+    ) -> BoxFuture<'_, Result<Option<Result<Outcome, CallError>>, Failure>> {
+        Box::pin(async move { self.session.jobs().wait(&id, wait_ms).await })
+    }
+
+    fn stop_tool(&self, id: &str) -> Result<BackgroundCall, Failure> {
+        self.session.jobs().stop(id)
+    }
+
+    fn resources(&self, server: Option<String>) -> BoxFuture<'_, Result<Value, Failure>> {
+        Box::pin(async move { self.kernel()?.resources.list(server).await })
+    }
+
+    fn read_resource(
+        &self,
+        uri: String,
+        server: Option<String>,
+    ) -> BoxFuture<'_, Result<Vec<Part>, Failure>> {
+        Box::pin(async move { self.kernel()?.resources.read(uri, server).await })
+    }
+}

@@ -1,0 +1,171 @@
+//! What a session remembers for plugins, and what a call that is still running has noted.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use toolhost_contract::{Failure, Sight, text};
+
+use super::CallServices;
+
+/// Keys that begin so are one shelf for all plugins of the host.
+pub(super) const SHARED: &str = "shared/";
+
+const MAX_KEY: usize = 256;
+const MAX_KEYS: usize = 256;
+/// Bytes of values of one plugin's shelf.
+const MAX_BYTES: usize = 1 << 20;
+/// Files that one session remembers having shown.
+const MAX_SIGHTS: usize = 10_000;
+const MAX_PATH: usize = 4_096;
+
+/// Whose shelf, and what on it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    /// Plugin and agent; empty for the shared one.
+    owner: String,
+    key: String,
+}
+
+/// What one call has noted so far.
+#[derive(Debug, Default)]
+pub(in crate::kernel) struct Notes {
+    values: BTreeMap<Key, Option<Value>>,
+    sights: BTreeMap<(String, String), Sight>,
+}
+
+impl Notes {
+    pub(super) fn get(&self, key: &Key) -> Option<&Option<Value>> {
+        self.values.get(key)
+    }
+
+    pub(super) fn set(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
+        let size = value.as_ref().map_or(0, size_of);
+        let others: usize = self
+            .values
+            .iter()
+            .filter(|(known, _)| **known != key)
+            .map(|(_, value)| value.as_ref().map_or(0, size_of))
+            .sum();
+        if size + others > MAX_BYTES || self.values.len() >= MAX_KEYS {
+            return Err(full());
+        }
+        self.values.insert(key, value);
+        Ok(())
+    }
+
+    pub(super) fn saw(&mut self, agent: &str, sight: Sight) -> Result<(), Failure> {
+        let hash = |c: char| c.is_ascii_hexdigit();
+        if sight.path.len() > MAX_PATH
+            || sight.sha256.len() != 64
+            || !sight.sha256.chars().all(hash)
+        {
+            return Err(Failure::new(
+                "invalid_sight",
+                "a sight is a path and a SHA-256 in hexadecimal",
+            ));
+        }
+        if self.sights.len() >= MAX_SIGHTS {
+            return Err(full());
+        }
+        self.sights
+            .insert((agent.to_owned(), sight.path.clone()), sight);
+        Ok(())
+    }
+
+    pub(super) fn last_seen(&self, agent: &str, path: &str) -> Option<Sight> {
+        self.sights
+            .get(&(agent.to_owned(), path.to_owned()))
+            .cloned()
+    }
+}
+
+/// What a session remembers.
+#[derive(Debug, Default)]
+pub(in crate::kernel) struct Shelf {
+    values: BTreeMap<Key, Value>,
+    sights: BTreeMap<(String, String), Sight>,
+}
+
+impl Shelf {
+    pub(super) fn get(&self, key: &Key) -> Option<Value> {
+        self.values.get(key).cloned()
+    }
+
+    pub(super) fn last_seen(&self, agent: &str, path: &str) -> Option<Sight> {
+        self.sights
+            .get(&(agent.to_owned(), path.to_owned()))
+            .cloned()
+    }
+
+    /// Whoever came last is right: calls that must not overtake each other are serial.
+    pub(super) fn keep(&mut self, notes: Notes) {
+        for (key, value) in notes.values {
+            match value {
+                Some(value) if self.has_room(&key, &value) => {
+                    self.values.insert(key, value);
+                }
+                // The call was told how much there is; that others filled it meanwhile is nothing it could know.
+                Some(_) => {}
+                None => {
+                    self.values.remove(&key);
+                }
+            }
+        }
+        for (place, sight) in notes.sights {
+            if self.sights.len() >= MAX_SIGHTS && !self.sights.contains_key(&place) {
+                self.sights.pop_first();
+            }
+            self.sights.insert(place, sight);
+        }
+    }
+
+    fn has_room(&self, key: &Key, value: &Value) -> bool {
+        let mut keys = 0;
+        let mut bytes = size_of(value);
+        for (known, value) in self
+            .values
+            .iter()
+            .filter(|(known, _)| known.owner == key.owner)
+        {
+            if known != key {
+                keys += 1;
+                bytes += size_of(value);
+            }
+        }
+        keys < MAX_KEYS && bytes <= MAX_BYTES
+    }
+}
+
+fn size_of(value: &Value) -> usize {
+    value.to_string().len()
+}
+
+fn full() -> Failure {
+    Failure::new(
+        "session_full",
+        format!(
+            "a session keeps {MAX_KEYS} keys and {MAX_BYTES} bytes for a plugin, and there is no more room"
+        ),
+    )
+}
+
+impl CallServices {
+    pub(super) fn key(&self, key: &str) -> Result<Key, Failure> {
+        if key.is_empty() || key.len() > MAX_KEY {
+            let shown = text::inline(key, 40);
+            return Err(Failure::new(
+                "invalid_key",
+                format!("`{shown}` is no key: 1 to {MAX_KEY} bytes"),
+            ));
+        }
+        let owner = if key.starts_with(SHARED) {
+            String::new()
+        } else {
+            format!("{}/{}", self.entry.plugin.name, self.caller.agent_id)
+        };
+        Ok(Key {
+            owner,
+            key: key.to_owned(),
+        })
+    }
+}

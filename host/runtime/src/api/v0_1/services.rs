@@ -1,0 +1,285 @@
+//! The interfaces that a call may use of its host: each checks that the call has the capability, and hands over to
+//! whoever serves the call.
+
+mod convert;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use toolhost_contract::{Failure, Query, Services, Sight, text};
+use wasmtime::component::HasSelf;
+
+use self::convert::{background, broken_json, failure, outcome, parts, refused, tool_error};
+use super::types;
+use crate::state::State;
+
+mod bindings {
+    wasmtime::component::bindgen!({
+        path: "../../wit/v0.1",
+        world: "services",
+        imports: {
+            "toolhost:plugin/people": async,
+            "toolhost:plugin/agents.run": async,
+            "toolhost:plugin/tools.call": async,
+            "toolhost:plugin/tools.wait": async,
+            "toolhost:plugin/resources": async,
+            "toolhost:plugin/process": async,
+        },
+        with: {
+            "toolhost:plugin/types@0.1.0": crate::api::v0_1::toolhost::plugin::types,
+        },
+    });
+}
+
+use bindings::toolhost::plugin::{agents, people, resources, session, tools};
+
+/// Bytes of one JSON argument.
+const MAX_JSON: usize = 1 << 20;
+const MAX_REASON: usize = 16 << 10;
+
+/// What our interfaces offer, for a component that was built against a later version.
+pub const FUNCTIONS: [(&str, &[&str]); 6] = [
+    ("session", &["get", "set", "saw", "last-seen"]),
+    (
+        "process",
+        &["run", "start", "jobs", "read", "write", "kill"],
+    ),
+    ("people", &["ask", "change-mode", "request-permissions"]),
+    ("agents", &["agents", "run"]),
+    (
+        "tools",
+        &["tools", "call", "start", "running", "wait", "stop"],
+    ),
+    ("resources", &["resources", "read"]),
+];
+
+pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
+    session::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    people::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    agents::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    tools::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    resources::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    Ok(())
+}
+
+impl State {
+    /// The same, for what the call's result may depend on without any read set showing it.
+    fn telling(
+        &self,
+        allowed: bool,
+        capability: &str,
+    ) -> Result<Arc<dyn Services>, types::Failure> {
+        self.sink.depends_on_more();
+        self.services(allowed, capability)
+    }
+
+    /// Whoever serves the call, when it has the capability.
+    fn services(
+        &self,
+        allowed: bool,
+        capability: &str,
+    ) -> Result<Arc<dyn Services>, types::Failure> {
+        let services = allowed.then(|| self.sink.services()).flatten();
+        services.ok_or_else(|| {
+            failure(Failure {
+                recommendations: vec![format!(
+                    "the plugin's manifest must ask for the need `{capability}`, the tool must not leave it out of what \
+                     it requires, and the host must offer it"
+                )],
+                ..Failure::new(
+                    "service_not_granted",
+                    format!("this call was not granted `{capability}`"),
+                )
+            })
+        })
+    }
+}
+
+impl session::Host for State {
+    fn get(&mut self, key: String) -> Result<Option<String>, types::Failure> {
+        let services = self.telling(self.allowed.session, "session")?;
+        let value = services.recall(&key).map_err(failure)?;
+        Ok(value.map(|value| value.to_string()))
+    }
+
+    fn set(&mut self, key: String, value: Option<String>) -> Result<(), types::Failure> {
+        let services = self.telling(self.allowed.session, "session")?;
+        let value = value.as_deref().map(json).transpose()?;
+        services.remember(&key, value).map_err(failure)
+    }
+
+    fn saw(&mut self, sight: session::Sight) -> Result<(), types::Failure> {
+        let services = self.services(self.allowed.session, "session")?;
+        let sight = Sight {
+            path: sight.path,
+            sha256: sight.sha256,
+            lines: sight.lines,
+        };
+        services.saw(sight).map_err(failure)
+    }
+
+    fn last_seen(&mut self, path: String) -> Result<Option<session::Sight>, types::Failure> {
+        let services = self.telling(self.allowed.session, "session")?;
+        Ok(services.last_seen(&path).map(|sight| session::Sight {
+            path: sight.path,
+            sha256: sight.sha256,
+            lines: sight.lines,
+        }))
+    }
+}
+
+impl people::Host for State {
+    async fn ask(&mut self, questions: String) -> Result<String, types::Failure> {
+        let services = self.telling(self.allowed.people, "people")?;
+        let queries = Query::parse(&questions).map_err(failure)?;
+        let _stopped = self.deadline.stop();
+        let replies = services.ask(queries).await.map_err(failure)?;
+        serde_json::to_string(&replies).map_err(|error| broken_json(&error))
+    }
+
+    async fn change_mode(&mut self, to: String, reason: String) -> Result<String, types::Failure> {
+        let services = self.telling(self.allowed.people, "people")?;
+        let reason = text::head(&reason, MAX_REASON).to_owned();
+        let _stopped = self.deadline.stop();
+        services.change_mode(to, reason).await.map_err(failure)
+    }
+
+    async fn request_permissions(&mut self, wish: String) -> Result<String, types::Failure> {
+        let services = self.telling(self.allowed.people, "people")?;
+        let wish = json(&wish)?;
+        let _stopped = self.deadline.stop();
+        let given = services.request_permissions(wish).await.map_err(failure)?;
+        Ok(given.to_string())
+    }
+}
+
+impl agents::Host for State {
+    fn agents(&mut self) -> Result<Vec<agents::Agent>, types::Failure> {
+        let services = self.telling(self.allowed.agents, "agents")?;
+        let agent = |agent: toolhost_contract::AgentInfo| agents::Agent {
+            name: agent.name,
+            description: agent.description,
+        };
+        Ok(services.agents().into_iter().map(agent).collect())
+    }
+
+    async fn run(&mut self, task: String) -> Result<String, types::Failure> {
+        let services = self.telling(self.allowed.agents, "agents")?;
+        let task = json(&task)?;
+        let _stopped = self.deadline.stop();
+        let result = services.run_agent(task).await.map_err(failure)?;
+        Ok(result.to_string())
+    }
+}
+
+impl tools::Host for State {
+    fn tools(&mut self) -> Result<Vec<tools::Summary>, types::Failure> {
+        let services = self.telling(self.allowed.list_tools, "tools")?;
+        let summary = |tool: toolhost_contract::ToolFacts| tools::Summary {
+            name: tool.name,
+            plugin: tool.plugin,
+            description: tool.description,
+            input_schema: tool.input_schema.to_string(),
+            aliases: tool.aliases,
+            tags: tool.tags,
+            can_background: tool.can_background,
+        };
+        Ok(services.tools().into_iter().map(summary).collect())
+    }
+
+    async fn call(
+        &mut self,
+        tool: String,
+        input: String,
+    ) -> Result<types::Outcome, types::ToolError> {
+        let services = self.other_tools(&tool).map_err(types::ToolError::Denied)?;
+        let input = json(&input).map_err(types::ToolError::InvalidInput)?;
+        let _stopped = self.deadline.stop();
+        match services.call_tool(tool, input).await {
+            Ok(done) => outcome(done).map_err(types::ToolError::Failed),
+            Err(error) => Err(tool_error(error)),
+        }
+    }
+
+    fn start(
+        &mut self,
+        tool: String,
+        input: String,
+        timeout_ms: Option<u32>,
+    ) -> Result<tools::Background, types::Failure> {
+        let services = self.other_tools(&tool)?;
+        let input = json(&input)?;
+        let started = services.start_tool(tool, input, timeout_ms);
+        started.map(background).map_err(failure)
+    }
+
+    fn running(&mut self) -> Result<Vec<tools::Background>, types::Failure> {
+        let services = self.telling(self.allowed.list_tools, "tools")?;
+        Ok(services
+            .running_tools()
+            .into_iter()
+            .map(background)
+            .collect())
+    }
+
+    async fn wait(
+        &mut self,
+        id: String,
+        wait_ms: u32,
+    ) -> Result<Option<Result<types::Outcome, types::ToolError>>, types::Failure> {
+        let services = self.telling(self.allowed.list_tools, "tools")?;
+        let end = services.wait_tool(id, wait_ms).await.map_err(failure)?;
+        Ok(end.map(|end| match end {
+            Ok(done) => outcome(done).map_err(types::ToolError::Failed),
+            Err(error) => Err(tool_error(error)),
+        }))
+    }
+
+    fn stop(&mut self, id: String) -> Result<tools::Background, types::Failure> {
+        let allowed = !self.allowed.tools.is_empty();
+        let services = self.telling(allowed, "tools")?;
+        services.stop_tool(&id).map(background).map_err(failure)
+    }
+}
+
+impl State {
+    fn other_tools(&self, tool: &str) -> Result<Arc<dyn Services>, types::Failure> {
+        let services = self.telling(!self.allowed.tools.is_empty(), "tools")?;
+        if self.allowed.may_call(tool) {
+            return Ok(services);
+        }
+        let shown = text::inline(tool, 80);
+        Err(refused(format!(
+            "the plugin's manifest does not name `{shown}` among the tools that it calls"
+        )))
+    }
+}
+
+impl resources::Host for State {
+    async fn resources(&mut self, server: Option<String>) -> Result<String, types::Failure> {
+        let services = self.telling(self.allowed.resources, "resources")?;
+        let list = services.resources(server).await.map_err(failure)?;
+        Ok(list.to_string())
+    }
+
+    async fn read(
+        &mut self,
+        uri: String,
+        server: Option<String>,
+    ) -> Result<Vec<types::Part>, types::Failure> {
+        let services = self.telling(self.allowed.resources, "resources")?;
+        let found = services.read_resource(uri, server).await.map_err(failure)?;
+        parts(found)
+    }
+}
+
+fn json(text: &str) -> Result<Value, types::Failure> {
+    if text.len() > MAX_JSON {
+        let size = text.len();
+        return Err(failure(Failure::new(
+            "invalid_json",
+            format!("JSON of {size} bytes; the limit is {MAX_JSON}"),
+        )));
+    }
+    serde_json::from_str(text).map_err(|error| broken_json(&error))
+}

@@ -1,0 +1,124 @@
+//! What a plugin was granted beside files and variables, and how much of it one call gets.
+
+use std::sync::Arc;
+
+use toolhost_contract::{Capability, Descriptor, Effect};
+
+/// From the manifest and the operator.
+#[derive(Debug, Clone, Default)]
+pub struct Capabilities {
+    pub session: bool,
+    pub people: bool,
+    pub agents: bool,
+    pub resources: bool,
+    /// Names of tools that it may call; `*` is every tool.
+    pub tools: Arc<[String]>,
+}
+
+/// What one call may use.
+#[derive(Clone, Default)]
+pub struct Allowed {
+    pub session: bool,
+    pub people: bool,
+    pub resources: bool,
+    pub list_tools: bool,
+    pub agents: bool,
+    /// Tools that it may call.
+    pub tools: Arc<[String]>,
+}
+
+impl Capabilities {
+    /// A tool that says what it requires gets nothing else. Sub-agents and other tools act, so only a tool that says that
+    /// it changes something, and names them, gets them: whoever reads the description knows.
+    pub fn of(&self, tool: &Descriptor) -> Allowed {
+        let effect = tool.effect();
+        if effect == Effect::Pure {
+            return Allowed::default();
+        }
+        let acts = effect > Effect::Reads;
+        let named = |need: Capability| tool.requires.iter().any(|word| word == need.as_str());
+        Allowed {
+            session: self.session && wants(tool, Capability::Session),
+            people: self.people && wants(tool, Capability::People),
+            resources: self.resources && wants(tool, Capability::Resources),
+            list_tools: !self.tools.is_empty() && named(Capability::Tools),
+            agents: self.agents && acts && named(Capability::Agents),
+            tools: if acts && named(Capability::Tools) {
+                Arc::clone(&self.tools)
+            } else {
+                Arc::default()
+            },
+        }
+    }
+}
+
+impl Allowed {
+    pub fn may_call(&self, tool: &str) -> bool {
+        self.tools.iter().any(|name| name == "*" || name == tool)
+    }
+}
+
+/// Is the capability among those that the tool requires? One that names none may use all of its plugin's.
+pub fn wants(tool: &Descriptor, need: Capability) -> bool {
+    tool.requires.is_empty() || tool.requires.iter().any(|word| word == need.as_str())
+}
+
+/// Can a call of this tool do nothing but call other tools, and remember?
+pub fn delegates(tool: &Descriptor) -> bool {
+    let harmless = [Capability::Tools.as_str(), Capability::Session.as_str()];
+    tool.requires.iter().any(|word| word == harmless[0])
+        && tool
+            .requires
+            .iter()
+            .all(|word| harmless.contains(&word.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use toolhost_contract::ToolName;
+
+    use super::*;
+
+    fn check(read_only: bool, requires: &[&str], expected: &str) {
+        let mut tool = Descriptor::new(ToolName::parse("x").unwrap(), "x");
+        tool.annotations.read_only = Some(read_only);
+        tool.requires = requires.iter().map(ToString::to_string).collect();
+        let all = Capabilities {
+            session: true,
+            people: true,
+            agents: true,
+            resources: true,
+            tools: Arc::new(["read_file".to_owned()]),
+        };
+        let allowed = all.of(&tool);
+        let words = [
+            (allowed.session, "session"),
+            (allowed.people, "people"),
+            (allowed.resources, "resources"),
+            (allowed.list_tools, "list"),
+            (allowed.agents, "agents"),
+            (allowed.may_call("read_file"), "call"),
+            (allowed.may_call("write_file"), "call others"),
+            (delegates(&tool), "delegates"),
+        ];
+        let words: Vec<_> = words
+            .iter()
+            .filter(|(holds, _)| *holds)
+            .map(|(_, word)| *word)
+            .collect();
+        assert_eq!(words.join(" "), expected, "{read_only} {requires:?}");
+    }
+
+    #[test]
+    fn a_call_gets_what_its_tool_requires() {
+        check(true, &[], "session people resources");
+        check(false, &[], "session people resources");
+        check(true, &["session"], "session");
+        check(true, &["tools"], "list delegates");
+        check(false, &["tools"], "list call delegates");
+        check(false, &["tools", "session"], "session list call delegates");
+        check(false, &["tools", "fs.read"], "list call");
+        check(true, &["agents"], "");
+        check(false, &["agents"], "agents");
+    }
+}
