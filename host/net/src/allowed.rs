@@ -1,0 +1,145 @@
+//! The decision: may this request go to this host, and may it go to the addresses that the name stands for? It takes
+//! values and returns a value; nothing here resolves or connects.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::error::NetError;
+use crate::host::Host;
+use crate::kind::{Kind, plain};
+use crate::ports;
+use crate::rule::HostRule;
+use crate::target::Target;
+
+/// Which hosts may be reached. A denied host stays denied whatever allows it; what no rule covers is refused.
+#[derive(Debug, Clone, Default)]
+pub struct Allowed {
+    pub rules: Vec<HostRule>,
+    pub denied: Vec<HostRule>,
+}
+
+/// Names under which clouds hand out a machine's credentials; a wildcard does not mean them.
+const METADATA_NAMES: &[&str] = &[
+    "metadata",
+    "metadata.google.internal",
+    "metadata.goog",
+    "metadata.azure.internal",
+    "metadata.tencentyun.com",
+    "instance-data",
+    "instance-data.ec2.internal",
+];
+
+impl Allowed {
+    /// Before the name is looked up: a look-up alone tells a server of the asker's choice something.
+    pub fn admit(&self, target: &Target) -> Result<(), NetError> {
+        if let Some(rule) = self.denied.iter().find(|rule| rule.covers(target)) {
+            return Err(NetError::HostDenied {
+                host: target.to_string(),
+                rule: rule.to_string(),
+            });
+        }
+        if let Host::Address(address) = target.host {
+            // No name, so the whole answer is known already; a refusal then speaks of the address.
+            if Kind::of(address) != Kind::Public {
+                self.check(target, &[address])?;
+            }
+        }
+        let covering = || self.rules.iter().filter(|rule| rule.covers(target));
+        if covering().next().is_none() {
+            return Err(NetError::HostNotAllowed {
+                host: target.to_string(),
+            });
+        }
+        if ports::is_for_another_protocol(target.port)
+            && !covering().any(|rule| rule.port.is_some())
+        {
+            return Err(NetError::PortNotAllowed {
+                host: target.to_string(),
+                port: target.port,
+            });
+        }
+        let names_metadata =
+            matches!(&target.host, Host::Name(name) if METADATA_NAMES.contains(&name.as_str()));
+        if names_metadata && !covering().any(|rule| rule.names_exactly(target)) {
+            return Err(NetError::PrivateAddress {
+                host: target.to_string(),
+                is: format!("names {}", Kind::Metadata),
+                allow: format!("{}:{}", target.host, target.port),
+            });
+        }
+        Ok(())
+    }
+
+    /// After the look-up: every address must be allowed, and what is returned is what may be dialled, in this order.
+    ///
+    /// One bad address refuses the whole name. A name that stands for a public and a private address is not a
+    /// mistake of somebody's set-up that we should work around; it is how rebinding starts.
+    pub fn check(
+        &self,
+        target: &Target,
+        addresses: &[IpAddr],
+    ) -> Result<Vec<SocketAddr>, NetError> {
+        addresses
+            .iter()
+            .map(|address| self.check_one(target, plain(*address)))
+            .collect()
+    }
+
+    fn check_one(&self, target: &Target, address: IpAddr) -> Result<SocketAddr, NetError> {
+        if let Some(rule) = self
+            .denied
+            .iter()
+            .find(|rule| rule.network(target, address).is_some())
+        {
+            return Err(NetError::HostDenied {
+                host: target.to_string(),
+                rule: rule.to_string(),
+            });
+        }
+        let mut networks = self
+            .rules
+            .iter()
+            .filter_map(|rule| rule.network(target, address));
+        let kind = Kind::of(address);
+        let allowed = match kind {
+            Kind::Public => true,
+            // A network that happens to hold it was not meant to hand out credentials.
+            Kind::Metadata => networks.any(|net| net.prefix_len() == net.max_prefix_len()),
+            Kind::Loopback
+            | Kind::Private
+            | Kind::LinkLocal
+            | Kind::Shared
+            | Kind::Unspecified
+            | Kind::Multicast
+            | Kind::Reserved => {
+                networks.next().is_some()
+                    || (kind.is_near() && self.rules.iter().any(|rule| rule.names_exactly(target)))
+            }
+        };
+        if allowed {
+            return Ok(SocketAddr::new(address, target.port));
+        }
+        let (is, allow) = match target.host {
+            Host::Address(_) => (
+                format!("is {kind}"),
+                format!("{}:{}", target.host, target.port),
+            ),
+            Host::Name(_) if kind.is_near() => (
+                format!("resolves to {address}, {kind}"),
+                format!("{}:{}", target.host, target.port),
+            ),
+            Host::Name(_) => (
+                format!("resolves to {address}, {kind}"),
+                format!("{}:{}", Host::Address(address), target.port),
+            ),
+        };
+        Err(NetError::PrivateAddress {
+            host: target.to_string(),
+            is,
+            allow,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "allowed_tests.rs"]
+mod tests;

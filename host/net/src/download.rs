@@ -1,0 +1,225 @@
+//! The body of an answer on its way in: counted, cut at its limit, timed and masked. It owns its connection, so
+//! dropping it closes the connection and leaves nothing behind.
+
+use std::error::Error;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::error::{NetError, Phase};
+use crate::mask::Mask;
+use crate::upload::Failure;
+
+/// What a body must know besides its bytes.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub host: String,
+    pub limit: u64,
+    pub between: Duration,
+    pub total: Duration,
+    pub deadline: Instant,
+    pub mask: Mask,
+    pub upload: Failure,
+    /// The place among the requests under way, given back with the connection.
+    #[expect(dead_code, reason = "held, and given back by being dropped")]
+    pub permit: Option<OwnedSemaphorePermit>,
+}
+
+/// The body of an answer. Its errors are final: after one, the body is at its end.
+#[derive(Debug)]
+pub struct Download {
+    open: Option<Open>,
+    /// What comes after the bytes that were handed out last.
+    last: Option<Result<Frame<Bytes>, NetError>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    incoming: Incoming,
+    terms: Terms,
+    left: u64,
+    /// Set while somebody waits for bytes, and only then: a guest that takes its time is no silent server.
+    quiet: Option<Pin<Box<Sleep>>>,
+    _connection: AbortOnDropHandle<()>,
+}
+
+enum Piece {
+    Data(Bytes),
+    Trailers(HeaderMap),
+    End,
+}
+
+impl Download {
+    pub(crate) fn new(incoming: Incoming, terms: Terms, connection: AbortOnDropHandle<()>) -> Self {
+        let left = terms.limit;
+        Self {
+            open: Some(Open {
+                incoming,
+                terms,
+                left,
+                quiet: None,
+                _connection: connection,
+            }),
+            last: None,
+        }
+    }
+}
+
+impl Open {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, NetError>> {
+        if Instant::now() >= self.terms.deadline {
+            return Poll::Ready(Err(self.timeout(Phase::Total)));
+        }
+        match Pin::new(&mut self.incoming).poll_frame(cx) {
+            Poll::Ready(frame) => {
+                self.quiet = None;
+                Poll::Ready(match frame {
+                    None => Ok(Piece::End),
+                    Some(Err(error)) => Err(self.explain(&error)),
+                    Some(Ok(frame)) => Ok(match frame.into_data() {
+                        Ok(data) => Piece::Data(data),
+                        Err(frame) => frame.into_trailers().map_or(Piece::End, Piece::Trailers),
+                    }),
+                })
+            }
+            Poll::Pending => {
+                let wake = self.terms.deadline.min(Instant::now() + self.terms.between);
+                let quiet = self
+                    .quiet
+                    .get_or_insert_with(|| Box::pin(sleep_until(wake)));
+                if quiet.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                let phase = if Instant::now() >= self.terms.deadline {
+                    Phase::Total
+                } else {
+                    Phase::BetweenBytes
+                };
+                Poll::Ready(Err(self.timeout(phase)))
+            }
+        }
+    }
+
+    fn timeout(&self, phase: Phase) -> NetError {
+        let after = if phase == Phase::Total {
+            self.terms.total
+        } else {
+            self.terms.between
+        };
+        NetError::Timeout {
+            host: self.terms.host.clone(),
+            phase,
+            after,
+        }
+    }
+
+    fn explain(&self, error: &hyper::Error) -> NetError {
+        if let Some(failure) = self.terms.upload.get() {
+            return failure.clone();
+        }
+        if Instant::now() >= self.terms.deadline {
+            return self.timeout(Phase::Total);
+        }
+        let io = error
+            .source()
+            .and_then(|source| source.downcast_ref::<io::Error>());
+        let why = match io.map(io::Error::kind) {
+            None | Some(io::ErrorKind::UnexpectedEof) => {
+                "the connection closed before the end of the body".to_owned()
+            }
+            Some(kind) => format!("the body broke off ({kind})"),
+        };
+        NetError::BadResponse {
+            host: self.terms.host.clone(),
+            why,
+        }
+    }
+
+    /// The bytes as far as the limit goes, and whether that was all of them.
+    fn count(&mut self, data: Bytes) -> (Bytes, bool) {
+        let length = data.len() as u64;
+        if length <= self.left {
+            self.left -= length;
+            return (data, true);
+        }
+        let fits = usize::try_from(self.left).unwrap_or(usize::MAX);
+        self.left = 0;
+        (data.slice(..fits), false)
+    }
+}
+
+impl Body for Download {
+    type Data = Bytes;
+    type Error = NetError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, NetError>>> {
+        let this = self.get_mut();
+        loop {
+            let Some(open) = this.open.as_mut() else {
+                return Poll::Ready(this.last.take());
+            };
+            let piece = match open.poll_piece(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(piece) => piece,
+            };
+            let (bytes, last) = match piece {
+                Ok(Piece::Data(data)) => {
+                    let (data, complete) = open.count(data);
+                    let shown = open.terms.mask.feed(data);
+                    if complete {
+                        if shown.is_empty() {
+                            continue;
+                        }
+                        return Poll::Ready(Some(Ok(Frame::data(shown))));
+                    }
+                    let error = NetError::BodyTooLarge {
+                        host: open.terms.host.clone(),
+                        limit: open.terms.limit,
+                    };
+                    (shown, Some(Err(error)))
+                }
+                Ok(Piece::Trailers(mut trailers)) => {
+                    open.terms.mask.clean(&mut trailers);
+                    (
+                        open.terms.mask.finish(),
+                        Some(Ok(Frame::trailers(trailers))),
+                    )
+                }
+                Ok(Piece::End) => (open.terms.mask.finish(), None),
+                Err(error) => (Bytes::new(), Some(Err(error))),
+            };
+            // Whatever ended it, the connection and the place are given back now and not when the guest is done.
+            this.open = None;
+            this.last = last;
+            if !bytes.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.open {
+            Some(open) => open.terms.mask.is_empty() && open.incoming.is_end_stream(),
+            None => self.last.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.open {
+            Some(open) if open.terms.mask.is_empty() => open.incoming.size_hint(),
+            Some(_) | None => SizeHint::default(),
+        }
+    }
+}

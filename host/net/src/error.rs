@@ -1,0 +1,136 @@
+//! Every way in which a request can fail, one variant for each thing a caller might do differently.
+//!
+//! None of them shows a path, a query, a header's value or a secret.
+
+use std::time::Duration;
+
+/// Why a request was refused or failed. The text is written for the model: what, why, and what would change it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NetError {
+    #[error("bad request: {what}")]
+    BadRequest { what: String },
+    #[error("host `{host}` is not allowed: no rule covers it; to allow: `--allow-host {host}`")]
+    HostNotAllowed { host: String },
+    #[error("host `{host}` is denied by the rule `{rule}`; only a person can take that rule away")]
+    HostDenied { host: String, rule: String },
+    #[error(
+        "host `{host}` is not allowed: port {port} belongs to another protocol, and no rule names it; to allow: `--allow-host {host}`"
+    )]
+    PortNotAllowed { host: String, port: u16 },
+    #[error(
+        "host `{host}` is not allowed: it {is}, which needs a rule that names it; to allow: `--allow-host {allow}`"
+    )]
+    PrivateAddress {
+        host: String,
+        is: String,
+        allow: String,
+    },
+    #[error(
+        "host `{host}` is not allowed: it is this host's own listening address, which no rule opens"
+    )]
+    OwnListener { host: String },
+    #[error("cannot find host `{host}`: {why}; check the name and the machine's network")]
+    DnsFailed { host: String, why: String },
+    #[error(
+        "cannot connect to `{host}`: {why}; check that its server runs and listens on that port"
+    )]
+    ConnectFailed { host: String, why: String },
+    #[error("cannot trust `{host}`: {why}")]
+    TlsFailed { host: String, why: String },
+    #[error("request to `{host}` timed out after {after:?} {phase}; try again, or allow more time", phase = .phase.text())]
+    Timeout {
+        host: String,
+        phase: Phase,
+        after: Duration,
+    },
+    #[error("request body for `{host}` is larger than {limit} bytes; send less")]
+    UploadTooLarge { host: String, limit: u64 },
+    #[error(
+        "response of `{host}` is larger than {limit} bytes; ask for less (a range, a page, a smaller file), or raise the limit"
+    )]
+    BodyTooLarge { host: String, limit: u64 },
+    #[error("too many requests: {what}; wait and try again")]
+    RateLimited { what: String },
+    #[error("secret `{name}` cannot be used here: {why}")]
+    SecretNotAllowed { name: String, why: String },
+    #[error("`{host}` gave no usable answer: {why}")]
+    BadResponse { host: String, why: String },
+}
+
+/// What was being waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Connect,
+    FirstByte,
+    BetweenBytes,
+    Total,
+}
+
+impl Phase {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Connect => "of connecting",
+            Self::FirstByte => "of waiting for an answer",
+            Self::BetweenBytes => "without another byte",
+            Self::Total => "in total",
+        }
+    }
+}
+
+impl NetError {
+    pub(crate) fn bad_request(what: String) -> Self {
+        Self::BadRequest { what }
+    }
+
+    /// The stable name of the class, for records and for a program that reacts to it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::BadRequest { .. } => "bad_request",
+            Self::HostNotAllowed { .. } | Self::HostDenied { .. } | Self::PortNotAllowed { .. } => {
+                "host_not_allowed"
+            }
+            Self::PrivateAddress { .. } | Self::OwnListener { .. } => "private_address",
+            Self::DnsFailed { .. } => "dns_failed",
+            Self::ConnectFailed { .. } => "connect_failed",
+            Self::TlsFailed { .. } => "tls_failed",
+            Self::Timeout { .. } => "timeout",
+            Self::UploadTooLarge { .. } | Self::BodyTooLarge { .. } => "body_too_large",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::SecretNotAllowed { .. } => "secret_not_allowed",
+            Self::BadResponse { .. } => "bad_response",
+        }
+    }
+
+    /// Whether a rule or a limit said no, rather than the network.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::HostNotAllowed { .. }
+            | Self::HostDenied { .. }
+            | Self::PortNotAllowed { .. }
+            | Self::PrivateAddress { .. }
+            | Self::OwnListener { .. }
+            | Self::SecretNotAllowed { .. } => true,
+            Self::BadRequest { .. }
+            | Self::DnsFailed { .. }
+            | Self::ConnectFailed { .. }
+            | Self::TlsFailed { .. }
+            | Self::Timeout { .. }
+            | Self::UploadTooLarge { .. }
+            | Self::BodyTooLarge { .. }
+            | Self::RateLimited { .. }
+            | Self::BadResponse { .. } => false,
+        }
+    }
+
+    /// Whether the same request may succeed a little later.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self,
+            Self::DnsFailed { .. }
+                | Self::ConnectFailed { .. }
+                | Self::Timeout { .. }
+                | Self::RateLimited { .. }
+                | Self::BadResponse { .. }
+        )
+    }
+}

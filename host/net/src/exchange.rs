@@ -1,0 +1,109 @@
+//! One request and its answer over one connection, which nobody uses before or after.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::download::{Download, Terms};
+use crate::error::{NetError, Phase};
+use crate::headers::strip_hop_by_hop;
+use crate::limits::Limits;
+use crate::upload::Upload;
+
+/// hyper refuses to work with less.
+const SMALLEST_BUFFER: usize = 8192;
+
+pub(crate) async fn exchange<S, B>(
+    stream: S,
+    request: Request<Upload<B>>,
+    terms: Terms,
+    first_byte: Duration,
+    limits: &Limits,
+) -> Result<Response<Download>, NetError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let (mut sender, connection) = http1::Builder::new()
+        .max_headers(limits.headers)
+        .max_buf_size(limits.header_bytes.max(SMALLEST_BUFFER))
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| explain(&error, &terms))?;
+    let deadline = terms.deadline;
+    // The task runs by itself, for an upload must go on while nobody reads the answer; it ends with the answer's
+    // body, with the deadline, or with this future.
+    let task = AbortOnDropHandle::new(tokio::spawn(async move {
+        let _ = timeout_at(deadline, connection).await;
+    }));
+    let until = deadline.min(Instant::now() + first_byte);
+    let answer = match timeout_at(until, sender.send_request(request)).await {
+        Ok(answer) => answer.map_err(|error| explain(&error, &terms))?,
+        Err(_) => return Err(late(&terms, first_byte)),
+    };
+    let (mut parts, incoming) = answer.into_parts();
+    if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+        let why = "it wants to switch to another protocol, which is not supported".to_owned();
+        return Err(NetError::BadResponse {
+            host: terms.host,
+            why,
+        });
+    }
+    strip_hop_by_hop(&mut parts.headers);
+    terms.mask.clean(&mut parts.headers);
+    Ok(Response::from_parts(
+        parts,
+        Download::new(incoming, terms, task),
+    ))
+}
+
+fn late(terms: &Terms, first_byte: Duration) -> NetError {
+    let (phase, after) = if Instant::now() >= terms.deadline {
+        (Phase::Total, terms.total)
+    } else {
+        (Phase::FirstByte, first_byte)
+    };
+    NetError::Timeout {
+        host: terms.host.clone(),
+        phase,
+        after,
+    }
+}
+
+fn explain(error: &hyper::Error, terms: &Terms) -> NetError {
+    if let Some(failure) = terms.upload.get() {
+        return failure.clone();
+    }
+    if Instant::now() >= terms.deadline {
+        return late(terms, Duration::ZERO);
+    }
+    let io = error
+        .source()
+        .and_then(|source| source.downcast_ref::<io::Error>());
+    let why = if error.is_parse() {
+        // One of the library's own sentences, such as "message head is too large"; nothing of the server's.
+        format!("its answer cannot be read ({error})")
+    } else if let Some(io) = io {
+        format!("the connection broke ({})", io.kind())
+    } else {
+        "the connection closed before an answer came".to_owned()
+    };
+    NetError::BadResponse {
+        host: terms.host.clone(),
+        why,
+    }
+}
+
+#[cfg(test)]
+#[path = "exchange_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,330 @@
+//! Slow, silent, endless and broken servers, on the other end of a pipe in memory and with a clock that jumps.
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use http_body_util::{BodyExt, Empty};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+use super::*;
+use crate::mask::Mask;
+use crate::upload::Failure;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn terms(upload: &Failure) -> Terms {
+    Terms {
+        host: "a.example".to_owned(),
+        limit: 1000,
+        between: 5 * SECOND,
+        total: 30 * SECOND,
+        deadline: Instant::now() + 30 * SECOND,
+        mask: Mask::new(vec!["hunter22".to_owned()]),
+        upload: Arc::clone(upload),
+        permit: None,
+    }
+}
+
+/// Sends one request to a server that reads its head and then does as told; shows the answer or the error.
+async fn check<F>(serve: impl FnOnce(DuplexStream) -> F + Send + 'static, expected: Expect)
+where
+    F: Future<Output = ()> + Send,
+{
+    expected.assert_eq(&talk(serve, Empty::<Bytes>::new(), None).await);
+}
+
+pub(crate) async fn talk<F, B>(
+    serve: impl FnOnce(DuplexStream) -> F + Send + 'static,
+    body: B,
+    declared: Option<u64>,
+) -> String
+where
+    F: Future<Output = ()> + Send,
+    B: Body<Data = Bytes, Error = Infallible> + Send + 'static,
+{
+    let (ours, mut theirs) = duplex(4096);
+    tokio::spawn(async move {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let Ok(byte) = theirs.read_u8().await else {
+                return;
+            };
+            head.push(byte);
+        }
+        serve(theirs).await;
+    });
+    let failure = Failure::default();
+    let upload = match Upload::new(
+        body,
+        "a.example".to_owned(),
+        declared,
+        1000,
+        Arc::clone(&failure),
+    ) {
+        Ok(upload) => upload,
+        Err(error) => return format!("before connecting: {}: {error}", error.code()),
+    };
+    let request = Request::post("/").body(upload).unwrap();
+    let started = Instant::now();
+    let answer = exchange(
+        ours,
+        request,
+        terms(&failure),
+        10 * SECOND,
+        &Limits::default(),
+    )
+    .await;
+    let text = match answer {
+        Err(error) => format!("{}: {error}", error.code()),
+        Ok(response) => {
+            let (parts, mut body) = response.into_parts();
+            let mut text = format!("{} {:?}", parts.status.as_u16(), parts.headers);
+            let mut read = Vec::new();
+            let end = loop {
+                match body.frame().await {
+                    None => break "end".to_owned(),
+                    Some(Err(error)) => break format!("{}: {error}", error.code()),
+                    Some(Ok(frame)) => match frame.into_data() {
+                        Ok(data) => read.extend_from_slice(&data),
+                        Err(frame) => {
+                            write!(text, " trailers {:?}", frame.into_trailers().unwrap()).unwrap();
+                        }
+                    },
+                }
+            };
+            assert!(body.frame().await.is_none(), "an end is final");
+            if read.len() < 50 {
+                write!(text, " `{}`", String::from_utf8_lossy(&read)).unwrap();
+            } else {
+                write!(text, " {} bytes", read.len()).unwrap();
+            }
+            format!("{text} {end}")
+        }
+    };
+    format!("{text} after {}s", started.elapsed().as_secs())
+}
+
+pub(crate) async fn write(stream: &mut DuplexStream, text: &str) {
+    let _ = stream.write_all(text.as_bytes()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_good_answer_comes_through_without_the_connection_s_own_headers() {
+    check(
+        |mut stream| async move {
+            write(&mut stream, "HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n").await;
+            write(&mut stream, "HTTP/1.1 404 No\r\ntransfer-encoding: chunked\r\nconnection: close\r\nx-a: 1\r\n\r\n").await;
+            write(&mut stream, "5\r\nhello\r\n0\r\n\r\n").await;
+        },
+        expect![[r#"404 {"x-a": "1"} `hello` end after 0s"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_comes_back_is_masked() {
+    check(
+        |mut stream| async move {
+            write(&mut stream, "HTTP/1.1 302 x\r\nlocation: http://b/?key=hunter22\r\ncontent-length: 14\r\n\r\n<<hun").await;
+            tokio::time::sleep(SECOND).await;
+            write(&mut stream, "ter22>>hu").await;
+        },
+        expect![[r#"302 {"location": "http://b/?key=********", "content-length": "14"} `<<********>>hu` end after 1s"#]],
+    )
+    .await;
+}
+
+// NET-15
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_runs_into_first_byte() {
+    check(|stream| async move { hold(stream).await }, expect!["timeout: request to `a.example` timed out after 10s of waiting for an answer; try again, or allow more time after 10s"]).await;
+}
+
+// NET-15
+#[tokio::test(start_paused = true)]
+async fn a_head_that_drips_runs_into_first_byte() {
+    check(
+        |mut stream| async move {
+            write(&mut stream, "HTTP/1.1 200 OK\r\n").await;
+            for index in 0..100 {
+                write(&mut stream, &format!("x-{index}: y\r\n")).await;
+                tokio::time::sleep(SECOND).await;
+            }
+        },
+        expect!["timeout: request to `a.example` timed out after 10s of waiting for an answer; try again, or allow more time after 10s"],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_stops_runs_into_between_bytes() {
+    check(
+        |mut stream| async move {
+            write(
+                &mut stream,
+                "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc",
+            )
+            .await;
+            hold(stream).await;
+        },
+        expect![[r#"200 {"content-length": "10"} `abc` timeout: request to `a.example` timed out after 5s without another byte; try again, or allow more time after 5s"#]],
+    )
+    .await;
+}
+
+// NET-15
+#[tokio::test(start_paused = true)]
+async fn a_body_that_drips_runs_into_the_total() {
+    check(
+        |mut stream| async move {
+            write(&mut stream, "HTTP/1.1 200 OK\r\n\r\n").await;
+            for _ in 0..100 {
+                write(&mut stream, "a").await;
+                tokio::time::sleep(2 * SECOND).await;
+            }
+        },
+        expect!["200 {} `aaaaaaaaaaaaaaa` timeout: request to `a.example` timed out after 30s in total; try again, or allow more time after 30s"],
+    )
+    .await;
+}
+
+// NET-12
+#[tokio::test(start_paused = true)]
+async fn an_endless_body_is_cut_at_its_limit() {
+    check(
+        |mut stream| async move {
+            write(&mut stream, "HTTP/1.1 200 OK\r\n\r\n").await;
+            while stream.write_all(&[b'a'; 700]).await.is_ok() {}
+        },
+        expect!["200 {} 1000 bytes body_too_large: response of `a.example` is larger than 1000 bytes; ask for less (a range, a page, a smaller file), or raise the limit after 0s"],
+    )
+    .await;
+}
+
+// NET-14
+#[tokio::test(start_paused = true)]
+async fn a_head_without_end_is_refused() {
+    check(
+        |mut stream| async move {
+            write(&mut stream, "HTTP/1.1 200 OK\r\nx: ").await;
+            while stream.write_all(&[b'a'; 700]).await.is_ok() {}
+        },
+        expect!["bad_response: `a.example` gave no usable answer: its answer cannot be read (message head is too large) after 0s"],
+    )
+    .await;
+    check(
+        |mut stream| async move {
+            write(&mut stream, "HTTP/1.1 200 OK\r\n").await;
+            write(&mut stream, &"a: b\r\n".repeat(101)).await;
+            write(&mut stream, "\r\n").await;
+        },
+        expect!["bad_response: `a.example` gave no usable answer: its answer cannot be read (message head is too large) after 0s"],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_are_none_are_told_apart() {
+    check(|stream| async move { drop(stream) }, expect!["bad_response: `a.example` gave no usable answer: the connection closed before an answer came after 0s"]).await;
+    check(
+        |mut stream| async move { write(&mut stream, "SSH-2.0-OpenSSH_9.9\r\n").await },
+        expect!["bad_response: `a.example` gave no usable answer: its answer cannot be read (invalid HTTP version parsed) after 0s"],
+    )
+    .await;
+    check(
+        |mut stream| async move {
+            write(
+                &mut stream,
+                "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc",
+            )
+            .await;
+        },
+        expect![[r#"200 {"content-length": "9"} `abc` bad_response: `a.example` gave no usable answer: the connection closed before the end of the body after 0s"#]],
+    )
+    .await;
+    check(
+        |mut stream| async move {
+            write(
+                &mut stream,
+                "HTTP/1.1 101 Go\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+            )
+            .await;
+        },
+        expect!["bad_response: `a.example` gave no usable answer: it wants to switch to another protocol, which is not supported after 0s"],
+    )
+    .await;
+    check(
+        |mut stream| async move {
+            write(
+                &mut stream,
+                "HTTP/1.1 200 OK\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd",
+            )
+            .await;
+        },
+        expect!["bad_response: `a.example` gave no usable answer: its answer cannot be read (invalid content-length parsed) after 0s"],
+    )
+    .await;
+}
+
+// NET-23
+#[tokio::test(start_paused = true)]
+async fn dropping_the_body_closes_the_connection() {
+    let (seen, whole) = tokio::sync::oneshot::channel();
+    let (ours, mut theirs) = duplex(4096);
+    tokio::spawn(async move {
+        let mut head = vec![theirs.read_u8().await.unwrap()];
+        write(
+            &mut theirs,
+            "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc",
+        )
+        .await;
+        // Returns when the other end is closed, and not before.
+        theirs.read_to_end(&mut head).await.unwrap();
+        seen.send(head).unwrap();
+    });
+    let failure = Failure::default();
+    let body = Upload::new(
+        Empty::<Bytes>::new(),
+        String::new(),
+        None,
+        10,
+        Arc::clone(&failure),
+    )
+    .unwrap();
+    let request = Request::get("/").body(body).unwrap();
+    let response = exchange(ours, request, terms(&failure), SECOND, &Limits::default())
+        .await
+        .unwrap();
+    drop(response);
+    assert!(whole.await.unwrap().starts_with(b"GET / HTTP/1.1\r\n"));
+}
+
+// NET-23
+#[tokio::test(start_paused = true)]
+async fn giving_up_the_wait_closes_the_connection() {
+    let (ours, mut theirs) = duplex(4096);
+    let failure = Failure::default();
+    let body = Upload::new(
+        Empty::<Bytes>::new(),
+        String::new(),
+        None,
+        10,
+        Arc::clone(&failure),
+    )
+    .unwrap();
+    let request = Request::get("/").body(body).unwrap();
+    let limits = Limits::default();
+    let waiting = exchange(ours, request, terms(&failure), 20 * SECOND, &limits);
+    tokio::time::timeout(SECOND, waiting).await.unwrap_err();
+    let mut seen = String::new();
+    theirs.read_to_string(&mut seen).await.unwrap();
+    assert!(seen.starts_with("GET / HTTP/1.1\r\n"), "{seen}");
+}
+
+/// Keeps the connection open and says nothing.
+async fn hold(stream: DuplexStream) {
+    let _stream = stream;
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,139 @@
+//! Secrets that come back: a server that repeats a request, or redirects to a URL with the key in it, would hand the
+//! value to the guest. It is overwritten with as many `*`, so lengths stay true.
+//!
+//! A server can still hide a value from this (compressed, or in another encoding); a secret's hosts are trusted with
+//! it in any case.
+
+use std::fmt;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue};
+use memchr::memmem;
+
+/// Shorter values would blank out innocent text.
+const SHORTEST: usize = 6;
+
+/// Overwrites values in a stream, also where one lies across two pieces.
+#[derive(Default)]
+pub(crate) struct Mask {
+    values: Vec<Vec<u8>>,
+    /// The end of the last piece, as far as it may be the beginning of a value.
+    held: BytesMut,
+}
+
+impl fmt::Debug for Mask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mask({} values)", self.values.len())
+    }
+}
+
+impl Mask {
+    pub(crate) fn new(values: Vec<String>) -> Self {
+        let mut values: Vec<Vec<u8>> = values
+            .into_iter()
+            .map(String::into_bytes)
+            .filter(|value| value.len() >= SHORTEST)
+            .collect();
+        values.sort();
+        values.dedup();
+        Self {
+            values,
+            held: BytesMut::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Takes a piece and gives what can be shown of it.
+    pub(crate) fn feed(&mut self, piece: Bytes) -> Bytes {
+        if self.values.is_empty() {
+            return piece;
+        }
+        self.held.extend_from_slice(&piece);
+        self.overwrite();
+        let open = self
+            .values
+            .iter()
+            .map(|value| open_end(&self.held, value))
+            .max()
+            .unwrap_or(0);
+        let shown = self.held.len() - open;
+        self.held.split_to(shown).freeze()
+    }
+
+    /// What was held back, at the end of the stream.
+    pub(crate) fn finish(&mut self) -> Bytes {
+        self.held.split().freeze()
+    }
+
+    pub(crate) fn clean(&self, headers: &mut HeaderMap) {
+        for value in headers.values_mut() {
+            let mut whole = Self {
+                values: self.values.clone(),
+                held: BytesMut::from(value.as_bytes()),
+            };
+            whole.overwrite();
+            if whole.held != value.as_bytes() {
+                *value =
+                    HeaderValue::from_bytes(&whole.held).expect("stars are allowed in a header");
+            }
+        }
+    }
+
+    fn overwrite(&mut self) {
+        for value in &self.values {
+            let found: Vec<usize> = memmem::find_iter(&self.held, value).collect();
+            for start in found {
+                self.held[start..start + value.len()].fill(b'*');
+            }
+        }
+    }
+}
+
+/// How many bytes at the end of `text` are the beginning of `value`.
+fn open_end(text: &[u8], value: &[u8]) -> usize {
+    (1..value.len().min(text.len() + 1))
+        .rev()
+        .find(|length| text.ends_with(&value[..*length]))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pieces: &[&str], expected: &str) {
+        let mut mask = Mask::new(vec![
+            "hunter22".to_owned(),
+            "abcabcabd".to_owned(),
+            "no".to_owned(),
+        ]);
+        let mut out = Vec::new();
+        for piece in pieces {
+            out.extend_from_slice(&mask.feed(Bytes::copy_from_slice(piece.as_bytes())));
+        }
+        out.extend_from_slice(&mask.finish());
+        assert_eq!(String::from_utf8(out).unwrap(), expected, "{pieces:?}");
+    }
+
+    #[test]
+    fn a_value_is_overwritten_also_across_pieces() {
+        check(&["no hunter22!"], "no ********!");
+        check(&["hun", "ter", "22"], "********");
+        check(&["hunter2", "3 hunter", "22"], "hunter23 ********");
+        check(&["abcabcabcab", "d"], "abc*********");
+        check(&["hunter"], "hunter");
+        check(&[], "");
+    }
+
+    #[test]
+    fn a_long_stream_is_not_held_back() {
+        let mut mask = Mask::new(vec!["hunter22".to_owned()]);
+        assert_eq!(
+            mask.feed(Bytes::from_static(b"plain text h")),
+            "plain text "
+        );
+    }
+}

@@ -1,0 +1,296 @@
+//! The road of one request: every outgoing request of every guest takes it, step by step, top to bottom.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use http::{Request, Response, Uri, Version};
+use http_body::Body;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use crate::allowed::Allowed;
+use crate::connect::{DialError, Stream, dial, first_of};
+use crate::download::{Download, Terms};
+use crate::error::{NetError, Phase};
+use crate::exchange::exchange;
+use crate::headers::{check_method, clean};
+use crate::kind::plain;
+use crate::limits::{Limits, Timeouts};
+use crate::rate::Rate;
+use crate::resolve::{Resolve, SystemResolver, resolve};
+use crate::secret::{Secret, fill};
+use crate::target::{Scheme, Target};
+use crate::tls::{Roots, Tls, TlsFailure};
+use crate::upload::{Failure, Upload};
+
+/// What a [`Net`] is made of. The default allows nothing.
+pub struct Settings {
+    pub allowed: Allowed,
+    pub secrets: Vec<Secret>,
+    pub limits: Limits,
+    pub resolver: Arc<dyn Resolve>,
+    pub roots: Roots,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            allowed: Allowed::default(),
+            secrets: Vec::new(),
+            limits: Limits::default(),
+            resolver: Arc::new(SystemResolver::default()),
+            roots: Roots::system(),
+        }
+    }
+}
+
+/// The way out. A clone is the same way, with the same counts.
+#[derive(Clone)]
+pub struct Net {
+    allowed: Arc<Allowed>,
+    secrets: Arc<[Secret]>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    limits: Limits,
+    resolver: Arc<dyn Resolve>,
+    tls: Tls,
+    rate: Rate,
+    slots: Arc<Semaphore>,
+    own_listeners: RwLock<Vec<SocketAddr>>,
+}
+
+impl Net {
+    pub fn new(settings: Settings) -> Self {
+        let Settings {
+            allowed,
+            secrets,
+            limits,
+            resolver,
+            roots,
+        } = settings;
+        Self {
+            allowed: Arc::new(allowed),
+            secrets: secrets.into(),
+            shared: Arc::new(Shared {
+                limits,
+                resolver,
+                tls: Tls::new(roots),
+                rate: Rate::new(limits.per_minute, limits.per_host_per_minute),
+                slots: Arc::new(Semaphore::new(limits.concurrent)),
+                own_listeners: RwLock::default(),
+            }),
+        }
+    }
+
+    /// The same way out with other rules and secrets, such as those of one plugin; counts and limits stay shared.
+    #[must_use]
+    pub fn with(&self, allowed: Allowed, secrets: Vec<Secret>) -> Self {
+        Self {
+            allowed: Arc::new(allowed),
+            secrets: secrets.into(),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Keeps every guest away from an address on which this host itself listens, whatever the rules say: a plugin
+    /// that reaches the dashboard could approve its own requests.
+    pub fn keep_off(&self, listener: SocketAddr) {
+        let listener = SocketAddr::new(plain(listener.ip()), listener.port());
+        self.shared
+            .own_listeners
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(listener);
+    }
+
+    /// What the rules say about a URL, without looking anything up. Addresses of names are only known in [`Net::send`].
+    pub fn admits(&self, uri: &Uri) -> Result<Target, NetError> {
+        let target = Target::of(uri, self.shared.limits.url_bytes)?;
+        self.allowed.admit(&target)?;
+        Ok(target)
+    }
+
+    /// Sends one request over a connection of its own. Redirects are answers like any other: who follows one calls
+    /// again, and is checked again.
+    ///
+    /// Needs a tokio runtime. Dropping the future, or the body of the answer, closes the connection.
+    pub async fn send<B>(
+        &self,
+        request: Request<B>,
+        timeouts: Timeouts,
+    ) -> Result<Response<Download>, NetError>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let Shared {
+            limits,
+            resolver,
+            rate,
+            ..
+        } = &*self.shared;
+        let times = timeouts.at_most(limits.longest);
+        let started = Instant::now();
+        let deadline = started + times.total;
+        let (mut parts, body) = request.into_parts();
+
+        check_method(&parts.method)?;
+        let mut target = self.admits(&parts.uri)?;
+        let host = target.to_string();
+        let declared = clean(&mut parts.headers, &target, limits)?;
+        let mask = fill(&self.secrets, &mut target, &mut parts.headers)?;
+        let upload = Failure::default();
+        let body = Upload::new(
+            body,
+            host.clone(),
+            declared,
+            limits.upload_bytes,
+            Arc::clone(&upload),
+        )?;
+        rate.take(&target.host.to_string())?;
+
+        // Waiting for a place is part of the total, but not of connecting.
+        let permit = self.place(deadline.min(started + times.connect)).await?;
+        let connect_by = deadline.min(Instant::now() + times.connect);
+        let addresses = resolve(&**resolver, &target, connect_by).await?;
+        let addresses = self.allowed.check(&target, &addresses)?;
+        let stream = self.connect(&target, &addresses, connect_by, times).await?;
+
+        parts.uri = Uri::from(target.path);
+        parts.version = Version::HTTP_11;
+        let terms = Terms {
+            host,
+            limit: limits.response_bytes,
+            between: times.between_bytes,
+            total: times.total,
+            deadline,
+            mask,
+            upload,
+            permit: Some(permit),
+        };
+        exchange(
+            stream,
+            Request::from_parts(parts, body),
+            terms,
+            times.first_byte,
+            limits,
+        )
+        .await
+    }
+
+    async fn place(&self, until: Instant) -> Result<OwnedSemaphorePermit, NetError> {
+        match timeout_at(until, Arc::clone(&self.shared.slots).acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) | Err(_) => Err(NetError::RateLimited {
+                what: format!(
+                    "{} are under way, and no more may be",
+                    self.shared.limits.concurrent
+                ),
+            }),
+        }
+    }
+
+    async fn connect(
+        &self,
+        target: &Target,
+        addresses: &[SocketAddr],
+        deadline: Instant,
+        times: Timeouts,
+    ) -> Result<Box<dyn Stream>, NetError> {
+        let host = || target.to_string();
+        let timeout = || NetError::Timeout {
+            host: host(),
+            phase: Phase::Connect,
+            after: times.connect.min(times.total),
+        };
+        if addresses
+            .iter()
+            .any(|address| self.is_own_listener(*address))
+        {
+            return Err(NetError::OwnListener { host: host() });
+        }
+        let stream = first_of(addresses, deadline, dial)
+            .await
+            .map_err(|error| match error {
+                DialError::Timeout => timeout(),
+                DialError::Failed(why) => NetError::ConnectFailed { host: host(), why },
+            })?;
+        if self.ends_at_own_listener(&stream) {
+            return Err(NetError::OwnListener { host: host() });
+        }
+        match target.scheme {
+            Scheme::Http => Ok(Box::new(stream)),
+            Scheme::Https => match self.shared.tls.wrap(stream, &target.host, deadline).await {
+                Ok(stream) => Ok(Box::new(stream)),
+                Err(TlsFailure::Timeout) => Err(timeout()),
+                Err(TlsFailure::Failed(why)) => Err(NetError::TlsFailed { host: host(), why }),
+            },
+        }
+    }
+
+    fn is_own_listener(&self, address: SocketAddr) -> bool {
+        let listeners = self
+            .shared
+            .own_listeners
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        listeners.iter().any(|own| {
+            own.port() == address.port()
+                && (own.ip() == address.ip()
+                    || address.ip().is_unspecified()
+                    || (own.ip().is_unspecified() && address.ip().is_loopback()))
+        })
+    }
+
+    /// A listener on every address of the machine has more addresses than we can list, but a connection to one of
+    /// them has that address at both of its ends. Nothing has been sent yet.
+    fn ends_at_own_listener(&self, stream: &TcpStream) -> bool {
+        let (Ok(local), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else {
+            return true;
+        };
+        let listeners = self
+            .shared
+            .own_listeners
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        local.ip() == peer.ip()
+            && listeners
+                .iter()
+                .any(|own| own.port() == peer.port() && own.ip().is_unspecified())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_places_are_few_and_the_wait_for_one_ends() {
+        let limits = Limits {
+            concurrent: 2,
+            ..Limits::default()
+        };
+        let net = Net::new(Settings {
+            limits,
+            ..Settings::default()
+        });
+        let until = Instant::now() + Duration::from_secs(10);
+        let first = net.place(until).await.unwrap();
+        let _second = net.place(until).await.unwrap();
+        let error = net.place(until).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "too many requests: 2 are under way, and no more may be; wait and try again"
+        );
+        assert!(Instant::now() >= until);
+        drop(first);
+        let _third = net.clone().place(until).await.unwrap();
+    }
+}

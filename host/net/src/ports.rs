@@ -1,0 +1,32 @@
+//! Ports of other protocols, which a rule reaches only by naming them.
+//!
+//! A request to a mail or print server is read there as commands, and its lines are what the guest wrote. The list is
+//! that of the Fetch standard ("bad port").
+
+const OTHER: &[u16] = &[
+    1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102,
+    103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465,
+    512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993,
+    995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668,
+    6669, 6679, 6697, 10080,
+];
+
+pub(crate) fn is_for_another_protocol(port: u16) -> bool {
+    OTHER.binary_search(&port).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted_so_that_it_can_be_searched() {
+        assert!(OTHER.is_sorted());
+        assert!(is_for_another_protocol(25) && is_for_another_protocol(10080));
+        assert!(
+            !is_for_another_protocol(80)
+                && !is_for_another_protocol(8080)
+                && !is_for_another_protocol(443)
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! How many requests go out in a minute, in all and to each host.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::error::NetError;
+
+const WINDOW: Duration = Duration::from_mins(1);
+
+/// A window that slides: the requests of the last minute are counted, and no others.
+#[derive(Debug)]
+pub(crate) struct Rate {
+    per_minute: usize,
+    per_host: usize,
+    sent: Mutex<Sent>,
+}
+
+#[derive(Debug, Default)]
+struct Sent {
+    all: VecDeque<Instant>,
+    /// Holds only hosts with a request in the window, so it is no longer than `all`.
+    by_host: HashMap<String, VecDeque<Instant>>,
+}
+
+impl Rate {
+    pub(crate) fn new(per_minute: usize, per_host: usize) -> Self {
+        Self {
+            per_minute,
+            per_host,
+            sent: Mutex::default(),
+        }
+    }
+
+    /// Counts one request, or refuses it. A refused one does not count.
+    pub(crate) fn take(&self, host: &str) -> Result<(), NetError> {
+        let now = Instant::now();
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let Sent { all, by_host } = &mut *sent;
+        forget_old(all, now);
+        by_host.retain(|_, times| {
+            forget_old(times, now);
+            !times.is_empty()
+        });
+        let to_host = by_host.get(host).map_or(0, VecDeque::len);
+        if to_host >= self.per_host {
+            let what = format!(
+                "{to_host} to `{host}` in the last minute, and no more than {} may go",
+                self.per_host
+            );
+            return Err(NetError::RateLimited { what });
+        }
+        if all.len() >= self.per_minute {
+            let what = format!(
+                "{} in the last minute, and no more than {} may go",
+                all.len(),
+                self.per_minute
+            );
+            return Err(NetError::RateLimited { what });
+        }
+        all.push_back(now);
+        by_host.entry(host.to_owned()).or_default().push_back(now);
+        Ok(())
+    }
+}
+
+fn forget_old(times: &mut VecDeque<Instant>, now: Instant) {
+    while times
+        .front()
+        .is_some_and(|time| now.duration_since(*time) >= WINDOW)
+    {
+        times.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_has_its_own_count_and_the_window_slides() {
+        let rate = Rate::new(5, 2);
+        let mut seen = Vec::new();
+        for (seconds, host) in [
+            (0, "a"),
+            (10, "a"),
+            (10, "a"),
+            (10, "b"),
+            (10, "b"),
+            (10, "c"),
+            (9, "c"),
+            (1, "a"),
+            (1, "a"),
+            (9, "a"),
+        ] {
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            seen.push(rate.take(host).is_ok());
+        }
+        // The last one comes 70 seconds after the first: both early requests to `a` have left the window.
+        assert_eq!(
+            seen,
+            [
+                true, true, false, true, true, true, false, true, false, true
+            ]
+        );
+    }
+}

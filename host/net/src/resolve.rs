@@ -1,0 +1,89 @@
+//! From a name to addresses, once for each request. The answer is checked and then dialled; nobody asks again.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use crate::error::NetError;
+use crate::host::Host;
+use crate::target::Target;
+
+/// More addresses than any honest name has; they are all checked, so the list must end somewhere.
+const MOST_ADDRESSES: usize = 64;
+
+/// Looks names up. [`SystemResolver`] is the usual one; tests and embedders bring their own.
+#[async_trait]
+pub trait Resolve: Send + Sync {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+}
+
+/// The resolver of the operating system: its hosts file, its name servers, its order of addresses.
+#[derive(Debug)]
+pub struct SystemResolver {
+    /// A look-up that nobody waits for any more still holds a thread until the system gives up.
+    threads: Arc<Semaphore>,
+}
+
+impl Default for SystemResolver {
+    fn default() -> Self {
+        Self {
+            threads: Arc::new(Semaphore::new(8)),
+        }
+    }
+}
+
+#[async_trait]
+impl Resolve for SystemResolver {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        let permit = Arc::clone(&self.threads)
+            .acquire_owned()
+            .await
+            .map_err(io::Error::other)?;
+        let name = name.to_owned();
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            Ok((name.as_str(), 0)
+                .to_socket_addrs()?
+                .map(|address| address.ip())
+                .collect())
+        })
+        .await
+        .map_err(io::Error::other)?
+    }
+}
+
+pub(crate) async fn resolve(
+    resolver: &dyn Resolve,
+    target: &Target,
+    deadline: Instant,
+) -> Result<Vec<IpAddr>, NetError> {
+    let name = match &target.host {
+        Host::Address(address) => return Ok(vec![*address]),
+        Host::Name(name) => name,
+    };
+    // RFC 6761: these are loopback by definition, and asking a name server about them would let it say otherwise.
+    if name == "localhost" || name.ends_with(".localhost") {
+        return Ok(vec![
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ]);
+    }
+    let failed = |why: &str| NetError::DnsFailed {
+        host: name.clone(),
+        why: why.to_owned(),
+    };
+    let addresses = match timeout_at(deadline, resolver.resolve(name)).await {
+        Err(_) => return Err(failed("the name servers gave no answer in time")),
+        Ok(Err(_)) => return Err(failed("the name servers know no such name")),
+        Ok(Ok(addresses)) => addresses,
+    };
+    match addresses.len() {
+        0 => Err(failed("the name has no address")),
+        1..=MOST_ADDRESSES => Ok(addresses),
+        _ => Err(failed("the name has too many addresses")),
+    }
+}

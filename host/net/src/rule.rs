@@ -1,0 +1,197 @@
+//! One line of an allow-list or a deny-list, parsed where it enters.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::host::{Host, split_port};
+use crate::target::{Scheme, Target};
+use crate::text::shown;
+
+/// Why a text is no rule. Written for the person who wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("host rule `{}` cannot be used: {why}", shown(.rule))]
+pub struct RuleError {
+    rule: String,
+    why: String,
+}
+
+/// `example.org`, `*.example.org`, `https://api.example.org:8443`, `*`, `localhost:8080`, `10.0.0.0/8`, `[::1]:9000`.
+///
+/// - Without a scheme it covers http and https; with one and no port, only the port of that scheme.
+/// - Without either it covers every port, except those that belong to other protocols.
+/// - `*.example.org` covers every name below `example.org` and not the name itself.
+/// - `*` and name patterns reach public addresses only. What is near (loopback, private, link-local) needs an
+///   address, a network, or that host name with its port; a cloud metadata service needs its exact address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostRule {
+    text: String,
+    pub(crate) scheme: Option<Scheme>,
+    pub(crate) place: Place,
+    pub(crate) port: Option<u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Any,
+    Name(String),
+    /// Every name that ends in a dot and this.
+    Below(String),
+    /// A network; of one address where somebody wrote an address.
+    Network(IpNet),
+}
+
+impl HostRule {
+    pub fn parse(text: &str) -> Result<Self, RuleError> {
+        parse(text).map_err(|why| RuleError {
+            rule: text.to_owned(),
+            why,
+        })
+    }
+
+    /// Whether the rule speaks of this scheme and port.
+    fn covers_port(&self, scheme: Scheme, port: u16) -> bool {
+        self.scheme.is_none_or(|own| own == scheme) && self.port.is_none_or(|own| own == port)
+    }
+
+    /// Whether the rule speaks of the host as it is written in the URL.
+    pub(crate) fn covers(&self, target: &Target) -> bool {
+        self.covers_port(target.scheme, target.port)
+            && match (&self.place, &target.host) {
+                (Place::Any, _) => true,
+                (Place::Name(own), Host::Name(name)) => own == name,
+                (Place::Below(own), Host::Name(name)) => name
+                    .strip_suffix(own.as_str())
+                    .is_some_and(|rest| rest.ends_with('.')),
+                (Place::Network(own), Host::Address(address)) => own.contains(address),
+                (Place::Name(_) | Place::Below(_), Host::Address(_))
+                | (Place::Network(_), Host::Name(_)) => false,
+            }
+    }
+
+    /// The network, if this rule names one that holds the address, for the target's scheme and port.
+    pub(crate) fn network(&self, target: &Target, address: IpAddr) -> Option<IpNet> {
+        match self.place {
+            Place::Network(own)
+                if self.covers_port(target.scheme, target.port) && own.contains(&address) =>
+            {
+                Some(own)
+            }
+            Place::Network(_) | Place::Any | Place::Name(_) | Place::Below(_) => None,
+        }
+    }
+
+    /// Whether the rule names exactly the target's host, with a port.
+    pub(crate) fn names_exactly(&self, target: &Target) -> bool {
+        self.port.is_some() && matches!(self.place, Place::Name(_)) && self.covers(target)
+    }
+}
+
+impl fmt::Display for HostRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::str::FromStr for HostRule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        Self::parse(text)
+    }
+}
+
+fn parse(text: &str) -> Result<HostRule, String> {
+    if text.is_empty() {
+        return Err("it is empty; write a host such as `example.org`".to_owned());
+    }
+    if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err("it holds a blank; write one rule for each host".to_owned());
+    }
+    if text.contains('@') {
+        return Err("it holds a user name; write the host only".to_owned());
+    }
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => {
+            let known = Scheme::parse(scheme)
+                .ok_or_else(|| format!("scheme `{}` is not http or https", shown(scheme)))?;
+            (Some(known), rest.strip_suffix('/').unwrap_or(rest))
+        }
+        None => (None, text),
+    };
+    let (place, port) = place_and_port(rest)?;
+    let port = port.or(scheme.map(Scheme::port));
+    Ok(HostRule {
+        text: text.to_owned(),
+        scheme,
+        place,
+        port,
+    })
+}
+
+fn place_and_port(text: &str) -> Result<(Place, Option<u16>), String> {
+    // `::1` and `fd00::/8` are full of colons; they are read before anything looks for a port.
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok((Place::Network(network(IpNet::from(address))?), None));
+    }
+    if let Ok(net) = text.parse::<IpNet>() {
+        return Ok((Place::Network(network(net)?), None));
+    }
+    let (host, port) = split_port(text)?;
+    if host == "*" {
+        return Ok((Place::Any, port));
+    }
+    if let Some((address, prefix)) = host.split_once('/') {
+        let address = address.trim_start_matches('[').trim_end_matches(']');
+        let net = format!("{address}/{prefix}").parse::<IpNet>().map_err(|_| {
+            "a rule is about a host; leave the path out, or write a network such as `10.0.0.0/8`".to_owned()
+        })?;
+        return Ok((Place::Network(network(net)?), port));
+    }
+    let (below, name) = host
+        .strip_prefix("*.")
+        .map_or((false, host), |rest| (true, rest));
+    if name.contains('*') {
+        return Err("`*` stands alone or as the first label, as in `*.example.org`".to_owned());
+    }
+    match (below, Host::parse(name)?) {
+        (true, Host::Name(name)) => Ok((Place::Below(name), port)),
+        (false, Host::Name(name)) => Ok((Place::Name(name), port)),
+        (true, Host::Address(_)) => {
+            Err("an address has no names below it; write a network".to_owned())
+        }
+        (false, Host::Address(address)) => {
+            let plain = Host::Address(address).to_string();
+            if !name.starts_with('[') && plain != name {
+                return Err(format!("write the address as `{plain}`"));
+            }
+            Ok((Place::Network(network(IpNet::from(address))?), port))
+        }
+    }
+}
+
+fn network(net: IpNet) -> Result<IpNet, String> {
+    if let IpNet::V6(v6) = net {
+        if let (Some(inner), 128) = (v6.addr().to_ipv4_mapped(), v6.prefix_len()) {
+            return Ok(IpNet::from(IpAddr::V4(inner)));
+        }
+        if v6.addr().to_ipv4_mapped().is_some() {
+            return Err("write an IPv4 network as such, `10.0.0.0/8`".to_owned());
+        }
+    }
+    let widest = if net.addr().is_ipv4() { 8 } else { 7 };
+    if net.prefix_len() < widest {
+        return Err(format!(
+            "a network has at least /{widest}; write `*` for every public host"
+        ));
+    }
+    if net.trunc() != net {
+        return Err(format!("write the network as `{}`", net.trunc()));
+    }
+    Ok(net)
+}
+
+#[cfg(test)]
+#[path = "rule_tests.rs"]
+mod tests;

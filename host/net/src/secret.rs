@@ -1,0 +1,173 @@
+//! Secrets that a person gave to the host: a guest writes `secret:NAME` and never sees the value.
+
+use std::fmt;
+
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue};
+use url::form_urlencoded;
+
+use crate::error::NetError;
+use crate::mask::Mask;
+use crate::rule::{HostRule, Place};
+use crate::target::{Scheme, Target};
+use crate::text::shown;
+
+const MARK: &str = "secret:";
+
+/// A value that goes out in place of `secret:NAME`, to its own hosts only, and over TLS unless its rule says `http://`.
+#[derive(Clone)]
+pub struct Secret {
+    name: String,
+    value: String,
+    hosts: Vec<HostRule>,
+}
+
+/// Why something is no secret. It never shows the value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    #[error("secret name `{}` cannot be used; use letters, digits, `-`, `_` and `.`", shown(.0))]
+    Name(String),
+    #[error(
+        "secret `{0}` is empty or holds a line break or another byte that no header may hold; check its value"
+    )]
+    Value(String),
+    #[error("secret `{0}` has no hosts, or the host `*`; name the hosts it may be sent to")]
+    Hosts(String),
+}
+
+impl Secret {
+    pub fn new(name: &str, value: &str, hosts: Vec<HostRule>) -> Result<Self, SecretError> {
+        if !is_name(name) {
+            return Err(SecretError::Name(name.to_owned()));
+        }
+        let is_sendable = |b: u8| b.is_ascii_graphic() || b == b' ';
+        if value.trim() != value || value.is_empty() || !value.bytes().all(is_sendable) {
+            return Err(SecretError::Value(name.to_owned()));
+        }
+        if hosts.is_empty() || hosts.iter().any(|rule| rule.place == Place::Any) {
+            return Err(SecretError::Hosts(name.to_owned()));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            hosts,
+        })
+    }
+
+    fn sendable_to(&self, target: &Target) -> Result<(), String> {
+        let mut covering = self
+            .hosts
+            .iter()
+            .filter(|rule| rule.covers(target))
+            .peekable();
+        if covering.peek().is_none() {
+            return Err(format!(
+                "it is not for host `{target}`; a person can add that host to the secret"
+            ));
+        }
+        if target.scheme == Scheme::Https || covering.any(|rule| rule.scheme == Some(Scheme::Http))
+        {
+            return Ok(());
+        }
+        Err(format!(
+            "it is not sent over plain http; use `https://{}`",
+            target.host
+        ))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret")
+            .field("name", &self.name)
+            .field("hosts", &self.hosts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Puts values in place of references, in headers and in the query. What was used is returned, so that an answer that
+/// repeats it can be masked.
+pub(crate) fn fill(
+    secrets: &[Secret],
+    target: &mut Target,
+    headers: &mut HeaderMap,
+) -> Result<Mask, NetError> {
+    let mut used = Vec::new();
+    for value in headers.values_mut() {
+        let Some((before, name)) = value.to_str().ok().and_then(reference) else {
+            continue;
+        };
+        let secret = find(secrets, target, name)?;
+        let mut filled = HeaderValue::try_from(format!("{before}{}", secret.value))
+            .expect("a secret holds only what a header may hold");
+        filled.set_sensitive(true);
+        used.push(secret.value.clone());
+        *value = filled;
+    }
+    if let Some(query) = target.path.query() {
+        let mut parts = Vec::new();
+        for part in query.split('&') {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            let name = value
+                .strip_prefix(MARK)
+                .or_else(|| strip_encoded_mark(value))
+                .filter(|name| is_name(name));
+            parts.push(match name {
+                Some(name) => {
+                    let secret = find(secrets, target, name)?;
+                    let encoded: String =
+                        form_urlencoded::byte_serialize(secret.value.as_bytes()).collect();
+                    used.extend([secret.value.clone(), encoded.clone()]);
+                    format!("{key}={encoded}")
+                }
+                None => part.to_owned(),
+            });
+        }
+        if !used.is_empty() {
+            let path = format!("{}?{}", target.path.path(), parts.join("&"));
+            target.path =
+                PathAndQuery::try_from(path).expect("a query of escaped values is a query");
+        }
+    }
+    Ok(Mask::new(used))
+}
+
+fn is_name(text: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    (1..=64).contains(&text.len()) && text.bytes().all(is_plain)
+}
+
+/// `secret:NAME`, or one word such as `Bearer` before it.
+fn reference(text: &str) -> Option<(&str, &str)> {
+    let (before, rest) = match text.split_once(' ') {
+        Some((word, rest)) => (&text[..=word.len()], rest),
+        None => ("", text),
+    };
+    rest.strip_prefix(MARK)
+        .filter(|name| is_name(name))
+        .map(|name| (before, name))
+}
+
+fn strip_encoded_mark(value: &str) -> Option<&str> {
+    let rest = value.strip_prefix("secret%3")?;
+    rest.strip_prefix(['A', 'a'])
+}
+
+fn find<'a>(secrets: &'a [Secret], target: &Target, name: &str) -> Result<&'a Secret, NetError> {
+    let refuse = |why| NetError::SecretNotAllowed {
+        name: shown(name),
+        why,
+    };
+    let secret = secrets
+        .iter()
+        .find(|secret| secret.name == name)
+        .ok_or_else(|| {
+            refuse("no secret of that name is configured; a person can add it".to_owned())
+        })?;
+    secret.sendable_to(target).map_err(refuse)?;
+    Ok(secret)
+}
+
+#[cfg(test)]
+#[path = "secret_tests.rs"]
+mod tests;

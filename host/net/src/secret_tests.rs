@@ -1,0 +1,191 @@
+//! Where a secret goes and where it does not.
+
+use expect_test::{Expect, expect};
+use http::HeaderName;
+
+use super::*;
+
+const VALUE: &str = "s3cr3t value&x";
+
+fn secrets() -> Vec<Secret> {
+    let hosts = |text: &str| {
+        text.split(' ')
+            .map(|rule| HostRule::parse(rule).unwrap())
+            .collect()
+    };
+    vec![
+        Secret::new(
+            "KEY",
+            VALUE,
+            hosts("api.example.org *.example.net http://127.0.0.1:9000"),
+        )
+        .unwrap(),
+        Secret::new("other", "second-value", hosts("other.example")).unwrap(),
+    ]
+}
+
+fn check(url: &str, header: (&str, &str), expected: Expect) {
+    let mut target = Target::of(&url.parse().unwrap(), 8192).unwrap();
+    let mut headers = HeaderMap::new();
+    headers.insert(
+        HeaderName::try_from(header.0).unwrap(),
+        HeaderValue::try_from(header.1).unwrap(),
+    );
+    let text = match fill(&secrets(), &mut target, &mut headers) {
+        Ok(_) => format!(
+            "{} {}",
+            headers.values().next().unwrap().to_str().unwrap(),
+            target.path
+        ),
+        Err(error) => {
+            assert_eq!(error.code(), "secret_not_allowed");
+            assert!(
+                !format!("{error} {error:?}").contains("s3cr3t"),
+                "{error:?}"
+            );
+            error.to_string()
+        }
+    };
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn a_reference_becomes_the_value_for_its_own_hosts() {
+    let own = "https://api.example.org/a?b=c";
+    check(
+        own,
+        ("x-api-key", "secret:KEY"),
+        expect!["s3cr3t value&x /a?b=c"],
+    );
+    check(
+        own,
+        ("authorization", "Bearer secret:KEY"),
+        expect!["Bearer s3cr3t value&x /a?b=c"],
+    );
+    check(
+        own,
+        ("authorization", "token secret:KEY"),
+        expect!["token s3cr3t value&x /a?b=c"],
+    );
+    check(
+        "https://api.example.org/?q=a&key=secret:KEY&z",
+        ("a", "b"),
+        expect!["b /?q=a&key=s3cr3t+value%26x&z"],
+    );
+    check(
+        "https://api.example.org/?key=secret%3aKEY",
+        ("a", "b"),
+        expect!["b /?key=s3cr3t+value%26x"],
+    );
+    check(
+        "https://eu.example.net/",
+        ("x-api-key", "secret:KEY"),
+        expect!["s3cr3t value&x /"],
+    );
+    check(
+        "http://127.0.0.1:9000/",
+        ("x-api-key", "secret:KEY"),
+        expect!["s3cr3t value&x /"],
+    );
+}
+
+#[test]
+fn text_that_only_looks_like_a_reference_stays() {
+    let own = "https://api.example.org/secret:KEY?secret:KEY&a=xsecret:KEY";
+    check(
+        own,
+        ("x-note", "the secret:KEY of it"),
+        expect!["the secret:KEY of it /secret:KEY?secret:KEY&a=xsecret:KEY"],
+    );
+    check(
+        own,
+        ("x-note", "secret: KEY"),
+        expect!["secret: KEY /secret:KEY?secret:KEY&a=xsecret:KEY"],
+    );
+    check(
+        "https://evil.example/",
+        ("x-note", "keep it secret: KEY"),
+        expect!["keep it secret: KEY /"],
+    );
+}
+
+#[test]
+fn other_hosts_other_names_and_plain_http_are_refused() {
+    check(
+        "https://evil.example/",
+        ("authorization", "Bearer secret:KEY"),
+        expect![
+            "secret `KEY` cannot be used here: it is not for host `evil.example`; a person can add that host to the secret"
+        ],
+    );
+    check(
+        "https://evil.example/?k=secret:KEY",
+        ("a", "b"),
+        expect![
+            "secret `KEY` cannot be used here: it is not for host `evil.example`; a person can add that host to the secret"
+        ],
+    );
+    check(
+        "https://api.example.org.evil.example/",
+        ("x", "secret:KEY"),
+        expect![
+            "secret `KEY` cannot be used here: it is not for host `api.example.org.evil.example`; a person can add that host to the secret"
+        ],
+    );
+    check(
+        "http://api.example.org/",
+        ("x", "secret:KEY"),
+        expect![
+            "secret `KEY` cannot be used here: it is not sent over plain http; use `https://api.example.org`"
+        ],
+    );
+    check(
+        "https://127.0.0.1:9000/",
+        ("x", "secret:KEY"),
+        expect![
+            "secret `KEY` cannot be used here: it is not for host `127.0.0.1:9000`; a person can add that host to the secret"
+        ],
+    );
+    check(
+        "https://api.example.org/",
+        ("x", "secret:key"),
+        expect![
+            "secret `key` cannot be used here: no secret of that name is configured; a person can add it"
+        ],
+    );
+    check(
+        "https://api.example.org/",
+        ("x", "secret:nope"),
+        expect![
+            "secret `nope` cannot be used here: no secret of that name is configured; a person can add it"
+        ],
+    );
+    check(
+        "https://other.example/",
+        ("x", "secret:KEY"),
+        expect![
+            "secret `KEY` cannot be used here: it is not for host `other.example`; a person can add that host to the secret"
+        ],
+    );
+}
+
+#[test]
+fn a_secret_is_checked_when_it_is_made_and_never_shown() {
+    let rule = || vec![HostRule::parse("a.example").unwrap()];
+    for (name, value, hosts) in [
+        ("", "s3cr3t", rule()),
+        ("a b", "s3cr3t", rule()),
+        ("A", "", rule()),
+        ("A", "s3cr3t\n", rule()),
+        ("A", "s3cr3t\r\nx: y", rule()),
+        ("A", "s3cr3t", vec![]),
+        ("A", "s3cr3t", vec![HostRule::parse("*").unwrap()]),
+    ] {
+        let error = Secret::new(name, value, hosts).unwrap_err();
+        assert!(
+            !format!("{error} {error:?}").contains("s3cr3t"),
+            "{error:?}"
+        );
+    }
+    assert!(!format!("{:?}", secrets()).contains("s3cr3t"));
+}

@@ -1,0 +1,192 @@
+//! TLS to a checked address, under the name of the URL. There is no way to switch the check off.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::client::Resumption;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
+
+use crate::host::Host;
+
+/// Whose signature makes a server's certificate good.
+#[derive(Debug, Clone)]
+pub struct Roots {
+    system: bool,
+    extra: Vec<CertificateDer<'static>>,
+}
+
+/// Why a file holds no certificates.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no certificates can be read: {why}; give a PEM file with `BEGIN CERTIFICATE` blocks")]
+pub struct RootsError {
+    why: String,
+}
+
+impl Roots {
+    /// The authorities that the operating system trusts.
+    pub fn system() -> Self {
+        Self {
+            system: true,
+            extra: Vec::new(),
+        }
+    }
+
+    /// Nobody; to be followed by [`Roots::and_pem`].
+    pub fn none() -> Self {
+        Self {
+            system: false,
+            extra: Vec::new(),
+        }
+    }
+
+    /// Trusts the certificates of a PEM file as well, such as those of a company's own authority.
+    pub fn and_pem(mut self, pem: &[u8]) -> Result<Self, RootsError> {
+        let before = self.extra.len();
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            self.extra.push(certificate.map_err(|error| RootsError {
+                why: error.to_string(),
+            })?);
+        }
+        if self.extra.len() == before {
+            return Err(RootsError {
+                why: "the file has none".to_owned(),
+            });
+        }
+        Ok(self)
+    }
+}
+
+/// The set-up of TLS, made at the first https request: reading the system's authorities takes milliseconds that a
+/// host without network never spends.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    roots: Roots,
+    config: OnceCell<Arc<ClientConfig>>,
+}
+
+pub(crate) enum TlsFailure {
+    Timeout,
+    Failed(String),
+}
+
+impl Tls {
+    pub(crate) fn new(roots: Roots) -> Self {
+        Self {
+            roots,
+            config: OnceCell::new(),
+        }
+    }
+
+    pub(crate) async fn wrap<S>(
+        &self,
+        stream: S,
+        host: &Host,
+        deadline: Instant,
+    ) -> Result<TlsStream<S>, TlsFailure>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let config = self
+            .config
+            .get_or_try_init(|| load(self.roots.clone()))
+            .await
+            .map_err(TlsFailure::Failed)?;
+        let name = match host {
+            Host::Name(name) => ServerName::try_from(name.clone()).map_err(|_| {
+                TlsFailure::Failed("its name cannot stand in a certificate".to_owned())
+            })?,
+            Host::Address(address) => ServerName::from(*address),
+        };
+        match timeout_at(
+            deadline,
+            TlsConnector::from(Arc::clone(config)).connect(name, stream),
+        )
+        .await
+        {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(error)) => Err(TlsFailure::Failed(explain(&error))),
+            Err(_) => Err(TlsFailure::Timeout),
+        }
+    }
+}
+
+async fn load(roots: Roots) -> Result<Arc<ClientConfig>, String> {
+    tokio::task::spawn_blocking(move || configure(roots))
+        .await
+        .map_err(|error| error.to_string())?
+}
+
+fn configure(roots: Roots) -> Result<Arc<ClientConfig>, String> {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(roots.extra);
+    if roots.system {
+        // A certificate that cannot be read is one authority less, which shows where it is needed.
+        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    if store.is_empty() {
+        return Err(
+            "this machine has no certificate authorities; install its `ca-certificates` package"
+                .to_owned(),
+        );
+    }
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(store)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // A ticket would let a server recognise one plugin's request as coming from the host of another's.
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+fn explain(error: &io::Error) -> String {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+        Some(Error::InvalidCertificate(why)) => match why {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "its certificate has expired; its operator must renew it".to_owned()
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "its certificate is not valid yet; check this machine's clock".to_owned()
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "its certificate is for another name; check the host in the URL".to_owned()
+            }
+            CertificateError::UnknownIssuer => {
+                "its certificate is signed by no authority that this machine trusts; a person can add that authority"
+                    .to_owned()
+            }
+            CertificateError::Revoked => "its certificate was revoked".to_owned(),
+            _ => "its certificate is not valid".to_owned(),
+        },
+        Some(Error::InvalidMessage(_)) => "it does not speak TLS on this port; check the port, or use http".to_owned(),
+        _ => "it does not agree on TLS 1.2 or 1.3; check the port, or use http".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_keeps_silent_in_the_greeting_runs_into_the_deadline() {
+        let key = rcgen::generate_simple_self_signed(vec!["a.example".to_owned()]).unwrap();
+        let tls = Tls::new(Roots::none().and_pem(key.cert.pem().as_bytes()).unwrap());
+        let (ours, _theirs) = tokio::io::duplex(4096);
+        let host = Host::Name("a.example".to_owned());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let answer = tls.wrap(ours, &host, deadline).await;
+        assert!(matches!(answer, Err(TlsFailure::Timeout)));
+        assert!(Instant::now() >= deadline);
+    }
+}

@@ -1,0 +1,195 @@
+//! What the tests of the whole road share: a resolver that is told what to say, and servers that keep what they saw.
+#![allow(dead_code, reason = "no test needs all of it")]
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use toolhost_net::{Allowed, Download, HostRule, Net, NetError, Resolve, Settings, Timeouts};
+
+type Answer = (String, Vec<IpAddr>);
+
+/// Answers each question once, in order; a name without an answer left does not exist.
+#[derive(Clone, Default)]
+pub struct Fake {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+    silent: bool,
+}
+
+impl Fake {
+    pub fn new(answers: &[(&str, &[&str])]) -> Self {
+        let fake = Self::default();
+        for (name, addresses) in answers {
+            let addresses = addresses.iter().map(|text| text.parse().unwrap()).collect();
+            fake.answers
+                .lock()
+                .unwrap()
+                .push_back(((*name).to_owned(), addresses));
+        }
+        fake
+    }
+
+    pub fn silent() -> Self {
+        Self {
+            silent: true,
+            ..Self::default()
+        }
+    }
+
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Resolve for Fake {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        self.asked.lock().unwrap().push(name.to_owned());
+        if self.silent {
+            std::future::pending::<()>().await;
+        }
+        let mut answers = self.answers.lock().unwrap();
+        let index = answers
+            .iter()
+            .position(|(own, _)| own == name)
+            .ok_or(io::ErrorKind::NotFound)?;
+        Ok(answers.remove(index).unwrap().1)
+    }
+}
+
+pub fn rules(text: &str) -> Allowed {
+    let rules = text
+        .split_whitespace()
+        .map(|rule| HostRule::parse(rule).unwrap())
+        .collect();
+    Allowed {
+        rules,
+        denied: Vec::new(),
+    }
+}
+
+pub fn net(text: &str, fake: Fake) -> Net {
+    Net::new(Settings {
+        allowed: rules(text),
+        resolver: Arc::new(fake),
+        ..Settings::default()
+    })
+}
+
+pub async fn send(
+    net: &Net,
+    request: Request<Empty<Bytes>>,
+) -> Result<Response<Download>, NetError> {
+    net.send(request, Timeouts::MAX).await
+}
+
+/// `STATUS BODY`, or `CODE: ERROR`.
+pub async fn get(net: &Net, url: &str) -> String {
+    answer(send(net, Request::get(url).body(Empty::new()).unwrap()).await).await
+}
+
+pub async fn answer(result: Result<Response<Download>, NetError>) -> String {
+    let response = match result {
+        Ok(response) => response,
+        Err(error) => return format!("{}: {error}", error.code()),
+    };
+    let status = response.status().as_u16();
+    match response.into_body().collect().await {
+        Ok(body) => format!("{status} {}", String::from_utf8_lossy(&body.to_bytes())),
+        Err(error) => format!("{status} {}: {error}", error.code()),
+    }
+}
+
+/// Gives the same answer to everybody and keeps every byte that it was sent.
+pub struct Server {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    pub async fn start(answer: &str) -> Self {
+        Self::start_on("127.0.0.1:0", answer).await
+    }
+
+    pub async fn start_on(address: &str, answer: &str) -> Self {
+        let answer = answer.to_owned();
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::<Mutex<Vec<String>>>::default();
+        let keep = Arc::clone(&seen);
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (answer, keep) = (answer.clone(), Arc::clone(&keep));
+                tokio::spawn(async move { serve(stream, &answer, &keep).await });
+            }
+        });
+        Self {
+            address,
+            seen,
+            task,
+        }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// The requests so far. A connection on which nothing was said does not count.
+    pub async fn seen(&self) -> Vec<String> {
+        tokio::task::yield_now().await;
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Stops listening; the port is free, and refuses.
+    pub async fn close(self) -> u16 {
+        self.task.abort();
+        let _ = self.task.await;
+        self.address.port()
+    }
+}
+
+/// Reads one request with its body, keeps it, then answers and closes.
+pub async fn serve<S>(mut stream: S, answer: &str, keep: &Mutex<Vec<String>>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut request = String::new();
+    let mut buffer = [0; 4096];
+    loop {
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => break,
+            Ok(length) => request += &String::from_utf8_lossy(&buffer[..length]),
+        }
+        if let Some((head, body)) = request.split_once("\r\n\r\n") {
+            let length = head
+                .split("content-length: ")
+                .nth(1)
+                .map_or(0, |text| text.lines().next().unwrap().parse().unwrap());
+            if body.len() >= length {
+                break;
+            }
+        }
+    }
+    if !request.is_empty() {
+        keep.lock().unwrap().push(request);
+    }
+    let _ = stream.write_all(answer.as_bytes()).await;
+    let _ = stream.shutdown().await;
+    // Read on until the other end closes, so that the answer is not lost to a reset.
+    while stream
+        .read(&mut buffer)
+        .await
+        .is_ok_and(|length| length > 0)
+    {}
+}
