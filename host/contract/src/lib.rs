@@ -17,6 +17,7 @@ pub mod manifest;
 mod names;
 mod outcome;
 pub mod policy;
+pub mod profile;
 mod reads;
 mod services;
 pub mod shell;

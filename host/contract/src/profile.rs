@@ -1,0 +1,112 @@
+//! How another system's model sees our tools: its names, its spellings of parameters, its shapes of results.
+//!
+//! A model that was trained on one agent's tools makes fewer mistakes with those. A profile is a pair of translations
+//! at the outermost rim: the list of tools and the results on their way to the model, the calls on their way back.
+//! Everything behind it (rules, hooks, records, undo) knows canonical names only, so no profile can change what is
+//! allowed.
+
+mod accept;
+mod claude;
+mod gemini;
+mod kode;
+mod lens;
+mod members;
+mod pegasus;
+mod render;
+mod reword;
+mod sema;
+mod show;
+mod table;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::names::nearest;
+use crate::text;
+
+pub use lens::{Lens, Others, Shown};
+pub use render::Rendered;
+
+/// Whose words the model uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Profile {
+    /// Our own.
+    #[default]
+    Native,
+    Claude,
+    Sema,
+    Gemini,
+    Kode,
+    Pegasus,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is not a profile; {hint}")]
+pub struct ProfileError {
+    /// Escaped and cut.
+    name: String,
+    hint: String,
+}
+
+impl Profile {
+    pub const ALL: [Profile; 6] = [
+        Profile::Native,
+        Profile::Claude,
+        Profile::Sema,
+        Profile::Gemini,
+        Profile::Kode,
+        Profile::Pegasus,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Profile::Native => "native",
+            Profile::Claude => "claude",
+            Profile::Sema => "sema",
+            Profile::Gemini => "gemini",
+            Profile::Kode => "kode",
+            Profile::Pegasus => "pegasus",
+        }
+    }
+
+    /// The system's tools. Several of them may lead to one of ours.
+    fn rows(self) -> &'static [table::Row] {
+        match self {
+            Profile::Native => &[],
+            Profile::Claude => claude::ROWS,
+            Profile::Sema => sema::ROWS,
+            Profile::Gemini => gemini::ROWS,
+            Profile::Kode => kode::ROWS,
+            Profile::Pegasus => pegasus::ROWS,
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = ProfileError;
+
+    fn from_str(name: &str) -> Result<Self, ProfileError> {
+        let names = Profile::ALL.map(Profile::as_str);
+        if let Some(found) = Profile::ALL.into_iter().find(|one| one.as_str() == name) {
+            return Ok(found);
+        }
+        let all = names.join(", ");
+        let hint = match nearest(text::head(name, 40), names, 1).first() {
+            Some(near) => format!("did you mean `{near}`? there are {all}"),
+            None => format!("write one of {all}"),
+        };
+        Err(ProfileError {
+            name: text::inline(name, 40),
+            hint,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

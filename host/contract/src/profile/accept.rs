@@ -1,0 +1,136 @@
+//! A call as the model wrote it becomes a call of ours.
+
+use serde_json::{Map, Value};
+
+use super::lens::Lens;
+use super::members::{admits, property, to_ours};
+use super::table::Row;
+
+/// Calls within calls (`background_run` of a `background_run` …) that are translated; deeper ones are nobody's honest
+/// wish and are refused by whoever runs them.
+const NESTED: usize = 8;
+
+impl Lens<'_> {
+    /// The canonical name and input. What the profile does not know comes back as it was: canonical names and spellings
+    /// work in every profile.
+    pub fn accept(&self, name: &str, input: Value) -> (String, Value) {
+        self.accepted(name, input, NESTED)
+    }
+
+    /// The canonical name of a tool that the model named.
+    fn canonical<'n>(&self, name: &'n str) -> &'n str {
+        self.row(name).map_or(name, |row| row.tool)
+    }
+
+    fn accepted(&self, name: &str, input: Value, depth: usize) -> (String, Value) {
+        let canonical = self.canonical(name).to_owned();
+        let input = match object(input) {
+            Ok(members) => {
+                let mut members = match self.row(name) {
+                    Some(row) => self.renamed(row, members),
+                    None => members,
+                };
+                self.inner_calls(&canonical, &mut members, depth);
+                Value::Object(members)
+            }
+            Err(other) => other,
+        };
+        (canonical, input)
+    }
+
+    fn renamed(&self, row: &Row, members: Map<String, Value>) -> Map<String, Value> {
+        let Some(tool) = self.tool(row.tool) else {
+            return members;
+        };
+        let schema = &tool.input_schema;
+        let mut ours = to_ours(schema, schema, row.params, members);
+        for (name, fill) in row.fills {
+            let Some((name, property)) = property(schema, name) else {
+                continue;
+            };
+            // A model writes null for what it does not want to say.
+            if ours.get(name).is_none_or(Value::is_null)
+                && let Some(value) = fill.value(&ours)
+                && admits(property, &value)
+            {
+                ours.insert(name.to_owned(), value);
+            }
+        }
+        ours
+    }
+
+    /// Tools that call other tools are told their names and inputs in the profile's words.
+    fn inner_calls(&self, canonical: &str, members: &mut Map<String, Value>, depth: usize) {
+        let Some(depth) = depth.checked_sub(1) else {
+            return;
+        };
+        match canonical {
+            "background_run" => self.inner_call(members, depth),
+            "tool_chain" => {
+                for step in objects(members.get_mut("steps")) {
+                    self.inner_call(step, depth);
+                }
+            }
+            "task" => {
+                let tools = members.get_mut("tools").and_then(Value::as_array_mut);
+                for tool in tools.into_iter().flatten() {
+                    if let Value::String(name) = tool {
+                        *name = self.canonical(name).to_owned();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn inner_call(&self, call: &mut Map<String, Value>, depth: usize) {
+        let named = NAMES.iter().find_map(|member| {
+            let name = call.get(*member)?.as_str()?;
+            Some((*member, name.to_owned()))
+        });
+        let Some((member, name)) = named else {
+            return;
+        };
+        if let Some((row, tool)) = self
+            .row(&name)
+            .and_then(|row| Some((row, self.tool(row.tool)?)))
+            && let Some(Value::String(piped)) = call.get_mut("with")
+            && let Some(param) = row
+                .params
+                .iter()
+                .find(|param| param.theirs == piped.as_str())
+            && let Some((ours, _)) = property(&tool.input_schema, param.ours)
+        {
+            ours.clone_into(piped);
+        }
+        call.insert(member.to_owned(), self.canonical(&name).into());
+        let given = INPUTS
+            .iter()
+            .find_map(|member| Some((*member, call.get(*member)?.clone())));
+        if let Some((member, input)) = given {
+            let (_, input) = self.accepted(&name, input, depth);
+            call.insert(member.to_owned(), input);
+        }
+    }
+}
+
+/// What a call within a call names its tool and its input, in all spellings.
+const NAMES: [&str; 2] = ["tool", "name"];
+const INPUTS: [&str; 4] = ["params", "args", "arguments", "input"];
+
+fn objects(list: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
+    let list = list.and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+/// The members of an input, also when it came as text; otherwise the input, for whoever says what is wrong with it.
+fn object(input: Value) -> Result<Map<String, Value>, Value> {
+    match input {
+        Value::Object(members) => Ok(members),
+        Value::String(text) => match serde_json::from_str(&text) {
+            Ok(Value::Object(members)) => Ok(members),
+            Ok(_) | Err(_) => Err(Value::String(text)),
+        },
+        other => Err(other),
+    }
+}

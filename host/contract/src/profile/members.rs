@@ -1,0 +1,245 @@
+//! Members of inputs and properties of schemas: found under one spelling, given back under the other.
+
+use serde_json::{Map, Value};
+
+use super::table::{Change, Param};
+
+/// The property of an object's schema that `ours` speaks of: by its name, or by an alias. `a|b` takes the first there is.
+pub(super) fn property<'a>(schema: &'a Value, ours: &str) -> Option<(&'a str, &'a Value)> {
+    let properties = schema.get("properties")?.as_object()?;
+    let named = |name: &str| {
+        let (name, property) = properties.get_key_value(name)?;
+        Some((name.as_str(), property))
+    };
+    let aliased = |name: &str| {
+        let (name, property) = properties
+            .iter()
+            .find(|(_, property)| is_alias(property, name))?;
+        Some((name.as_str(), property))
+    };
+    ours.split('|')
+        .find_map(|name| named(name).or_else(|| aliased(name)))
+}
+
+fn is_alias(property: &Value, name: &str) -> bool {
+    let aliases = property.get("x-aliases").and_then(Value::as_array);
+    aliases.into_iter().flatten().any(|alias| alias == name)
+}
+
+/// A schema itself, or what it refers to within `root`.
+pub(super) fn follow<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let target = schema.get("$ref").and_then(Value::as_str);
+    target
+        .and_then(|target| root.pointer(target.strip_prefix('#')?))
+        .unwrap_or(schema)
+}
+
+/// Renames the members of what a model wrote. Members that the table or the tool does not know stay as they are, and
+/// the check against the schema says what it thinks of them.
+pub(super) fn to_ours(
+    root: &Value,
+    schema: &Value,
+    params: &[Param],
+    theirs: Map<String, Value>,
+) -> Map<String, Value> {
+    let written: Vec<String> = theirs.keys().cloned().collect();
+    let mut ours = Map::new();
+    for (name, value) in theirs {
+        let Some(param) = params.iter().find(|param| param.theirs == name) else {
+            ours.entry(name).or_insert(value);
+            continue;
+        };
+        if let Change::Spread(members) = param.change {
+            spread(root, schema, members, (name, value), &written, &mut ours);
+            continue;
+        }
+        let found = property(schema, param.ours);
+        // Given under two spellings: which one is meant is not ours to choose, so the schema's check sees both.
+        let found = found.filter(|(own, _)| {
+            *own == name || !written.iter().any(|other| other == own) && !ours.contains_key(*own)
+        });
+        let Some((property_name, property)) = found else {
+            ours.insert(name, value);
+            continue;
+        };
+        if let Some(value) = value_to_ours(root, property, param.change, value) {
+            ours.insert(property_name.to_owned(), value);
+        }
+    }
+    ours
+}
+
+/// Puts the members of an object among the parameters, if none of them is there already.
+fn spread(
+    root: &Value,
+    schema: &Value,
+    members: &[Param],
+    (name, value): (String, Value),
+    written: &[String],
+    ours: &mut Map<String, Value>,
+) {
+    let Value::Object(inner) = value else {
+        if !value.is_null() {
+            ours.insert(name, value);
+        }
+        return;
+    };
+    let renamed = to_ours(root, schema, members, inner.clone());
+    if renamed
+        .keys()
+        .any(|own| ours.contains_key(own) || written.contains(own))
+    {
+        ours.insert(name, Value::Object(inner));
+    } else {
+        ours.extend(renamed);
+    }
+}
+
+/// None when it says nothing to us.
+fn value_to_ours(root: &Value, property: &Value, change: Change, value: Value) -> Option<Value> {
+    match change {
+        Change::Same | Change::Spread(_) => Some(value),
+        Change::Not => Some(match truth(&value) {
+            Some(truth) => Value::Bool(!truth),
+            None => value,
+        }),
+        Change::Flag(word) => match truth(&value) {
+            Some(true) => Some(word.into()),
+            Some(false) => None,
+            None if value.is_null() => None,
+            None => Some(value),
+        },
+        Change::Encoding => Some(match value.as_str() {
+            Some(name) => encoding(name).into(),
+            None => value,
+        }),
+        Change::Items(members) => {
+            let schema = items(root, property);
+            // Models write lists as text now and then, and the names in it need renaming all the same.
+            let list = match &value {
+                Value::String(text) => serde_json::from_str(text).ok().filter(Value::is_array),
+                _ => None,
+            };
+            Some(match list.unwrap_or(value) {
+                Value::Array(items) => items
+                    .into_iter()
+                    .map(|item| match (item, schema) {
+                        (Value::Object(item), Some(schema)) => {
+                            Value::Object(to_ours(root, schema, members, item))
+                        }
+                        (item, _) => item,
+                    })
+                    .collect(),
+                other => other,
+            })
+        }
+    }
+}
+
+/// The way back, for examples and for results that hold what was once input. None when the model has no way to say it.
+pub(super) fn to_theirs(
+    root: &Value,
+    schema: &Value,
+    params: &[Param],
+    ours: &Map<String, Value>,
+) -> Option<Map<String, Value>> {
+    let mut theirs = Map::new();
+    for (name, value) in ours {
+        let param = params
+            .iter()
+            .find(|param| leads_to(schema, param, name) && can_say(param, value));
+        if let Some(param) = param {
+            let value = value_to_theirs(root, schema, param, value)?;
+            theirs.insert(param.theirs.to_owned(), value);
+            continue;
+        }
+        let (outer, inner) = params.iter().find_map(|outer| match outer.change {
+            Change::Spread(members) => {
+                let inner = members.iter().find(|inner| leads_to(schema, inner, name));
+                inner.map(|inner| (outer, inner))
+            }
+            _ => None,
+        })?;
+        let value = value_to_theirs(root, schema, inner, value)?;
+        theirs
+            .entry(outer.theirs)
+            .or_insert_with(|| Value::Object(Map::new()))
+            .as_object_mut()?
+            .insert(inner.theirs.to_owned(), value);
+    }
+    Some(theirs)
+}
+
+fn leads_to(schema: &Value, param: &Param, name: &str) -> bool {
+    !matches!(param.change, Change::Spread(_))
+        && property(schema, param.ours).is_some_and(|(own, _)| own == name)
+}
+
+fn can_say(param: &Param, value: &Value) -> bool {
+    match param.change {
+        Change::Flag(word) => value == word,
+        Change::Same | Change::Not | Change::Items(_) | Change::Spread(_) | Change::Encoding => {
+            true
+        }
+    }
+}
+
+fn value_to_theirs(root: &Value, schema: &Value, param: &Param, value: &Value) -> Option<Value> {
+    Some(match param.change {
+        Change::Same | Change::Spread(_) | Change::Encoding => value.clone(),
+        Change::Not => Value::Bool(!value.as_bool()?),
+        Change::Flag(word) => Value::Bool(value == word),
+        Change::Items(members) => {
+            let (_, property) = property(schema, param.ours)?;
+            let schema = items(root, property)?;
+            let list = value.as_array()?.iter();
+            list.map(|item| {
+                let item = to_theirs(root, schema, members, item.as_object()?)?;
+                Some(Value::Object(item))
+            })
+            .collect::<Option<_>>()?
+        }
+    })
+}
+
+/// Has the property, when it lists its values, this one? A tool may not have what a system's default asks for.
+pub(super) fn admits(property: &Value, value: &Value) -> bool {
+    let listed = property.get("enum").and_then(Value::as_array);
+    let named = ["oneOf", "anyOf"].iter().find_map(|word| {
+        let choices = property.get(word)?.as_array()?;
+        Some(choices.iter().filter_map(|choice| choice.get("const")))
+    });
+    match (listed, named) {
+        (Some(values), _) => values.contains(value),
+        (None, Some(mut values)) => values.any(|one| one == value),
+        (None, None) => true,
+    }
+}
+
+pub(super) fn items<'a>(root: &'a Value, property: &'a Value) -> Option<&'a Value> {
+    let items = follow(root, property).get("items")?;
+    Some(follow(root, items))
+}
+
+/// Yes or no, also when it was written as text.
+fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(truth) => Some(*truth),
+        Value::String(text) => match text.trim() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What Node.js calls an encoding, in the words of the standards.
+fn encoding(name: &str) -> &str {
+    match name.to_ascii_lowercase().as_str() {
+        "utf8" => "utf-8",
+        "utf16le" | "ucs2" | "ucs-2" => "utf-16le",
+        "binary" | "ascii" => "latin1",
+        _ => name,
+    }
+}

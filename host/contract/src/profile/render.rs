@@ -1,0 +1,226 @@
+//! What came of a call, as the profile's model reads it.
+
+mod gemini;
+mod kode;
+mod lines;
+mod pegasus;
+mod shape;
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::Profile;
+use super::lens::Lens;
+use super::members::property;
+use super::table::Row;
+use crate::{CallError, Outcome, Part, views};
+
+use shape::{Body, Facts, Shape};
+
+/// For the model, and for whoever passes it on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rendered {
+    pub parts: Vec<Part>,
+    pub structured: Option<Value>,
+    pub is_error: bool,
+}
+
+/// Does the profile give this tool's results a structure of its own?
+pub(super) fn has_shape(profile: Profile, tool: &str) -> bool {
+    shapes(profile).iter().any(|shape| shape.tool == tool)
+}
+
+fn shapes(profile: Profile) -> &'static [Shape] {
+    match profile {
+        Profile::Native | Profile::Claude | Profile::Sema | Profile::Gemini => &[],
+        Profile::Kode => kode::SHAPES,
+        Profile::Pegasus => pegasus::SHAPES,
+    }
+}
+
+impl Lens<'_> {
+    /// `canonical` and `input` are what [`Lens::accept`] made of the call.
+    pub fn render(
+        &self,
+        canonical: &str,
+        input: &Value,
+        result: &Result<Outcome, CallError>,
+    ) -> Rendered {
+        if self.profile == Profile::Native {
+            return plain(result);
+        }
+        let row = self.row_of(canonical, input);
+        let result = self.reworded(row, result);
+        let result: &Result<Outcome, CallError> = &result;
+        let facts = Facts {
+            name: row.map_or(canonical, |row| row.name),
+            input,
+        };
+        match self.profile {
+            Profile::Native | Profile::Claude | Profile::Sema => plain(result),
+            Profile::Gemini => gemini::render(canonical, &facts, result),
+            Profile::Kode | Profile::Pegasus => self.shaped(canonical, &facts, result),
+        }
+    }
+
+    /// The row that the model called: one tool of ours may be several of theirs, which differ in what they fill in.
+    fn row_of(&self, canonical: &str, input: &Value) -> Option<&'static Row> {
+        let schema = &self.tool(canonical)?.input_schema;
+        let fits = |row: &&Row| {
+            row.fills.iter().all(
+                |(name, fill)| match (property(schema, name), fill.constant()) {
+                    (Some((name, _)), Some(value)) => input.get(name) == Some(&value),
+                    _ => true,
+                },
+            )
+        };
+        let mut rows = self.rows(canonical);
+        let first = rows.next()?;
+        let rest = rows.find(fits);
+        Some(if fits(&first) {
+            first
+        } else {
+            rest.unwrap_or(first)
+        })
+    }
+
+    /// Advice is worth little when it names a tool that the model knows under another name.
+    fn reworded<'r>(
+        &self,
+        row: Option<&Row>,
+        result: &'r Result<Outcome, CallError>,
+    ) -> Cow<'r, Result<Outcome, CallError>> {
+        if let Ok(Outcome { error: None, .. }) = result {
+            return Cow::Borrowed(result);
+        }
+        let words = row.map_or_else(|| self.words_of_tools(), |row| self.words(row));
+        let said = |text: &String| words.apply_to_problems(text);
+        Cow::Owned(match result {
+            Ok(outcome) => {
+                let mut outcome = outcome.clone();
+                if let Some(error) = &mut outcome.error {
+                    error.message = said(&error.message);
+                    error.recommendations = error.recommendations.iter().map(said).collect();
+                }
+                Ok(outcome)
+            }
+            Err(error) => {
+                let mut error = error.clone();
+                error.message = said(&error.message);
+                error.recommendations = error.recommendations.iter().map(said).collect();
+                Err(error)
+            }
+        })
+    }
+
+    /// Kode and Pegasus give their models values and no prose.
+    fn shaped(
+        &self,
+        canonical: &str,
+        facts: &Facts,
+        result: &Result<Outcome, CallError>,
+    ) -> Rendered {
+        let shape = shapes(self.profile)
+            .iter()
+            .find(|shape| shape.tool == canonical);
+        let mut answered = None;
+        if let (Some(shape), Ok(outcome)) = (shape, result)
+            && (outcome.error.is_none() || shape.also_failed)
+            // What a picture shows is in no member.
+            && !(matches!(shape.body, Body::Content { .. }) && outcome.llm.iter().any(is_media))
+        {
+            answered = outcome
+                .structured
+                .as_ref()
+                .and_then(|value| shape.of(facts, value));
+            // What stopped it may be in no member.
+            if let (Some(Value::Object(answered)), Some(failure)) = (&mut answered, &outcome.error)
+                && !failure.recommendations.is_empty()
+            {
+                let advice = failure.recommendations.as_slice();
+                answered.insert("recommendations".to_owned(), advice.into());
+            }
+        }
+        let is_error = match result {
+            Ok(outcome) => outcome.is_error(),
+            Err(_) => true,
+        };
+        let value = answered.unwrap_or_else(|| match (self.profile, result) {
+            (_, Ok(outcome)) if outcome.error.is_none() && outcome.llm.iter().any(is_media) => {
+                text_of(outcome).into()
+            }
+            (Profile::Kode, _) => views::kode::content(facts.name, result, None),
+            (_, Ok(outcome)) => match &outcome.error {
+                None => outcome
+                    .structured
+                    .clone()
+                    .unwrap_or_else(|| text_of(outcome).into()),
+                Some(failure) => failure.for_model().into(),
+            },
+            (_, Err(error)) => views::pegasus::error(facts.name, error).message.into(),
+        });
+        // in Kode a result can say no by itself.
+        let said_no = self.profile == Profile::Kode && value["ok"] == false;
+        let mut parts = vec![Part::Text(match &value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        })];
+        if let Ok(outcome) = result {
+            parts.extend(outcome.llm.iter().filter(|part| is_media(part)).cloned());
+        }
+        Rendered {
+            parts,
+            structured: Some(value).filter(Value::is_object),
+            is_error: is_error || said_no,
+        }
+    }
+}
+
+/// As it is: the parts, or what stands for them.
+fn plain(result: &Result<Outcome, CallError>) -> Rendered {
+    match result {
+        Ok(outcome) => {
+            let mut parts = outcome.llm.clone();
+            if parts.is_empty() {
+                parts.push(Part::Text(outcome.model_text()));
+            }
+            Rendered {
+                parts,
+                structured: outcome.structured.clone(),
+                is_error: outcome.is_error(),
+            }
+        }
+        Err(error) => Rendered {
+            parts: vec![Part::Text(error.for_model())],
+            structured: None,
+            is_error: true,
+        },
+    }
+}
+
+fn is_media(part: &Part) -> bool {
+    match part {
+        Part::Image { .. } | Part::Audio { .. } | Part::File { .. } | Part::ResourceLink { .. } => {
+            true
+        }
+        Part::Text(_) | Part::Json(_) | Part::Other { .. } => false,
+    }
+}
+
+/// The words of a result without a stand-in for each picture, which follows anyway.
+fn text_of(outcome: &Outcome) -> String {
+    let words: Vec<&str> = outcome
+        .llm
+        .iter()
+        .filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    if words.is_empty() {
+        outcome.model_text()
+    } else {
+        words.join("\n")
+    }
+}

@@ -1,0 +1,117 @@
+//! Results in Gemini CLI's wording, where the form of the text is part of what its model knows.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::shape::Facts;
+use super::{Rendered, is_media, lines, plain};
+use crate::{CallError, Outcome, Part};
+
+pub(super) fn render(
+    canonical: &str,
+    facts: &Facts,
+    result: &Result<Outcome, CallError>,
+) -> Rendered {
+    let mut rendered = plain(result);
+    let Ok(outcome) = result else {
+        return rendered;
+    };
+    if outcome.error.is_some() {
+        return rendered;
+    }
+    let structured = outcome.structured.as_ref();
+    match (canonical, structured) {
+        ("grep", Some(found)) => {
+            if let Some(text) = grep(facts.input, found) {
+                rendered.parts = vec![Part::Text(text)];
+            }
+        }
+        // Gemini puts it in front, where a model sees it before it believes that it has seen all.
+        ("read_file", Some(page)) => {
+            if let Some(note) = lines::how_to_go_on(facts.name, "start_line", page) {
+                rendered.parts.insert(0, Part::Text(note));
+            }
+        }
+        ("write_file" | "edit_file", Some(changed)) => {
+            if let Some(line) = changed_line(changed) {
+                rendered.parts.insert(0, Part::Text(line));
+            }
+        }
+        _ => {}
+    }
+    // a function response is text; what it stands for follows.
+    if !rendered
+        .parts
+        .iter()
+        .any(|part| matches!(part, Part::Text(_) | Part::Json(_)))
+        && let Some(media_type) = rendered.parts.iter().find_map(media_type)
+    {
+        let words = format!("Binary content of type {media_type}");
+        rendered.parts.insert(0, Part::Text(words));
+    }
+    rendered
+}
+
+fn media_type(part: &Part) -> Option<&str> {
+    match part {
+        Part::Image { media_type, .. }
+        | Part::Audio { media_type, .. }
+        | Part::File { media_type, .. } => Some(media_type),
+        _ if is_media(part) => Some("application/octet-stream"),
+        _ => None,
+    }
+}
+
+///
+fn changed_line(changed: &Value) -> Option<String> {
+    let path = changed["path"].as_str()?;
+    if changed["changed"] == false || changed["dry_run"] == true {
+        return None;
+    }
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let verb = if changed["created"].as_bool()? {
+        "Created"
+    } else {
+        "Modified"
+    };
+    Some(format!("{verb} {name}"))
+}
+
+/// `File: path`, then `L12: text` for what matches and `L11- text` for what stands around it. None when no lines
+/// are shown: what our tool says then is more helpful.
+fn grep(input: &Value, found: &Value) -> Option<String> {
+    let files = found["files"].as_array()?;
+    if found["mode"] != "content" || files.is_empty() {
+        return None;
+    }
+    let total = found["total_matches"].as_u64()?;
+    let matches = if total == 1 { "match" } else { "matches" };
+    let pattern = input["pattern"].as_str().unwrap_or_default();
+    let mut text = format!("Found {total} {matches} for pattern \"{pattern}\":\n---\n");
+    for file in files {
+        let path = file["path"].as_str().unwrap_or_default();
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "File: {path}");
+        for (number, (matched, line)) in lines::lines(file) {
+            let mark = if matched { ':' } else { '-' };
+            let _ = writeln!(text, "L{number}{mark} {line}");
+        }
+        text.push_str("---\n");
+    }
+    if found["truncated"] == true {
+        let shown: usize = files
+            .iter()
+            .map(|file| lines::list(&file["matches"]).count())
+            .sum();
+        let _ = writeln!(
+            text,
+            "(only {shown} are shown; narrow the search, or raise total_max_matches)"
+        );
+    }
+    if found["timed_out"] == true {
+        text.push_str("(the time was up before all files were searched)\n");
+    }
+    text.truncate(text.trim_end().len());
+    Some(text)
+}

@@ -1,0 +1,158 @@
+//! Results in Kode-SDK's shapes. What went wrong has its shape in `views::kode`.
+
+use serde_json::{Map, Value, json};
+
+use super::lines;
+use super::shape::{Facts, Shape, picked};
+use crate::profile::kode::TODO;
+
+pub(super) const SHAPES: &[Shape] = &[
+    Shape::content("read_file", true),
+    Shape::members(
+        "write_file",
+        &[("=ok", ""), ("path", "path"), ("bytes", "bytesWritten")],
+    ),
+    Shape::members(
+        "edit_file",
+        &[
+            ("=ok", ""),
+            ("path", "path"),
+            ("replacements", "replacements"),
+        ],
+    )
+    .notes(&["created"]),
+    Shape::made("multi_edit", edits).also_failed(),
+    Shape::members(
+        "glob",
+        &[
+            ("=ok", ""),
+            ("matches", "matches"),
+            ("truncated", "truncated"),
+        ],
+    )
+    .notes(&["timed_out"]),
+    Shape::made("grep", grep).notes(&["timed_out"]),
+    Shape::made("shell", shell)
+        .notes(&["signal", "timed_out", "truncated", "output_file"])
+        .also_failed(),
+    Shape::made("shell_output", logs)
+        .notes(&["signal", "truncated"])
+        .also_failed(),
+    Shape::members(
+        "shell_kill",
+        &[
+            ("=ok", ""),
+            ("pid", "pid"),
+            ("shell_id", "task_id"),
+            ("status", "state|status"),
+        ],
+    )
+    .notes(&["exitCode", "signal"]),
+    Shape::made("todo_read", todos),
+    Shape::made("todo_write", todos_written),
+];
+
+/// what became of each edit.
+fn edits(_: &Facts, ours: &Value) -> Option<Value> {
+    let edits = ours["edits"].as_array()?;
+    let failed = |edit: &Value| edit["status"] == "error";
+    Some(json!({"ok": !edits.iter().any(failed), "results": edits}))
+}
+
+/// one flat list of lines.
+fn grep(facts: &Facts, ours: &Value) -> Option<Value> {
+    let files = ours["files"].as_array()?;
+    let mut matches = Vec::new();
+    for file in files {
+        let path = &file["path"];
+        if lines::list(&file["matches"]).next().is_none() {
+            let mut shown = json!({"path": path});
+            if !file["count"].is_null() {
+                shown["count"] = file["count"].clone();
+            }
+            matches.push(shown);
+        }
+        for found in lines::list(&file["matches"]) {
+            matches.push(json!({
+                "path": path,
+                "line": found["line"],
+                "column": found["column"],
+                "preview": found["text"],
+            }));
+        }
+    }
+    let truncated = &ours["truncated"];
+    Some(json!({
+        "ok": true,
+        "pattern": facts.input["pattern"],
+        "matches": matches,
+        "truncated": truncated,
+    }))
+}
+
+/// output, or the handle of what runs on.
+fn shell(_: &Facts, ours: &Value) -> Option<Value> {
+    if ours["background"] == true {
+        let mut shown = json!({"pid": ours["pid"], "status": "running"});
+        if !ours["task_id"].is_null() {
+            shown["shell_id"] = ours["task_id"].clone();
+        }
+        return Some(shown);
+    }
+    picked(
+        &[
+            ("stdout", "stdout"),
+            ("stderr", "stderr"),
+            ("exitCode", "exitCode|exit_code"),
+        ],
+        ours,
+    )
+}
+
+///
+fn logs(_: &Facts, ours: &Value) -> Option<Value> {
+    picked(
+        &[
+            ("pid", "pid"),
+            ("shell_id", "task_id"),
+            ("status", "state|status"),
+            ("logs", "output|stdout|text"),
+            ("stderr", "stderr"),
+            ("exitCode", "exitCode|exit_code|exit"),
+        ],
+        ours,
+    )
+}
+
+///
+fn todos(_: &Facts, ours: &Value) -> Option<Value> {
+    let todos = ours["todos"].as_array()?;
+    let todos: Vec<Value> = todos.iter().map(todo_of).collect();
+    let mut shown = json!({"todos": todos});
+    if !ours["version"].is_null() {
+        shown["version"] = ours["version"].clone();
+    }
+    Some(shown)
+}
+
+///
+fn todos_written(facts: &Facts, ours: &Value) -> Option<Value> {
+    let mut shown = todos(facts, ours)?;
+    shown["ok"] = true.into();
+    Some(shown)
+}
+
+/// An item as the model writes it, so that what it reads it can write back.
+fn todo_of(todo: &Value) -> Value {
+    let Some(members) = todo.as_object() else {
+        return todo.clone();
+    };
+    let shown = members.iter().map(|(name, value)| {
+        let param = TODO.iter().find(|param| param.ours == name);
+        (param.map_or(name.as_str(), |param| param.theirs), value)
+    });
+    let shown: Map<String, Value> = shown
+        .map(|(name, value)| (name.to_owned(), value.clone()))
+        .collect();
+    Value::Object(shown)
+}

@@ -1,0 +1,139 @@
+//! The form of a result in systems whose models read values: which of our members, under which names.
+
+use serde_json::{Map, Value, json};
+
+use super::lines;
+
+/// What a tool's result looks like.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub tool: &'static str,
+    pub body: Body,
+    /// Members of ours that are said only when there is something to say.
+    pub notes: &'static [&'static str],
+    /// Also when the tool says no: a command's output matters most when the command failed.
+    pub also_failed: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    /// Theirs and ours; `a|b` for whichever the result has.
+    Members(&'static [(&'static str, &'static str)]),
+    /// A page of a file: bare text, or an object with its size.
+    Content { bare: bool },
+    /// Everything else.
+    Made(fn(&Facts, &Value) -> Option<Value>),
+}
+
+/// What a shape may look at beside the result.
+pub(super) struct Facts<'a> {
+    /// As the model calls the tool.
+    pub name: &'a str,
+    /// Canonical.
+    pub input: &'a Value,
+}
+
+impl Shape {
+    pub(super) const fn members(
+        tool: &'static str,
+        members: &'static [(&'static str, &'static str)],
+    ) -> Self {
+        Self::new(tool, Body::Members(members))
+    }
+
+    pub(super) const fn made(
+        tool: &'static str,
+        make: fn(&Facts, &Value) -> Option<Value>,
+    ) -> Self {
+        Self::new(tool, Body::Made(make))
+    }
+
+    pub(super) const fn content(tool: &'static str, bare: bool) -> Self {
+        Self::new(tool, Body::Content { bare })
+    }
+
+    const fn new(tool: &'static str, body: Body) -> Self {
+        Self {
+            tool,
+            body,
+            notes: &[],
+            also_failed: false,
+        }
+    }
+
+    pub(super) const fn notes(mut self, notes: &'static [&'static str]) -> Self {
+        self.notes = notes;
+        self
+    }
+
+    pub(super) const fn also_failed(mut self) -> Self {
+        self.also_failed = true;
+        self
+    }
+
+    /// None when the result has nothing of what the shape is made of.
+    pub(super) fn of(&self, facts: &Facts, ours: &Value) -> Option<Value> {
+        let mut shown = match &self.body {
+            Body::Members(members) => picked(members, ours)?,
+            Body::Content { bare } => page(*bare, facts, ours)?,
+            Body::Made(make) => make(facts, ours)?,
+        };
+        if let Some(shown) = shown.as_object_mut() {
+            for &name in self.notes {
+                let value = &ours[name];
+                if !is_nothing(value) && !shown.contains_key(name) {
+                    shown.insert(name.to_owned(), value.clone());
+                }
+            }
+        }
+        Some(shown)
+    }
+}
+
+/// A member whose name begins with `=` is said as it stands: `=ok` is true.
+pub(super) fn picked(members: &[(&str, &str)], ours: &Value) -> Option<Value> {
+    let mut shown = Map::new();
+    let mut found = false;
+    for (theirs, names) in members {
+        if let Some(theirs) = theirs.strip_prefix('=') {
+            shown.insert(theirs.to_owned(), Value::Bool(true));
+            continue;
+        }
+        if let Some(value) = names.split('|').find_map(|name| ours.get(name)) {
+            shown.insert((*theirs).to_owned(), value.clone());
+            found = true;
+        }
+    }
+    found.then_some(Value::Object(shown))
+}
+
+fn page(bare: bool, facts: &Facts, ours: &Value) -> Option<Value> {
+    let content = ours["content"].as_str()?;
+    let content = match ours["encoding"].as_str() {
+        // All in one line, and worth nothing when a piece of it is gone.
+        Some("base64") => content.to_owned(),
+        _ if bare && content.is_empty() => "(file is empty)".to_owned(),
+        _ => lines::content(content),
+    };
+    let note = lines::how_to_go_on(facts.name, "offset", ours);
+    Some(match (bare, note) {
+        (true, None) => content.into(),
+        (true, Some(note)) => format!("{}\n\n({note})", content.trim_end_matches('\n')).into(),
+        (false, note) => {
+            let mut shown = json!({"content": content, "size": ours["size"]});
+            if let Some(note) = note {
+                shown["note"] = note.into();
+            }
+            shown
+        }
+    })
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(true) | Value::Number(_) | Value::Object(_) => false,
+    }
+}

@@ -1,0 +1,207 @@
+//! A descriptor in the profile's words: description, schema and examples.
+
+use serde_json::{Map, Value};
+
+use super::lens::Lens;
+use super::members::{admits, items, property, to_theirs};
+use super::render::has_shape;
+use super::table::{Change, Fill, Param, Row};
+use crate::{Descriptor, Example};
+
+impl Lens<'_> {
+    pub(super) fn descriptor(&self, tool: &Descriptor, row: &Row) -> Descriptor {
+        let words = self.words(row);
+        let mut shown = tool.clone();
+        shown.description = match row.says {
+            Some(description) => description.to_owned(),
+            None => words.apply(&tool.description),
+        };
+        let schema = &tool.input_schema;
+        shown.input_schema = object_schema(schema, schema, row.params, row.fills);
+        words.apply_to_descriptions(&mut shown.input_schema);
+        shown.examples = tool
+            .examples
+            .iter()
+            .filter_map(|example| {
+                Some(Example {
+                    description: words.apply(&example.description),
+                    input: example_input(schema, row, &example.input)?,
+                })
+            })
+            .collect();
+        // The hints of what is shown, and not what rules go by.
+        if row.acts {
+            shown.annotations.read_only = Some(false);
+            shown.annotations.pure = Some(false);
+            shown.annotations.destructive = shown.annotations.destructive.or(Some(false));
+        }
+        // A value of another shape would not fit the schema, and clients check it.
+        if has_shape(self.profile, row.tool) {
+            shown.output_schema = None;
+        }
+        shown
+    }
+}
+
+/// The schema of an object with the properties that the table lists, in its order.
+fn object_schema(root: &Value, schema: &Value, params: &[Param], fills: &[(&str, Fill)]) -> Value {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        return schema.clone();
+    };
+    let required: Vec<&str> = strings(schema.get("required")).collect();
+    let fill = |name: &str| {
+        let mut fills = fills.iter();
+        fills.find(|(ours, _)| property(schema, ours).is_some_and(|(own, _)| own == name))
+    };
+    let mut shown = Map::new();
+    let mut needed: Vec<Value> = Vec::new();
+    let mut used: Vec<&str> = Vec::new();
+    for param in params {
+        if let Change::Spread(members) = param.change {
+            if let Some(inner) = spread_schema(root, schema, param, members) {
+                shown.insert(param.theirs.to_owned(), inner);
+            }
+            continue;
+        }
+        let Some((name, own)) = property(schema, param.ours) else {
+            continue;
+        };
+        // Two of their spellings may lead to one of ours; the first is shown.
+        if used.contains(&name) {
+            continue;
+        }
+        let fill = fill(name);
+        let constant = fill.and_then(|(_, fill)| fill.constant());
+        shown.insert(
+            param.theirs.to_owned(),
+            property_schema(root, own, param, constant),
+        );
+        if param.needed || required.contains(&name) && fill.is_none() {
+            needed.push(param.theirs.into());
+        }
+        used.push(name);
+    }
+    // Without them every call would fail.
+    for (name, own) in properties {
+        if required.contains(&name.as_str())
+            && !used.contains(&name.as_str())
+            && fill(name).is_none()
+        {
+            shown.insert(name.clone(), own.clone());
+            needed.push(name.as_str().into());
+        }
+    }
+    let mut whole = schema.as_object().cloned().unwrap_or_default();
+    whole.insert("properties".to_owned(), Value::Object(shown));
+    if needed.is_empty() {
+        whole.shift_remove("required");
+    } else {
+        whole.insert("required".to_owned(), Value::Array(needed));
+    }
+    let mut whole = Value::Object(whole);
+    drop_aliases(&mut whole);
+    whole
+}
+
+fn property_schema(root: &Value, own: &Value, param: &Param, fill: Option<Value>) -> Value {
+    let mut shown = own.clone();
+    if let Some(value) = fill.filter(|value| admits(own, value)) {
+        shown["default"] = value;
+    }
+    match param.change {
+        Change::Same | Change::Spread(_) | Change::Encoding => {}
+        Change::Not => {
+            if let Some(Value::Bool(default)) = shown.get_mut("default") {
+                *default = !*default;
+            }
+        }
+        Change::Flag(_) => shown = serde_json::json!({"type": "boolean", "default": false}),
+        Change::Items(members) => {
+            if let Some(items) = items(root, own) {
+                shown["items"] = object_schema(root, items, members, &[]);
+            }
+        }
+    }
+    if let Some(shown) = shown.as_object_mut() {
+        describe(shown, param.says);
+        if param.needed {
+            shown.shift_remove("default");
+        }
+    }
+    shown
+}
+
+/// Parameters of ours that the system keeps in an object; None when the tool has none of them.
+fn spread_schema(root: &Value, schema: &Value, param: &Param, members: &[Param]) -> Option<Value> {
+    let mut properties = object_schema(root, schema, members, &[])["properties"].take();
+    let listed = properties.as_object_mut()?;
+    listed.retain(|name, _| members.iter().any(|member| member.theirs == name));
+    if listed.is_empty() {
+        return None;
+    }
+    let mut shown = Map::new();
+    shown.insert("type".to_owned(), "object".into());
+    describe(&mut shown, param.says);
+    shown.insert("properties".to_owned(), properties);
+    shown.insert("additionalProperties".to_owned(), false.into());
+    Some(Value::Object(shown))
+}
+
+fn describe(schema: &mut Map<String, Value>, says: Option<&str>) {
+    if let Some(says) = says {
+        schema.insert("description".to_owned(), says.into());
+    }
+}
+
+/// Spellings of other systems are for the repair of calls, and would only confuse a model.
+fn drop_aliases(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.shift_remove("x-aliases");
+            members.values_mut().for_each(drop_aliases);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_aliases),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// None when the profile's tool cannot be called like that.
+fn example_input(schema: &Value, row: &Row, input: &Value) -> Option<Value> {
+    let mut input = input.as_object()?.clone();
+    for (name, fill) in row.fills {
+        let Some((name, own)) = property(schema, name) else {
+            continue;
+        };
+        let shown = row
+            .params
+            .iter()
+            .any(|param| property(schema, param.ours).is_some_and(|(listed, _)| listed == name));
+        let Some(constant) = fill.constant() else {
+            input.shift_remove(name);
+            continue;
+        };
+        let given = input.get(name).or_else(|| own.get("default"));
+        if given == Some(&constant) {
+            input.shift_remove(name);
+        } else if shown {
+            let given = given.cloned()?;
+            input.insert(name.to_owned(), given);
+        } else {
+            return None;
+        }
+    }
+    // What only the system insists on.
+    for param in row.params.iter().filter(|param| param.needed) {
+        if let Some((name, own)) = property(schema, param.ours)
+            && !input.contains_key(name)
+        {
+            input.insert(name.to_owned(), own.get("default")?.clone());
+        }
+    }
+    to_theirs(schema, schema, row.params, &input).map(Value::Object)
+}
+
+fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
+    let list = list.and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str)
+}
