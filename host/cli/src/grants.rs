@@ -136,6 +136,7 @@ fn beyond(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String
             .names(Capability::Tools)
             .map(str::to_owned)
             .collect(),
+        net: None,
     };
     let words = [
         (capabilities.session, "session"),

@@ -1,8 +1,14 @@
 //! What a plugin was granted beside files and variables, and how much of it one call gets.
 
+use std::fmt;
 use std::sync::Arc;
 
+use serde_json::Value;
 use toolhost_contract::{Capability, Descriptor, Effect};
+
+use toolhost_net::Net;
+
+use crate::http::Way;
 
 /// From the manifest and the operator.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +19,21 @@ pub struct Capabilities {
     pub resources: bool,
     /// Names of tools that it may call; `*` is every tool.
     pub tools: Arc<[String]>,
+    /// Where requests may go.
+    pub net: Option<NetGrant>,
+}
+
+/// The way out as the operator allows it, and what the plugin's manifest asks for of it; None: all.
+#[derive(Clone)]
+pub struct NetGrant {
+    pub net: Net,
+    pub asked: Option<Net>,
+}
+
+impl fmt::Debug for NetGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NetGrant").finish_non_exhaustive()
+    }
 }
 
 /// What one call may use.
@@ -25,12 +46,13 @@ pub struct Allowed {
     pub agents: bool,
     /// Tools that it may call.
     pub tools: Arc<[String]>,
+    pub net: Option<Way>,
 }
 
 impl Capabilities {
     /// A tool that says what it requires gets nothing else. Sub-agents and other tools act, so only a tool that says that
     /// it changes something, and names them, gets them: whoever reads the description knows.
-    pub fn of(&self, tool: &Descriptor) -> Allowed {
+    pub fn of(&self, tool: &Descriptor, input: &Value) -> Allowed {
         let effect = tool.effect();
         if effect == Effect::Pure {
             return Allowed::default();
@@ -48,6 +70,13 @@ impl Capabilities {
             } else {
                 Arc::default()
             },
+            net: self
+                .net
+                .as_ref()
+                .filter(|_| {
+                    wants(tool, Capability::Net) && tool.annotations.open_world != Some(false)
+                })
+                .map(|grant| Way::new(grant.net.clone(), grant.asked.clone(), !acts, input)),
         }
     }
 }
@@ -89,8 +118,9 @@ mod tests {
             agents: true,
             resources: true,
             tools: Arc::new(["read_file".to_owned()]),
+            net: None,
         };
-        let allowed = all.of(&tool);
+        let allowed = all.of(&tool, &Value::Null);
         let words = [
             (allowed.session, "session"),
             (allowed.people, "people"),

@@ -17,6 +17,7 @@ mod engine;
 mod error;
 mod files;
 mod hooks;
+mod http;
 mod instance;
 mod limiter;
 mod load;
@@ -32,7 +33,7 @@ mod stdio;
 mod tests;
 mod tree;
 
-pub use capabilities::Capabilities;
+pub use capabilities::{Capabilities, NetGrant};
 pub use compile::{Compiler, compile_worker};
 pub use difference::file_diff;
 pub use error::{LoadError, RuntimeError};

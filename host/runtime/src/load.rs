@@ -21,12 +21,13 @@ use crate::plugin::{Plugin, PluginGrants};
 use crate::state::State;
 use crate::{LoadError, RuntimeError, engine, scan};
 
-/// Packages of WASI 0.2 that every plugin may import. Sockets are linked because some languages' runtimes import
+/// Packages of WASI 0.2 that every plugin may import. HTTP refuses without the capability `net`. Sockets are linked because some languages' runtimes import
 /// them, and refuse every address.
-const WASI: [&str; 6] = [
+const WASI: [&str; 7] = [
     "wasi:cli",
     "wasi:clocks",
     "wasi:filesystem",
+    "wasi:http",
     "wasi:io",
     "wasi:random",
     "wasi:sockets",
@@ -310,6 +311,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
         |state| FilesView::of(state),
     )?;
     linker.allow_shadowing(false);
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async::<State>(&mut linker)?;
     v0_1::add_to_linker(&mut linker)?;
     Ok(linker)
 }

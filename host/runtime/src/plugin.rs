@@ -95,7 +95,9 @@ impl Plugin {
             .tools()
             .iter()
             .find(|tool| tool.name == call.tool);
-        let allowed = tool.map_or_else(Allowed::default, |tool| self.capabilities.of(tool));
+        let allowed = tool.map_or_else(Allowed::default, |tool| {
+            self.capabilities.of(tool, &call.input)
+        });
         let mode = sink.services().map(|services| services.mode());
         let request = request(call, files.scope(), mode.unwrap_or_default());
         let setting = Setting {

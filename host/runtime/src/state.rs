@@ -8,10 +8,12 @@ use serde_json::Value;
 use toolhost_contract::{Event, Level, Limits, Sink, text};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use crate::capabilities::Allowed;
 use crate::deadline::Deadline;
 use crate::files::Files;
+use crate::http::Hooks;
 use crate::limiter::Limiter;
 use crate::quota::Quota;
 use crate::stdio::Capture;
@@ -29,6 +31,8 @@ pub struct State {
     pub limiter: Limiter,
     pub deadline: Arc<Deadline>,
     pub allowed: Allowed,
+    http: WasiHttpCtx,
+    http_hooks: Hooks,
     pub sink: Arc<dyn Sink>,
     pub stdout: Capture,
     pub stderr: Capture,
@@ -42,9 +46,13 @@ impl State {
         files: Files,
         environment: &[(String, String)],
         deadline: Arc<Deadline>,
-        allowed: Allowed,
+        mut allowed: Allowed,
         sink: Arc<dyn Sink>,
     ) -> Self {
+        let http_hooks = Hooks {
+            way: allowed.net.take(),
+            sink: Arc::clone(&sink),
+        };
         let stdout = Capture::new("stdout", limits.stdout, 0, Arc::clone(&sink));
         let stderr = Capture::new("stderr", limits.stderr, STDERR_TAIL, Arc::clone(&sink));
         let mut wasi = WasiCtxBuilder::new();
@@ -67,6 +75,8 @@ impl State {
             limiter: Limiter::new(limits),
             deadline,
             allowed,
+            http: WasiHttpCtx::new(),
+            http_hooks,
             sink,
             stdout,
             stderr,
@@ -131,6 +141,16 @@ impl WasiView for State {
         WasiCtxView {
             ctx: &mut self.wasi,
             table: &mut self.table,
+        }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView {
+            hooks: &mut self.http_hooks,
+            table: &mut self.table,
+            ctx: &mut self.http,
         }
     }
 }

@@ -62,7 +62,9 @@ impl Keys for Fake {
         let line = match self.lines.pop_front()? {
             "^D" => None,
             "!elsewhere" => {
-                let told = self.desk.answered_elsewhere(&self.desk.first(), "web\u{1b}");
+                let told = self
+                    .desk
+                    .answered_elsewhere(&self.desk.first(), "web\u{1b}");
                 self.say(&told.unwrap());
                 return None;
             }
