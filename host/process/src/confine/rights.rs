@@ -1,0 +1,58 @@
+//! Resource limits, and the rights of root.
+
+use rustix::io;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
+};
+
+use crate::Limits;
+
+pub fn limit(limits: &Limits) -> io::Result<()> {
+    // A core dump would leave the program's memory in a file.
+    lower(Resource::Core, 0)?;
+    lower(Resource::Nofile, limits.open_files)?;
+    for (resource, value) in [
+        (Resource::Fsize, limits.file_size),
+        (Resource::As, limits.memory),
+        (Resource::Cpu, limits.cpu_seconds),
+    ] {
+        if let Some(value) = value {
+            lower(resource, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Soft and hard; a limit that is lower already stays.
+fn lower(resource: Resource, value: u64) -> io::Result<()> {
+    let now = getrlimit(resource);
+    let value = now.maximum.map_or(value, |maximum| maximum.min(value));
+    setrlimit(
+        resource,
+        Rlimit {
+            current: Some(value),
+            maximum: Some(value),
+        },
+    )
+}
+
+/// Root in a container keeps what it needs for its files, whose fence is Landlock's, and nothing else. Without new
+/// privileges on exec, no file gives any of it back.
+pub fn give_up() -> io::Result<()> {
+    set_no_new_privs(true)?;
+    let kept = CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
+    let now = capabilities(None)?;
+    if now.permitted.difference(kept).is_empty() {
+        return Ok(());
+    }
+    clear_ambient_capability_set()?;
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: now.effective & kept,
+            permitted: now.permitted & kept,
+            inheritable: CapabilitySet::empty(),
+        },
+    )
+}

@@ -1,0 +1,214 @@
+//! Which variables a program is given: never the host's own environment, always a list of harmless names.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use regex::RegexSet;
+
+use crate::ProcessError;
+
+const MAX_VALUE: usize = 32 << 10;
+const MAX_TOTAL: usize = 256 << 10;
+
+/// Taken over from the host when it has them. `PATH` and `TMPDIR` are the host's own choice instead.
+const NAMES: &[&str] = &[
+    "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ",
+];
+
+/// In a name of the host's, any of these means a secret.
+const SECRET_NAMES: &[&str] = &[
+    "TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "AUTH", "CREDENTIAL", "CREDS", "PRIVATE", "CERT",
+];
+
+/// Variables that make a program run code it was not asked to run, and so get around a list of allowed programs.
+const LOADERS: &[&str] = &[
+    "LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES", "GCONV_PATH", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4",
+    "IFS",
+];
+
+/// Shapes of secrets, whatever the name.
+static SECRET_VALUES: LazyLock<RegexSet> = LazyLock::new(|| {
+    RegexSet::new([
+        r"-----BEGIN [A-Z0-9 ]+-----",
+        r"(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@",
+        r"\bgh[pousr]_[A-Za-z0-9]{20,}",
+        r"\bgithub_pat_[A-Za-z0-9_]{20,}",
+        r"\bglpat-[A-Za-z0-9_-]{16,}",
+        r"\bAIza[A-Za-z0-9_-]{30,}",
+        r"\bya29\.[A-Za-z0-9_-]{16,}",
+        r"\b(AKIA|ASIA)[A-Z0-9]{16}\b",
+        r"\b[rs]k_(live|test)_[A-Za-z0-9]{10,}",
+        r"\bsk-[A-Za-z0-9_-]{20,}",
+        r"\bnpm_[A-Za-z0-9]{30,}",
+        r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
+        r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+    ])
+    .expect("the patterns are constant")
+});
+
+/// Where a child's variables come from.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    /// The host's own variables, to choose from.
+    pub host: Vec<(String, String)>,
+    /// Names that the operator adds to the list, secrets or not: it is the operator's explicit word.
+    pub names: Vec<String>,
+}
+
+/// A variable that a program was not given although it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dropped {
+    pub name: String,
+    pub reason: Reason,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    SecretName,
+    SecretValue,
+    LoadsCode,
+    TooLong,
+}
+
+/// The parts of a child's environment that its start decides.
+pub struct Surroundings<'a> {
+    pub path: &'a [PathBuf],
+    pub temporary: &'a Path,
+    pub tty: bool,
+}
+
+type Variables = Vec<(String, String)>;
+
+impl Environment {
+    /// The host's variables as they are now.
+    pub fn of_this_process(names: Vec<String>) -> Environment {
+        let host = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Environment { host, names }
+    }
+
+    /// What a child gets: the host's harmless variables, our own choices, and `overlay` on top.
+    pub(crate) fn compose(
+        &self,
+        overlay: &[(String, String)],
+        around: &Surroundings,
+    ) -> Result<(Variables, Vec<Dropped>), ProcessError> {
+        let mut dropped = Vec::new();
+        let mut variables: BTreeMap<&str, String> = BTreeMap::new();
+        for (name, value) in &self.host {
+            match self.judge(name, value) {
+                Verdict::Pass => drop(variables.insert(name, value.clone())),
+                Verdict::Drop(reason) => dropped.push(Dropped {
+                    name: name.clone(),
+                    reason,
+                }),
+                Verdict::NotListed => {}
+            }
+        }
+        for (name, value) in defaults(around.tty) {
+            variables.insert(name, value.to_owned());
+        }
+        let path: Vec<_> = around.path.iter().map(|dir| dir.to_string_lossy()).collect();
+        variables.insert("PATH", path.join(":"));
+        variables.insert("TMPDIR", around.temporary.to_string_lossy().into_owned());
+        for (name, value) in overlay {
+            well_formed(name, value)?;
+            if loads_code(name) {
+                dropped.push(Dropped {
+                    name: name.clone(),
+                    reason: Reason::LoadsCode,
+                });
+            } else {
+                variables.insert(name, value.clone());
+            }
+        }
+        let size = variables.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+        if size > MAX_TOTAL {
+            return Err(ProcessError::TooLarge {
+                what: "the environment",
+                size,
+                most: MAX_TOTAL,
+            });
+        }
+        let variables = variables.into_iter();
+        Ok((variables.map(|(name, value)| (name.to_owned(), value)).collect(), dropped))
+    }
+
+    fn judge(&self, name: &str, value: &str) -> Verdict {
+        if self.names.iter().any(|wanted| wanted == name) {
+            return if value.len() > MAX_VALUE {
+                Verdict::Drop(Reason::TooLong)
+            } else {
+                Verdict::Pass
+            };
+        }
+        if !NAMES.contains(&name) && !name.starts_with("LC_") {
+            return Verdict::NotListed;
+        }
+        let upper = name.to_ascii_uppercase();
+        if SECRET_NAMES.iter().any(|part| upper.contains(part)) {
+            Verdict::Drop(Reason::SecretName)
+        } else if value.len() > MAX_VALUE {
+            Verdict::Drop(Reason::TooLong)
+        } else if SECRET_VALUES.is_match(value) {
+            Verdict::Drop(Reason::SecretValue)
+        } else {
+            Verdict::Pass
+        }
+    }
+}
+
+enum Verdict {
+    Pass,
+    Drop(Reason),
+    NotListed,
+}
+
+/// Nobody sits before the program: no pager, no colours, no questions.
+fn defaults(tty: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let plain = if tty {
+        &[("TERM", "xterm")][..]
+    } else {
+        &[("TERM", "dumb"), ("NO_COLOR", "1")]
+    };
+    let all = [
+        ("PAGER", "cat"),
+        ("GIT_PAGER", "cat"),
+        ("MANPAGER", "cat"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("DEBIAN_FRONTEND", "noninteractive"),
+    ];
+    all.into_iter().chain(plain.iter().copied())
+}
+
+fn loads_code(name: &str) -> bool {
+    LOADERS.contains(&name) || name.starts_with("BASH_FUNC_")
+}
+
+fn well_formed(name: &str, value: &str) -> Result<(), ProcessError> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err(ProcessError::Malformed {
+            what: "the name of a variable",
+            value: name.to_owned(),
+        });
+    }
+    if value.contains('\0') {
+        return Err(ProcessError::Malformed {
+            what: "the value of a variable",
+            value: value.to_owned(),
+        });
+    }
+    if name.len() + value.len() > MAX_VALUE {
+        return Err(ProcessError::TooLarge {
+            what: "a variable",
+            size: name.len() + value.len(),
+            most: MAX_VALUE,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

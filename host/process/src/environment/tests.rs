@@ -1,0 +1,153 @@
+//! The environment filter, as a table.
+
+use super::*;
+
+const TEMPORARY: &str = "/sessions/1/tmp";
+
+fn compose(
+    environment: &Environment,
+    overlay: &[(&str, &str)],
+    tty: bool,
+) -> Result<(Variables, Vec<Dropped>), ProcessError> {
+    environment.compose(
+        &pairs(overlay),
+        &Surroundings {
+            path: &["/usr/bin", "/bin"].map(PathBuf::from),
+            temporary: Path::new(TEMPORARY),
+            tty,
+        },
+    )
+}
+
+fn pairs(list: &[(&str, &str)]) -> Variables {
+    let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+    list.iter().map(own).collect()
+}
+
+fn host(list: &[(&str, &str)], names: &[&str]) -> Environment {
+    Environment {
+        host: pairs(list),
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+    }
+}
+
+/// What becomes of one variable of the host.
+fn check(name: &str, value: &str, names: &[&str], expected: &str) {
+    let (variables, dropped) = compose(&host(&[(name, value)], names), &[], false).unwrap();
+    let verdict = match dropped.first() {
+        Some(dropped) => format!("{:?}", dropped.reason),
+        None if variables.iter().any(|pair| pair.0 == name && pair.1 == value) => "passes".to_owned(),
+        None => "not listed".to_owned(),
+    };
+    assert_eq!(verdict, expected, "{name}={value}");
+}
+
+#[test]
+fn only_listed_names_pass() {
+    for name in ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_TIME", "COLORTERM", "TZ"] {
+        check(name, "something", &[], "passes");
+    }
+    for name in [
+        "SSH_AUTH_SOCK", "GITHUB_TOKEN", "AWS_PROFILE", "DOCKER_HOST", "HTTP_PROXY", "home", "LD_PRELOAD",
+        "DBUS_SESSION_BUS_ADDRESS", "EDITOR", "XDG_RUNTIME_DIR",
+    ] {
+        check(name, "something", &[], "not listed");
+    }
+}
+
+#[test]
+fn a_listed_name_does_not_carry_a_secret() {
+    check("LC_API_KEY", "x", &[], "SecretName");
+    check("LC_token", "x", &[], "SecretName");
+    let long = "a".repeat(40);
+    for value in [
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
+        "-----BEGIN CERTIFICATE-----",
+        "postgres://user:pass@db.example.org/x",
+        "https://:pass@example.org",
+        &format!("ghp_{long}"),
+        &format!("github_pat_{long}"),
+        &format!("glpat-{long}"),
+        &format!("AIza{long}"),
+        "AKIAABCDEFGHIJKLMNOP",
+        &format!("sk_live_{long}"),
+        &format!("sk-{long}"),
+        &format!("npm_{long}"),
+        "xoxb-123456789012-abc",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
+    ] {
+        check("LANG", value, &[], "SecretValue");
+    }
+    for value in ["C.UTF-8", "https://example.org/a:b@c", "10:30", "sk-short", "en_US.UTF-8"] {
+        check("LANG", value, &[], "passes");
+    }
+    check("HOME", &"x".repeat(MAX_VALUE + 1), &[], "TooLong");
+}
+
+#[test]
+fn the_operator_adds_names_secrets_or_not() {
+    check("GITHUB_TOKEN", "ghp_abc", &["GITHUB_TOKEN"], "passes");
+    check("GITHUB_TOKEN", "ghp_abc", &["GITHUB_*"], "not listed");
+    check("CARGO_HOME", "/c", &["CARGO_HOME"], "passes");
+    check("BIG", &"x".repeat(MAX_VALUE + 1), &["BIG"], "TooLong");
+}
+
+#[test]
+fn a_program_is_told_that_nobody_watches() {
+    let text = |tty| {
+        let (variables, _) = compose(&host(&[("PATH", "/evil"), ("TERM", "x")], &[]), &[], tty).unwrap();
+        let lines: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        lines.join("\n")
+    };
+    expect_test::expect![[r#"
+        DEBIAN_FRONTEND=noninteractive
+        GIT_PAGER=cat
+        GIT_TERMINAL_PROMPT=0
+        MANPAGER=cat
+        NO_COLOR=1
+        PAGER=cat
+        PATH=/usr/bin:/bin
+        TERM=dumb
+        TMPDIR=/sessions/1/tmp"#]]
+    .assert_eq(&text(false));
+    expect_test::expect![[r#"
+        DEBIAN_FRONTEND=noninteractive
+        GIT_PAGER=cat
+        GIT_TERMINAL_PROMPT=0
+        MANPAGER=cat
+        PAGER=cat
+        PATH=/usr/bin:/bin
+        TERM=xterm
+        TMPDIR=/sessions/1/tmp"#]]
+    .assert_eq(&text(true));
+}
+
+#[test]
+fn an_overlay_wins_but_loads_no_code() {
+    let overlay = [("PAGER", "less"), ("API_KEY", "test"), ("LD_PRELOAD", "/tmp/x.so"), ("BASH_FUNC_ls%%", "() { x; }")];
+    let (variables, dropped) = compose(&Environment::default(), &overlay, false).unwrap();
+    let value = |wanted: &str| {
+        let found = variables.iter().find(|(name, _)| name == wanted);
+        found.map(|(_, value)| value.as_str())
+    };
+    assert_eq!(value("PAGER"), Some("less"));
+    assert_eq!(value("API_KEY"), Some("test"));
+    assert_eq!(value("LD_PRELOAD"), None);
+    let dropped: Vec<_> = dropped.iter().map(|one| (one.name.as_str(), one.reason)).collect();
+    assert_eq!(dropped, [("LD_PRELOAD", Reason::LoadsCode), ("BASH_FUNC_ls%%", Reason::LoadsCode)]);
+}
+
+#[test]
+fn an_overlay_is_well_formed_and_bounded() {
+    let big = "x".repeat(MAX_VALUE + 1);
+    for (name, value) in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "\0"), ("A", big.as_str())] {
+        assert!(compose(&Environment::default(), &[(name, value)], false).is_err(), "{name:?}");
+    }
+    let names: Vec<String> = (0..20).map(|number| format!("V{number}")).collect();
+    let half = "x".repeat(MAX_VALUE / 2);
+    let many: Vec<_> = names.iter().map(|name| (name.as_str(), half.as_str())).collect();
+    assert!(matches!(
+        compose(&Environment::default(), &many, false),
+        Err(ProcessError::TooLarge { .. })
+    ));
+}

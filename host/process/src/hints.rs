@@ -1,0 +1,94 @@
+//! What a confined program's complaint probably means: it does not know of the fence, so its own words mislead.
+
+use std::path::PathBuf;
+
+use crate::wire::Walls;
+use crate::{Exit, Kept};
+
+const FILES: &[&str] = &["permission denied", "eacces", "read-only file system", "cannot create temp"];
+const NETWORK: &[&str] = &[
+    "could not resolve", "name resolution", "network is unreachable", "name or service not known", "getaddrinfo",
+    "failed to lookup address", "socket: permission denied", "socket: operation not permitted", "no address associated",
+];
+const CALLS: &[&str] = &["operation not permitted", "ptrace", "unshare", "function not implemented"];
+
+pub fn hints(walls: Option<&Walls>, granted: (&[PathBuf], &[PathBuf]), exit: Exit, text: &Kept) -> Vec<String> {
+    let Some(walls) = walls.filter(|_| exit != Exit::Code(0)) else {
+        return Vec::new();
+    };
+    let text = text.lossy().to_ascii_lowercase();
+    let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+    let mut hints = Vec::new();
+    if says(NETWORK) && !walls.network {
+        hints.push("the sandbox gives this command no network".to_owned());
+    } else if says(FILES) {
+        let (read, write) = granted;
+        hints.push(format!(
+            "the sandbox lets this command write only below {} and $TMPDIR, and read only below that, {} and the \
+             system's own directories",
+            listed(write),
+            listed(read)
+        ));
+    }
+    if says(CALLS) {
+        hints.push(
+            "the sandbox refuses some system calls: other processes' memory, mounts, namespaces, kernel settings"
+                .to_owned(),
+        );
+    }
+    if exit == Exit::Signal(libc::SIGSYS) {
+        hints.push("the sandbox killed the command for a system call of another architecture".to_owned());
+    }
+    hints
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    const MOST: usize = 5;
+    if paths.is_empty() {
+        return "nothing of yours".to_owned();
+    }
+    let names: Vec<_> = paths.iter().take(MOST).map(|path| path.display().to_string()).collect();
+    let more = paths.len().saturating_sub(MOST);
+    match more {
+        0 => names.join(", "),
+        more => format!("{}, {more} more", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(exit: Exit, network: bool, text: &str, expected: &[&str]) {
+        let walls = Walls {
+            read: Vec::new(),
+            write: Vec::new(),
+            devices: Vec::new(),
+            network,
+            local_sockets: false,
+        };
+        let kept = Kept {
+            head: text.as_bytes().to_vec(),
+            tail: Vec::new(),
+            total: text.len() as u64,
+        };
+        let granted = (&[][..], &[PathBuf::from("/ws")][..]);
+        let hints = hints(Some(&walls), granted, exit, &kept);
+        assert_eq!(hints.len(), expected.len(), "{hints:?}");
+        for (hint, part) in hints.iter().zip(expected) {
+            assert!(hint.contains(part), "{hint}");
+        }
+    }
+
+    #[test]
+    fn a_complaint_is_explained_and_success_is_not() {
+        let denied = "sh: 1: cannot create /x: Permission denied";
+        check(Exit::Code(2), false, denied, &["write only below /ws and $TMPDIR"]);
+        check(Exit::Code(0), false, denied, &[]);
+        check(Exit::Code(6), false, "curl: (6) Could not resolve host", &["no network"]);
+        check(Exit::Code(6), true, "curl: (6) Could not resolve host", &[]);
+        check(Exit::Code(1), false, "unshare failed: Operation not permitted", &["system calls"]);
+        check(Exit::Signal(libc::SIGSYS), false, "", &["architecture"]);
+        check(Exit::Code(1), false, "test failed", &[]);
+    }
+}

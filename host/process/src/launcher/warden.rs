@@ -1,0 +1,149 @@
+//! The warden: starts the launcher, adopts what the program leaves behind, and outlives the host just long enough to
+//! kill all of it.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid};
+
+use super::{ENTER, family};
+use crate::wire::{self, Demand, Failure, Orders, Report, Stage};
+
+pub fn watch() -> io::Result<()> {
+    let host = wire::socket_from_stdin()?;
+    // From here on every orphan below this process becomes its child, also one that left its group and session.
+    set_child_subreaper(Some(getpid()))?;
+    let descriptors = wire::receive_descriptors(&host)?;
+    let orders: Orders = wire::read_frame(&host)?.ok_or_else(|| io::Error::other("no orders came"))?;
+    // The pipe of the program's input is handed on and kept by nobody else, or it would never end.
+    let launched = launch(&orders, descriptors);
+    // The same goes for its outputs, which are this process's own until now.
+    let null = std::fs::File::options().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    let child = match launched {
+        Ok(child) => child,
+        Err(failure) => return wire::write_frame(&host, &Report::Failed(failure)),
+    };
+    let leader = i32::try_from(child.id()).map_err(io::Error::other)?;
+    wire::write_frame(&host, &Report::Started { pid: leader })?;
+    Warden {
+        host,
+        leader,
+        reaping: Mutex::new(()),
+    }
+    .mind()
+}
+
+/// Returns when the launcher has become the program.
+fn launch(orders: &Orders, descriptors: [std::os::fd::OwnedFd; 2]) -> Result<Child, Failure> {
+    let (ours, theirs) = UnixStream::pair().map_err(Stage::Launch.failure("cannot make a socket"))?;
+    let mut child = Command::new("/proc/self/exe")
+        .args(&orders.launcher)
+        .arg(ENTER)
+        .env_clear()
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+        .spawn()
+        .map_err(Stage::Launch.failure("cannot start the launcher"))?;
+    let [stdin, cwd] = &descriptors;
+    let told = wire::send_descriptors(&ours, [stdin.as_fd(), cwd.as_fd()])
+        .and_then(|()| wire::write_frame(&ours, orders));
+    // The launcher's end closes when it becomes the program; until then it can say why it did not.
+    let failure = match told.and_then(|()| wire::read_frame(&ours)) {
+        Ok(None) => return Ok(child),
+        Ok(Some(failure)) => failure,
+        Err(error) => Stage::Launch.failure("lost the launcher")(error),
+    };
+    let _ = child.wait();
+    Err(failure)
+}
+
+struct Warden {
+    host: UnixStream,
+    leader: i32,
+    /// Held while descendants are looked up and signalled: a child that is not reaped keeps its number.
+    reaping: Mutex<()>,
+}
+
+impl Warden {
+    fn mind(self) -> io::Result<()> {
+        let warden = &self;
+        std::thread::scope(|scope| {
+            scope.spawn(|| warden.obey());
+            warden.reap();
+            let _ = wire::write_frame(&warden.host, &Report::Gone);
+            // The other thread may wait for a host that has nothing more to say.
+            std::process::exit(0)
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.reaping.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when the host is to be left alone: never, but for the end of the process.
+    fn obey(&self) {
+        loop {
+            match wire::read_frame(&self.host) {
+                Ok(Some(Demand::Signal(number))) => {
+                    let _lock = self.lock();
+                    if let Some(signal) = Signal::from_named_raw(number) {
+                        family::signal(signal);
+                        if signal == Signal::TERM {
+                            // A stopped process would not see the signal.
+                            family::signal(Signal::CONT);
+                        }
+                    }
+                }
+                // The end of the stream means that the host is gone, by whatever way.
+                Ok(Some(Demand::Kill) | None) | Err(_) => self.kill(),
+            }
+        }
+    }
+
+    /// Never gives up: the other thread ends the process when nothing is left.
+    fn kill(&self) {
+        let mut pause = Duration::from_millis(2);
+        loop {
+            {
+                let _lock = self.lock();
+                family::kill();
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(500));
+        }
+    }
+
+    /// Returns when no child is left; an orphan further down becomes a child before its parent is gone.
+    fn reap(&self) {
+        loop {
+            // Waits without reaping, because reaping takes the lock.
+            match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(_) => return,
+                Ok(_) => {}
+            }
+            let _lock = self.lock();
+            let mut ended = None;
+            while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+                if Pid::as_raw(Some(pid)) == self.leader {
+                    ended = Some(std::process::ExitStatus::from_raw(status.as_raw()));
+                }
+            }
+            if let Some(status) = ended {
+                let (code, signal) = (status.code(), status.signal());
+                // Errors mean that the host is gone; the other thread sees that too.
+                let _ = wire::write_frame(&self.host, &Report::Ended { code, signal });
+                let pids: Vec<i32> = family::members().iter().map(|one| one.pid).collect();
+                if !pids.is_empty() {
+                    let _ = wire::write_frame(&self.host, &Report::Left { pids });
+                }
+            }
+        }
+    }
+}

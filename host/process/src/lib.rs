@@ -1,0 +1,53 @@
+//! This crate exists so that a tool may start a program without anything of it outliving, outgrowing or outreaching
+//! what it was started for: every child is confined, its output is bounded, and all it ever forked ends with it.
+//!
+//! Two small processes of our own stand between the host and a program. The *warden* ([`launch`] with the role
+//! `watch`) adopts whatever the program leaves behind and kills all of it when it is told to, or when the host is
+//! gone, however the host went. The *launcher* (role `enter`) puts the limits, the file fence (Landlock) and the
+//! system call filter (seccomp) on itself and then becomes the program. Neither needs `unsafe`: nothing of ours runs
+//! between fork and exec.
+//!
+//! Read in this order: [`Settings`] and [`Command`] say what is wanted, [`Processes`] runs it, `mind.rs` is one
+//! program's life from start to end, `launcher/` is the other side.
+//!
+//! Known limits, on purpose:
+//! - The number of processes is not limited: `RLIMIT_NPROC` counts every process of the user, also those of the
+//!   person at the machine. A fork bomb ends with its timeout: the warden stops all of it first and then kills it.
+//! - Before Linux 6.12 (Landlock ABI 6) a confined program can still send signals to other processes of its user.
+//! - Landlock filters no `stat`: a confined program can learn that a path exists, but not read it.
+//! - File rules are taken when the program starts, by path.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "toolhost-process confines programs with Linux's Landlock and seccomp, and has no fence for this system yet; \
+     build for Linux"
+);
+
+mod bounded;
+mod command;
+mod confine;
+mod environment;
+mod error;
+mod folder;
+mod hints;
+mod job;
+mod launcher;
+mod mind;
+mod output;
+mod processes;
+mod programs;
+mod settings;
+mod spawn;
+mod walls;
+mod wire;
+
+pub use bounded::Kept;
+pub use command::{Command, Exit, Fence, Finished, Input, Leftovers, Signal, Stream};
+pub use confine::lacking;
+pub use environment::{Dropped, Environment, Reason};
+pub use error::ProcessError;
+pub use job::{Chunk, Job, State};
+pub use launcher::launch;
+pub use processes::Processes;
+pub use programs::Programs;
+pub use settings::{Confinement, Launcher, Limits, Settings};

@@ -1,0 +1,346 @@
+//! One program's life: a task that reads its output, keeps its times, and does not end before the program has.
+
+use std::future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal as Number, kill_process_group};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use crate::job::{News, Order, Process, State};
+use crate::spawn::{Line, Reader};
+use crate::wire::{Demand, Report};
+use crate::{Exit, Leftovers, Signal, Stream};
+
+/// After SIGKILL: a process may hang in the kernel, and nobody should wait for it for ever.
+const CONFIRM: Duration = Duration::from_secs(10);
+/// After everything ended: whoever still holds the pipes is none of ours.
+const DRAIN: Duration = Duration::from_secs(1);
+
+pub type Live = mpsc::Sender<(Stream, Vec<u8>)>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    Front(Leftovers),
+    Back,
+}
+
+pub struct Times {
+    pub timeout: Option<Duration>,
+    pub inactivity: Option<Duration>,
+    pub grace: Duration,
+    pub linger: Duration,
+    pub max_output: u64,
+}
+
+pub struct Minder {
+    pub process: Arc<Process>,
+    pub line: Line,
+    pub stdout: Option<Reader>,
+    pub stderr: Option<Reader>,
+    /// None once everyone who could give an order is gone.
+    pub orders: Option<mpsc::UnboundedReceiver<Order>>,
+    pub live: Option<Live>,
+    pub ground: Ground,
+    pub times: Times,
+}
+
+/// When something is due. None of them is set twice.
+#[derive(Default)]
+struct Alarms {
+    timeout: Option<Instant>,
+    inactivity: Option<Instant>,
+    linger: Option<Instant>,
+    kill: Option<Instant>,
+    confirm: Option<Instant>,
+    drain: Option<Instant>,
+}
+
+impl Alarms {
+    fn all(&mut self) -> [&mut Option<Instant>; 6] {
+        [
+            &mut self.timeout,
+            &mut self.inactivity,
+            &mut self.linger,
+            &mut self.kill,
+            &mut self.confirm,
+            &mut self.drain,
+        ]
+    }
+
+    fn next(&mut self) -> Option<Instant> {
+        self.all().into_iter().filter_map(|alarm| *alarm).min()
+    }
+}
+
+/// Whether `alarm` is due; it is off then.
+fn due(alarm: &mut Option<Instant>, now: Instant) -> bool {
+    alarm.take_if(|at| *at <= now).is_some()
+}
+
+enum Event {
+    Report(Option<Report>),
+    Output(Stream, Option<Vec<u8>>),
+    Order(Option<Order>),
+    Alarm,
+}
+
+struct Life {
+    alarms: Alarms,
+    /// Why it is being ended, if it is not by itself.
+    cause: Option<Exit>,
+    /// How the program itself ended.
+    exit: Option<Exit>,
+    stopping: bool,
+    killing: bool,
+    confirmed: bool,
+}
+
+impl Minder {
+    pub async fn mind(mut self) {
+        let now = Instant::now();
+        let mut life = Life {
+            alarms: Alarms {
+                timeout: self.times.timeout.map(|timeout| now + timeout),
+                inactivity: self.times.inactivity.map(|inactivity| now + inactivity),
+                ..Alarms::default()
+            },
+            cause: None,
+            exit: None,
+            stopping: false,
+            killing: false,
+            confirmed: false,
+        };
+        loop {
+            let over = match self.event(&mut life).await {
+                Event::Report(report) => {
+                    self.hear(report, &mut life);
+                    false
+                }
+                Event::Output(stream, bytes) => {
+                    self.take(stream, bytes, &mut life).await;
+                    false
+                }
+                Event::Order(order) => {
+                    self.obey(order, &mut life).await;
+                    false
+                }
+                Event::Alarm => self.alarm(&mut life).await,
+            };
+            let all_read = self.stdout.is_none() && self.stderr.is_none();
+            if over || (all_read && life.alarms.drain.is_some()) {
+                break;
+            }
+        }
+        self.finish(&life).await;
+    }
+
+    async fn event(&mut self, life: &mut Life) -> Event {
+        let gone = life.alarms.drain.is_some();
+        let alarm = life.alarms.next();
+        tokio::select! {
+            report = self.line.next(), if !gone => Event::Report(report),
+            (stream, bytes) = output(self.live.as_ref(), &mut self.stdout, &mut self.stderr) => {
+                Event::Output(stream, bytes)
+            }
+            order = order(&mut self.orders) => Event::Order(order),
+            () = sleep_until(alarm.unwrap_or_else(Instant::now)), if alarm.is_some() => Event::Alarm,
+        }
+    }
+
+    fn hear(&mut self, report: Option<Report>, life: &mut Life) {
+        let now = Instant::now();
+        match report {
+            Some(Report::Ended { code, signal }) => {
+                let own = code.map(Exit::Code).or(signal.map(Exit::Signal));
+                let exit = life.cause.or(own).unwrap_or(Exit::Lost);
+                life.exit = Some(exit);
+                life.alarms.timeout = None;
+                life.alarms.inactivity = None;
+                if matches!(self.ground, Ground::Front(_)) {
+                    life.alarms.linger = Some(now + self.times.linger);
+                } else {
+                    self.tell(State::Left { exit });
+                }
+            }
+            Some(Report::Left { pids }) => {
+                *self.process.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = pids;
+            }
+            Some(Report::Gone) => {
+                life.confirmed = true;
+                life.alarms = Alarms {
+                    drain: Some(now + DRAIN),
+                    ..Alarms::default()
+                };
+            }
+            // The warden was killed, or says what it may not say at this point. The program dies with it; what is
+            // left of its group is killed from here.
+            None | Some(Report::Started { .. } | Report::Failed(_)) => {
+                if life.exit.is_none()
+                    && let Some(group) = Pid::from_raw(self.process.pid)
+                {
+                    let _ = kill_process_group(group, Number::KILL);
+                }
+                life.alarms = Alarms {
+                    drain: Some(now + DRAIN),
+                    ..Alarms::default()
+                };
+            }
+        }
+    }
+
+    async fn take(&mut self, stream: Stream, bytes: Option<Vec<u8>>, life: &mut Life) {
+        let Some(bytes) = bytes else {
+            match stream {
+                Stream::Stdout => self.stdout = None,
+                Stream::Stderr => self.stderr = None,
+            }
+            return;
+        };
+        let now = Instant::now();
+        if let Some(inactivity) = &mut life.alarms.inactivity {
+            *inactivity = now + self.times.inactivity.unwrap_or_default();
+        }
+        let total = {
+            let mut output = self.process.output();
+            output.push(stream, &bytes);
+            output.total()
+        };
+        self.process.news.send_modify(|news| news.bytes = total);
+        if let Some(live) = &self.live {
+            // There is room: `output` waited for it, and this task is the only sender.
+            let _ = live.try_send((stream, bytes));
+        }
+        if total > self.times.max_output && life.cause.is_none() {
+            self.stop(life, Exit::Flooded).await;
+        }
+    }
+
+    async fn obey(&mut self, order: Option<Order>, life: &mut Life) {
+        match order {
+            Some(Order::Signal(signal @ (Signal::Term | Signal::Kill))) => {
+                // Not a cause: what the program died of is what it reports.
+                if signal == Signal::Term {
+                    self.terminate(life).await;
+                } else {
+                    self.kill(life).await;
+                }
+            }
+            Some(Order::Signal(signal)) => self.line.demand(Demand::Signal(signal.number())).await,
+            Some(Order::End) => self.stop(life, Exit::Cancelled).await,
+            Some(Order::Kill) | None => {
+                if order.is_none() {
+                    self.orders = None;
+                }
+                life.cause = life.cause.or(Some(Exit::Cancelled));
+                self.live = None;
+                self.kill(life).await;
+            }
+            Some(Order::Detach) => {
+                self.live = None;
+                self.ground = Ground::Back;
+            }
+        }
+    }
+
+    /// True when it is given up.
+    async fn alarm(&mut self, life: &mut Life) -> bool {
+        let now = Instant::now();
+        if due(&mut life.alarms.timeout, now) {
+            self.stop(life, Exit::TimedOut).await;
+        }
+        if due(&mut life.alarms.inactivity, now) {
+            self.stop(life, Exit::Inactive).await;
+        }
+        if due(&mut life.alarms.linger, now) {
+            match (self.ground, life.exit) {
+                (Ground::Front(Leftovers::Keep), Some(exit)) => {
+                    self.process.listed.store(true, Ordering::Relaxed);
+                    self.tell(State::Left { exit });
+                }
+                _ => self.terminate(life).await,
+            }
+        }
+        if due(&mut life.alarms.kill, now) {
+            self.kill(life).await;
+        }
+        due(&mut life.alarms.confirm, now) || due(&mut life.alarms.drain, now)
+    }
+
+    async fn stop(&mut self, life: &mut Life, cause: Exit) {
+        if life.exit.is_none() {
+            life.cause = life.cause.or(Some(cause));
+        }
+        self.terminate(life).await;
+    }
+
+    async fn terminate(&mut self, life: &mut Life) {
+        if !life.stopping {
+            life.stopping = true;
+            self.line.demand(Demand::Signal(Signal::Term.number())).await;
+            life.alarms.kill = Some(Instant::now() + self.times.grace);
+        }
+    }
+
+    async fn kill(&mut self, life: &mut Life) {
+        if !life.killing {
+            life.stopping = true;
+            life.killing = true;
+            life.alarms.kill = None;
+            self.line.demand(Demand::Kill).await;
+            life.alarms.confirm = Some(Instant::now() + CONFIRM);
+        }
+    }
+
+    fn tell(&self, state: State) {
+        self.process.news.send_modify(|news| news.state = state);
+    }
+
+    async fn finish(self, life: &Life) {
+        let duration = self.process.began.elapsed();
+        *self.process.ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(duration);
+        let exit = life.exit.or(life.cause).unwrap_or(Exit::Lost);
+        let bytes = self.process.output().total();
+        let state = State::Ended {
+            exit,
+            confirmed: life.confirmed,
+        };
+        self.process.news.send_replace(News { state, bytes });
+        // Whoever writes holds this lock, but not for long: nobody reads any more.
+        *self.process.stdin.lock().await = None;
+    }
+}
+
+/// The next piece of output, once there is room for it at the listener: a slow listener slows the program down
+/// instead of filling memory.
+async fn output(
+    live: Option<&Live>,
+    stdout: &mut Option<Reader>,
+    stderr: &mut Option<Reader>,
+) -> (Stream, Option<Vec<u8>>) {
+    if let Some(live) = live {
+        // A listener that is gone leaves room for everything.
+        let _ = live.reserve().await;
+    }
+    let (stream, bytes) = tokio::select! {
+        bytes = next(stdout) => (Stream::Stdout, bytes),
+        bytes = next(stderr) => (Stream::Stderr, bytes),
+    };
+    (stream, (!bytes.is_empty()).then(|| bytes.to_vec()))
+}
+
+async fn order(orders: &mut Option<mpsc::UnboundedReceiver<Order>>) -> Option<Order> {
+    match orders {
+        Some(orders) => orders.recv().await,
+        None => future::pending().await,
+    }
+}
+
+async fn next(reader: &mut Option<Reader>) -> &[u8] {
+    match reader {
+        Some(reader) => reader.next().await,
+        None => future::pending().await,
+    }
+}

@@ -1,0 +1,165 @@
+//! What one program writes: the beginning in a file, head and tail of each stream in memory, the middle nowhere.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::Stream;
+use crate::bounded::{HeadTail, Kept};
+
+#[derive(Debug)]
+pub struct Output {
+    stdout: HeadTail,
+    stderr: HeadTail,
+    combined: HeadTail,
+    path: PathBuf,
+    /// Made when there is something to write.
+    file: Option<File>,
+    /// How much of it is in the file; nothing more is added once this is smaller than it could be.
+    filed: u64,
+    most_filed: u64,
+}
+
+/// A part of the combined output.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Part {
+    pub bytes: Vec<u8>,
+    /// What to ask for next.
+    pub next: u64,
+    /// Bytes between what was asked for and what could be given.
+    pub dropped: u64,
+}
+
+impl Output {
+    pub fn new(path: PathBuf, keep_text: usize, keep_output: u64) -> Output {
+        Output {
+            stdout: HeadTail::new(keep_text),
+            stderr: HeadTail::new(keep_text),
+            combined: HeadTail::new(keep_text),
+            path,
+            file: None,
+            filed: 0,
+            most_filed: keep_output,
+        }
+    }
+
+    pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        // A full disk loses the file's end and nothing else: what is in memory is still told.
+        if self.filed == self.combined.total() && self.file(bytes).is_err() {
+            self.most_filed = self.filed;
+        }
+        self.combined.push(bytes);
+        match stream {
+            Stream::Stdout => self.stdout.push(bytes),
+            Stream::Stderr => self.stderr.push(bytes),
+        }
+    }
+
+    fn file(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let room = usize::try_from(self.most_filed - self.filed).unwrap_or(usize::MAX);
+        let bytes = &bytes[..bytes.len().min(room)];
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(create(&self.path)?),
+        };
+        file.write_all_at(bytes, self.filed)?;
+        self.filed += bytes.len() as u64;
+        Ok(())
+    }
+
+    pub fn total(&self) -> u64 {
+        self.combined.total()
+    }
+
+    pub fn path(&self) -> Option<&Path> {
+        self.file.is_some().then_some(&*self.path)
+    }
+
+    pub fn read(&self, after: u64, max: usize) -> Part {
+        let after = after.min(self.total());
+        let from_file = self.from_file(after, max).unwrap_or_default();
+        let (start, bytes) = if !from_file.is_empty() {
+            (after, from_file)
+        } else {
+            let near = self.combined.slice(after, max);
+            if near.is_empty() {
+                let start = after.max(self.combined.tail_start());
+                (start, self.combined.slice(start, max))
+            } else {
+                (after, near)
+            }
+        };
+        Part {
+            next: start + bytes.len() as u64,
+            dropped: start - after,
+            bytes,
+        }
+    }
+
+    fn from_file(&self, after: u64, max: usize) -> io::Result<Vec<u8>> {
+        let Some(file) = self.file.as_ref().filter(|_| after < self.filed) else {
+            return Ok(Vec::new());
+        };
+        let most = usize::try_from(self.filed - after).unwrap_or(usize::MAX).min(max);
+        let mut bytes = vec![0; most];
+        file.read_exact_at(&mut bytes, after)?;
+        Ok(bytes)
+    }
+
+    /// Standard output, standard error, and both as they came.
+    pub fn kept(&self) -> (Kept, Kept, Kept) {
+        (self.stdout.kept(), self.stderr.kept(), self.combined.kept())
+    }
+}
+
+/// For its owner alone: a program's output may hold anything.
+fn create(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn part(bytes: &str, next: u64, dropped: u64) -> Part {
+        let bytes = bytes.as_bytes().to_vec();
+        Part { bytes, next, dropped }
+    }
+
+    #[test]
+    fn reading_says_what_was_dropped_in_the_middle() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut output = Output::new(dir.path().join("1"), 4, 6);
+        assert_eq!(output.read(0, 100), part("", 0, 0));
+        assert_eq!(output.path(), None);
+        output.push(Stream::Stdout, b"abcde");
+        output.push(Stream::Stderr, b"fghij");
+        output.push(Stream::Stdout, b"klmno");
+        assert_eq!(output.read(0, 100), part("abcdef", 6, 0));
+        assert_eq!(output.read(2, 2), part("cd", 4, 0));
+        assert_eq!(output.read(6, 100), part("lmno", 15, 5));
+        assert_eq!(output.read(15, 100), part("", 15, 0));
+        assert_eq!(output.read(1000, 100), part("", 15, 0));
+        assert_eq!(std::fs::read(dir.path().join("1")).unwrap(), b"abcdef");
+        let mode = dir.path().join("1").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let (stdout, stderr, combined) = output.kept();
+        assert_eq!((stdout.total, stderr.total, combined.total), (10, 5, 15));
+    }
+
+    #[test]
+    fn without_a_file_the_memory_still_tells() {
+        let mut output = Output::new(PathBuf::from("/nowhere/at/all"), 4, 100);
+        output.push(Stream::Stdout, b"abcdefghij");
+        output.push(Stream::Stdout, b"k");
+        assert_eq!(output.read(0, 100), part("abcd", 4, 0));
+        assert_eq!(output.read(4, 100), part("hijk", 11, 3));
+        assert_eq!(output.path(), None);
+    }
+}

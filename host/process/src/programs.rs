@@ -1,0 +1,114 @@
+//! Which programs may be started, and where the file of one is.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use crate::ProcessError;
+
+/// Which programs the host starts. What these start in turn is up to the fence: a shell on the list is every program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Programs {
+    /// Names, looked up in the search path only, or absolute paths.
+    Only(Vec<String>),
+    Any,
+}
+
+impl Programs {
+    /// The file to execute. A name is never looked up in the working directory, where a tool may have put one.
+    pub(crate) fn find(&self, program: &str, path: &[PathBuf]) -> Result<PathBuf, ProcessError> {
+        if let Programs::Only(list) = self
+            && !list.iter().any(|allowed| allowed == program)
+        {
+            return Err(ProcessError::NotAllowed {
+                program: program.to_owned(),
+                allowed: list.join(", "),
+            });
+        }
+        let is_plain = |text: &str| {
+            let mut parts = Path::new(text).components();
+            matches!(parts.next(), Some(Component::Normal(name)) if name == text)
+                && parts.next().is_none()
+        };
+        let not_found = |searched: String| ProcessError::NotFound {
+            program: program.to_owned(),
+            searched,
+        };
+        if Path::new(program).is_absolute() {
+            let file = PathBuf::from(program);
+            return executable(&file)
+                .then_some(file)
+                .ok_or_else(|| not_found("the file system as an executable file".to_owned()));
+        }
+        if !is_plain(program) {
+            return Err(not_found(
+                "the search path: give a plain name or an absolute path".to_owned(),
+            ));
+        }
+        path.iter()
+            .filter(|dir| dir.is_absolute())
+            .map(|dir| dir.join(program))
+            .find(|file| executable(file))
+            .ok_or_else(|| {
+                let dirs: Vec<_> = path.iter().map(|dir| dir.display().to_string()).collect();
+                not_found(dirs.join(":"))
+            })
+    }
+}
+
+fn executable(file: &Path) -> bool {
+    file.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(programs: &Programs, program: &str, expected: &str) {
+        let path = ["relative", "/nowhere", "/usr/bin", "/bin"].map(PathBuf::from);
+        let found = match programs.find(program, &path) {
+            Ok(file) => file.display().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expected, "{program:?}");
+    }
+
+    #[test]
+    fn only_what_is_listed_is_found() {
+        let list = Programs::Only(vec!["sh".to_owned(), "/usr/bin/env".to_owned()]);
+        check(&list, "sh", "/usr/bin/sh");
+        check(&list, "/usr/bin/env", "/usr/bin/env");
+        check(
+            &list,
+            "env",
+            "the program `env` is not on the list of allowed programs; allowed: sh, /usr/bin/env",
+        );
+        check(
+            &list,
+            "/tmp/sh",
+            "the program `/tmp/sh` is not on the list of allowed programs; allowed: sh, /usr/bin/env",
+        );
+    }
+
+    #[test]
+    fn a_name_is_looked_up_in_the_search_path_and_nowhere_else() {
+        let odd = "the search path: give a plain name or an absolute path";
+        for program in ["./sh", "../bin/sh", "bin/sh", "", ".", "..", "sh/"] {
+            check(
+                &Programs::Any,
+                program,
+                &format!("the program `{program}` is not found in {odd}"),
+            );
+        }
+        check(
+            &Programs::Any,
+            "no-such-program",
+            "the program `no-such-program` is not found in relative:/nowhere:/usr/bin:/bin",
+        );
+        check(
+            &Programs::Any,
+            "/etc/passwd",
+            "the program `/etc/passwd` is not found in the file system as an executable file",
+        );
+    }
+}

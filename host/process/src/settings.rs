@@ -1,0 +1,102 @@
+//! What the operator decides once, for every program that is started.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Environment, Programs};
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub launcher: Launcher,
+    pub confinement: Confinement,
+    pub programs: Programs,
+    /// Where programs are looked for, in this order; also the `PATH` of each child. Absolute, and readable to them.
+    pub path: Vec<PathBuf>,
+    pub environment: Environment,
+    pub limits: Limits,
+    /// Running processes of one session, in the foreground and in the background.
+    pub max_jobs: usize,
+    /// Outputs and private temporary directories are made below it, and removed at the end.
+    pub output_dir: PathBuf,
+    /// The beginning of each job's output that is kept in a file.
+    pub keep_output: u64,
+    /// The head, and again the tail, that is kept in memory of each of a job's streams.
+    pub keep_text: usize,
+    /// A program that writes more is ended.
+    pub max_output: u64,
+    /// Between SIGTERM and SIGKILL.
+    pub kill_grace: Duration,
+    /// What a finished foreground program left running has this long to come to an end by itself.
+    pub linger: Duration,
+}
+
+impl Settings {
+    pub fn new(launcher: Launcher, output_dir: PathBuf) -> Settings {
+        Settings {
+            launcher,
+            confinement: Confinement::Required,
+            programs: Programs::Only(Vec::new()),
+            path: ["/usr/local/bin", "/usr/bin", "/bin"]
+                .map(PathBuf::from)
+                .to_vec(),
+            environment: Environment::default(),
+            limits: Limits::default(),
+            max_jobs: 16,
+            output_dir,
+            keep_output: 16 << 20,
+            keep_text: 128 << 10,
+            max_output: 1 << 30,
+            kill_grace: Duration::from_secs(2),
+            linger: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Leads to [`crate::launch`]: a program and the arguments after which a role is appended.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+}
+
+impl Launcher {
+    /// This same program, also when its file was replaced meanwhile.
+    pub fn this_program(args: impl IntoIterator<Item = OsString>) -> Launcher {
+        Launcher {
+            program: PathBuf::from("/proc/self/exe"),
+            args: args.into_iter().collect(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confinement {
+    /// What cannot be confined is not started.
+    Required,
+    /// The operator's explicit word: programs reach whatever the host's user reaches.
+    Off,
+}
+
+/// Of each process, not of all together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    pub open_files: u64,
+    pub file_size: Option<u64>,
+    pub memory: Option<u64>,
+    pub cpu_seconds: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            open_files: 4096,
+            file_size: None,
+            memory: None,
+            cpu_seconds: None,
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Starts a warden, hands it its orders, and holds the host's ends of everything.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::net::UnixStream as Socket;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+
+use crate::launcher::WATCH;
+use crate::wire::{self, Demand, Failure, Orders, Report, Stage};
+use crate::{Command, Input, Launcher, ProcessError};
+
+/// A launcher that says nothing for so long is not one of ours.
+const PATIENCE: Duration = Duration::from_secs(30);
+const CHUNK: usize = 64 << 10;
+
+/// What a program reads from and writes to.
+pub struct Ends {
+    pub stdout: Reader,
+    pub stderr: Option<Reader>,
+    pub stdin: Option<Writer>,
+    theirs: [OwnedFd; 3],
+    /// The terminal, if it is one.
+    pub tty: Option<PathBuf>,
+}
+
+impl Ends {
+    pub fn make(command: &Command) -> Result<Ends, ProcessError> {
+        let made = if command.tty {
+            Ends::terminal()
+        } else {
+            Ends::pipes(&command.input)
+        };
+        made.map_err(|source| ProcessError::Io {
+            what: if command.tty { "a terminal" } else { "pipes" },
+            source,
+        })
+    }
+
+    fn pipes(input: &Input) -> io::Result<Ends> {
+        let (stdout, their_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (stderr, their_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (their_stdin, stdin) = match input {
+            Input::Closed => (OwnedFd::from(File::open("/dev/null")?), None),
+            Input::Bytes(_) | Input::Open => {
+                let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+                (theirs, Some(Writer::new(ours)?))
+            }
+        };
+        Ok(Ends {
+            stdout: Reader::new(stdout)?,
+            stderr: Some(Reader::new(stderr)?),
+            stdin,
+            theirs: [their_stdin, their_stdout, their_stderr],
+            tty: None,
+        })
+    }
+
+    fn terminal() -> io::Result<Ends> {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        unlockpt(&master)?;
+        let name = ptsname(&master, Vec::new())?.into_bytes();
+        let name = PathBuf::from(std::ffi::OsString::from_vec(name));
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let slave = rustix::fs::open(&name, flags, rustix::fs::Mode::empty())?;
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 80,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&slave, size)?;
+        let another = || fcntl_dupfd_cloexec(&slave, 3);
+        Ok(Ends {
+            stdin: Some(Writer::new(fcntl_dupfd_cloexec(&master, 3)?)?),
+            stdout: Reader::new(master)?,
+            stderr: None,
+            theirs: [another()?, another()?, slave],
+            tty: Some(name),
+        })
+    }
+}
+
+pub struct Reader {
+    pipe: pipe::Receiver,
+    buffer: Box<[u8]>,
+}
+
+impl Reader {
+    /// Of a pipe or a terminal. Only our end stops blocking: the program's has a state of its own.
+    fn new(fd: OwnedFd) -> io::Result<Reader> {
+        set_nonblocking(&fd)?;
+        Ok(Reader {
+            // Unchecked, because a terminal is read like a pipe and is none.
+            pipe: pipe::Receiver::from_owned_fd_unchecked(fd)?,
+            buffer: vec![0; CHUNK].into_boxed_slice(),
+        })
+    }
+
+    /// The next bytes; none at the end. Nothing is lost when this future is dropped.
+    pub async fn next(&mut self) -> &[u8] {
+        let count = loop {
+            if self.pipe.readable().await.is_err() {
+                break 0;
+            }
+            match self.pipe.try_read(&mut self.buffer) {
+                Ok(count) => break count,
+                Err(error) if is_passing(&error) => {}
+                // A terminal whose last user is gone answers with an error.
+                Err(_) => break 0,
+            }
+        };
+        &self.buffer[..count]
+    }
+}
+
+pub struct Writer {
+    pipe: pipe::Sender,
+}
+
+impl Writer {
+    fn new(fd: OwnedFd) -> io::Result<Writer> {
+        set_nonblocking(&fd)?;
+        let pipe = pipe::Sender::from_owned_fd_unchecked(fd)?;
+        Ok(Writer { pipe })
+    }
+
+    /// How many bytes were taken; an error when nobody reads any more.
+    pub async fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            self.pipe.writable().await?;
+            match self.pipe.try_write(bytes) {
+                Err(error) if is_passing(&error) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let count = self.write(bytes).await?;
+            bytes = &bytes[count..];
+        }
+        Ok(())
+    }
+}
+
+fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(fd)?;
+    Ok(rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)?)
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// The host's line to a warden. Dropping it makes the warden kill all that is left.
+pub struct Line {
+    socket: UnixStream,
+    buffer: Vec<u8>,
+    /// Reaped by the runtime when the warden ends. It is never killed from here, because it would leave its
+    /// processes to nobody.
+    _warden: tokio::process::Child,
+}
+
+impl Line {
+    /// None when the warden is gone. Nothing is lost when this future is dropped.
+    pub async fn next(&mut self) -> Option<Report> {
+        loop {
+            match wire::take_frame(&mut self.buffer) {
+                Ok(Some(report)) => return Some(report),
+                Ok(None) => {}
+                Err(_) => return None,
+            }
+            if !matches!(self.socket.read_buf(&mut self.buffer).await, Ok(1..)) {
+                return None;
+            }
+        }
+    }
+
+    /// Errors are left to [`Line::next`], which then says that the warden is gone.
+    pub async fn demand(&mut self, demand: Demand) {
+        if let Ok(frame) = wire::frame(&demand) {
+            let _ = self.socket.write_all(&frame).await;
+        }
+    }
+}
+
+/// Starts the program; returns its process id once it really runs. Takes the program's ends out of `ends`.
+pub async fn spawn(
+    launcher: &Launcher,
+    orders: &Orders,
+    cwd: OwnedFd,
+    ends: Ends,
+) -> Result<(Line, i32, Reader, Option<Reader>, Option<Writer>), ProcessError> {
+    let failed = |reason: String| ProcessError::Launcher {
+        program: orders.name.clone(),
+        reason,
+    };
+    let Ends {
+        stdout,
+        stderr,
+        stdin,
+        theirs: [their_stdin, their_stdout, their_stderr],
+        tty: _,
+    } = ends;
+    let started = async {
+        let (ours, theirs) = Socket::pair()?;
+        let warden = tokio::process::Command::new(&launcher.program)
+            .args(&launcher.args)
+            .arg(WATCH)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::from(their_stdout))
+            .stderr(Stdio::from(their_stderr))
+            // An interrupt typed at the person's terminal is for the host, which ends its programs in good order.
+            .process_group(0)
+            .spawn()?;
+        wire::send_descriptors(&ours, [their_stdin.as_fd(), cwd.as_fd()])?;
+        drop((their_stdin, cwd));
+        ours.set_nonblocking(true)?;
+        let mut line = Line {
+            socket: UnixStream::from_std(ours)?,
+            buffer: Vec::new(),
+            _warden: warden,
+        };
+        line.socket.write_all(&wire::frame(orders)?).await?;
+        io::Result::Ok((line.next().await, line))
+    };
+    let (report, line) = tokio::time::timeout(PATIENCE, started)
+        .await
+        .map_err(|_| failed(format!("it said nothing for {} s", PATIENCE.as_secs())))?
+        .map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::PIPE) => failed("it ended before it took its orders".to_owned()),
+            _ => failed(error.to_string()),
+        })?;
+    match report {
+        Some(Report::Started { pid }) => Ok((line, pid, stdout, stderr, stdin)),
+        Some(Report::Failed(failure)) => Err(refusal(failure, orders)),
+        Some(other) => Err(failed(format!("it said {other:?} before it started anything"))),
+        None => Err(failed("it ended before it started anything".to_owned())),
+    }
+}
+
+fn refusal(failure: Failure, orders: &Orders) -> ProcessError {
+    let program = orders.name.clone();
+    let reason = failure.reason;
+    match failure.stage {
+        Stage::Launch => ProcessError::Launcher { program, reason },
+        Stage::Confine => ProcessError::Unconfined { lacks: reason },
+        Stage::Directory => ProcessError::Directory {
+            path: PathBuf::from("."),
+            reason,
+        },
+        Stage::Start => ProcessError::Start { program, reason },
+    }
+}

@@ -1,0 +1,73 @@
+//! The host is killed, or the warden: still nothing is left.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use toolhost_process::Processes;
+
+use crate::fixture::{Host, is_alive, pids, settings, sh, until, until_gone};
+
+const VARIABLE: &str = "TOOLHOST_TEST_STAND_IN";
+/// One that left its session and one that ignores everything it can, beside the program itself.
+const FAMILY: &str = "trap '' TERM HUP INT; setsid sleep 1000 & echo $! > a; (sleep 1000; sleep 1000) & echo $! > b; \
+                      echo $$ > c; wait; sleep 1000";
+
+/// This test binary again, as a host that starts a program and then only waits to be killed.
+#[test]
+fn stand_in() {
+    let Some(dir) = std::env::var_os(VARIABLE) else { return };
+    let dir = Path::new(&dir);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let processes = Processes::new(settings(&dir.join("outputs"))).unwrap();
+        processes.start(sh(&dir.join("ws"), FAMILY)).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+}
+
+#[tokio::test]
+async fn a_killed_host_leaves_no_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let ws = dir.path().join("ws");
+    std::fs::create_dir(&ws).unwrap();
+    let mut host = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "death::stand_in", "--nocapture"])
+        .env(VARIABLE, dir.path())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let family = told(&ws).await;
+    assert!(family.iter().all(|&pid| is_alive(pid)));
+    // SIGKILL.
+    host.kill().await.unwrap();
+    until_gone(&family).await;
+
+    // The next host removes what the killed one left on disk.
+    let outputs = dir.path().join("outputs");
+    assert_eq!(std::fs::read_dir(&outputs).unwrap().count(), 1);
+    let next = Processes::new(settings(&outputs)).unwrap();
+    assert_eq!(std::fs::read_dir(&outputs).unwrap().count(), 1);
+    drop(next);
+    assert_eq!(std::fs::read_dir(&outputs).unwrap().count(), 0);
+}
+
+/// The numbers that the family wrote down.
+async fn told(ws: &Path) -> Vec<i32> {
+    let read = |name: &str| std::fs::read_to_string(ws.join(name)).unwrap_or_default();
+    until("the family has written its numbers", || ["a", "b", "c"].iter().all(|name| read(name).ends_with('\n'))).await;
+    ["a", "b", "c"].iter().flat_map(|name| pids(&read(name))).collect()
+}
+
+#[tokio::test]
+async fn a_killed_warden_takes_the_program_with_it() {
+    let host = Host::new();
+    let job = host.processes.start(host.sh("sleep 1000")).await.unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", job.pid)).unwrap();
+    let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(parent).unwrap(), Signal::KILL).unwrap();
+    let job = host.processes.wait("session", job.id, crate::fixture::LONG).await.unwrap();
+    assert_eq!(job.state.exit(), Some(toolhost_process::Exit::Lost));
+    until_gone(&[job.pid]).await;
+}

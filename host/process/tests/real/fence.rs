@@ -1,0 +1,259 @@
+//! The fence around files, processes and rights.
+
+use toolhost_process::{Command, Confinement, Exit, Launcher, ProcessError, Programs};
+
+use crate::fixture::{Host, SECRET, assert_exit, text};
+
+/// Runs `script` in the workspace and says whether it succeeded; the secret is neither told nor changed in any case.
+async fn check(host: &Host, script: &str, succeeds: bool) {
+    let finished = host.run(host.sh(script)).await;
+    let text = text(&finished);
+    assert_eq!(finished.exit == Exit::Code(0), succeeds, "{script}: {:?} {text}", finished.exit);
+    assert!(!text.contains(SECRET), "{script}: {text}");
+    let secret = host.ws().join("../secret");
+    assert_eq!(std::fs::read_to_string(secret).unwrap(), SECRET, "{script}");
+    assert!(!host.ws().join("../new").exists(), "{script}");
+}
+
+#[tokio::test]
+async fn a_command_works_inside_its_workspace() {
+    let host = Host::new();
+    for script in [
+        "echo a > f && cat f",
+        "mkdir -p d/e && mv f d/e/g && ln d/e/g h && ln -s h i && cat i",
+        ": > h && rm -r d h i",
+        "printf '#!/bin/sh\\necho hello' > tool && chmod +x tool && ./tool",
+        "echo x > \"$TMPDIR/t\" && cat \"$TMPDIR/t\" && mktemp",
+        "ls / > /dev/null; ls /usr /etc > /dev/null",
+        "cat /etc/passwd > /dev/null && head -c 8 /dev/urandom > /dev/null && echo x > /dev/null",
+        "echo x >&2; echo x > /dev/stderr",
+        "test \"$(cat /proc/self/status | grep -c Name)\" = 1",
+        "sleep 0 & wait",
+    ] {
+        check(&host, script, true).await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_changes_nothing_outside() {
+    let host = Host::new();
+    for script in [
+        "echo x > ../new",
+        "echo x >> ../secret",
+        ": > ../secret",
+        "truncate -s 0 ../secret",
+        "rm -f ../secret && test ! -e ../secret",
+        "mv ../secret here",
+        "echo x > f && mv f ../new",
+        "echo x > f && mv f ../secret",
+        "mkdir ../new",
+        "ln -s ../secret l && echo x > l",
+        "ln ../secret hard && echo x > hard",
+        "echo x > /proc/self/root/etc/new-file",
+        "echo x > /usr/new-file",
+        "mkdir /tmp/toolhost-new-dir",
+        "cp /bin/true /dev/shm/toolhost-x",
+        "echo 0 > /proc/self/oom_score_adj",
+        "mknod dev b 8 0",
+    ] {
+        check(&host, script, false).await;
+    }
+}
+
+#[tokio::test]
+async fn a_secret_outside_the_grant_is_not_readable() {
+    let host = Host::new();
+    for script in [
+        "cat ../secret",
+        "cat ../ws/../secret",
+        "ln -s ../secret l2; cat l2",
+        "cp ../secret here",
+        "cat /proc/self/root$PWD/../secret",
+        "cat /proc/self/cwd/../secret",
+        "ls ..",
+        "ls /tmp",
+        "cd ..; cat secret",
+        "cat < ../secret",
+    ] {
+        check(&host, script, false).await;
+    }
+    // Other processes' variables, memory and directories; this test's own process stands for them.
+    let pid = std::process::id();
+    for file in ["environ", "maps", "mem", "cwd/Cargo.toml", "root/etc/hostname", "fd/0"] {
+        check(&host, &format!("head -c 1 /proc/{pid}/{file}"), false).await;
+    }
+    if rustix::process::geteuid().is_root() {
+        check(&host, "cat /etc/shadow", false).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_granted_for_reading_is_read_and_not_changed() {
+    let host = Host::new();
+    let secret = host.ws().with_file_name("secret");
+    let with = |script: &str| {
+        let mut command = host.sh(script);
+        command.fence.read.push(secret.clone());
+        command
+    };
+    let finished = host.run(with("cat ../secret")).await;
+    assert_eq!(text(&finished), SECRET);
+    for script in ["echo x > ../secret", "rm ../secret", ": > ../secret", "mv ../secret s"] {
+        let finished = host.run(with(script)).await;
+        assert_ne!(finished.exit, Exit::Code(0), "{script}");
+        assert_eq!(std::fs::read_to_string(&secret).unwrap(), SECRET, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn other_processes_are_out_of_reach() {
+    let host = Host::new();
+    let pid = std::process::id();
+    // $PPID is the warden.
+    for script in [
+        &format!("kill -0 {pid}"),
+        &format!("kill -9 {pid}"),
+        "kill -9 $PPID",
+        "unshare -U true",
+        "unshare -m true",
+        "mount -t tmpfs none .",
+        "chroot . true",
+    ] {
+        check(&host, script, false).await;
+    }
+    check(&host, "sleep 100 & kill $!", true).await;
+}
+
+#[tokio::test]
+async fn a_command_has_no_rights_it_does_not_need() {
+    let host = Host::new();
+    // CHOWN, DAC_OVERRIDE, FOWNER and FSETID at most.
+    let capabilities = host.text("grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status").await;
+    for line in capabilities.lines() {
+        let value = u64::from_str_radix(line.split_whitespace().last().unwrap(), 16).unwrap();
+        assert_eq!(value & !0b1_1011, 0, "{line}");
+    }
+    assert_eq!(host.text("grep NoNewPrivs /proc/self/status").await, "NoNewPrivs:\t1");
+    assert_eq!(host.text("ulimit -c; ulimit -Hc").await, "0\n0");
+    let open: u64 = host.text("ulimit -Hn").await.parse().unwrap();
+    assert!(open <= 4096);
+}
+
+#[tokio::test]
+async fn a_command_inherits_nothing_but_its_three_streams() {
+    let host = Host::new();
+    // The fourth is the directory that `ls` lists.
+    assert_eq!(host.text("exec ls /proc/self/fd").await, "0\n1\n2\n3");
+    assert_eq!(host.text("cat; readlink /proc/self/fd/0").await, "/dev/null");
+    let finished = host.run(host.sh("ps -o tty= -p $$; tty; exec < /dev/tty")).await;
+    assert_ne!(finished.exit, Exit::Code(0), "{}", text(&finished));
+    let environment = host.text("env").await;
+    assert!(!environment.contains("CARGO"), "{environment}");
+    assert!(environment.contains("TERM=dumb") && environment.contains("GIT_PAGER=cat"), "{environment}");
+}
+
+#[tokio::test]
+async fn sessions_do_not_see_each_others_temporary_files() {
+    let host = Host::new();
+    let ours = host.text("echo mine > $TMPDIR/t; echo $TMPDIR").await;
+    let mut other = host.sh(&format!("cat {ours}/t"));
+    "other".clone_into(&mut other.session);
+    assert_ne!(host.run(other).await.exit, Exit::Code(0));
+    assert_eq!(host.text("cat $TMPDIR/t").await, "mine");
+    // Nor the recorded outputs, which are beside.
+    check(&host, "ls $TMPDIR/..", false).await;
+}
+
+#[tokio::test]
+async fn a_directory_outside_the_grant_is_no_place_to_start() {
+    let host = Host::new();
+    std::os::unix::fs::symlink("..", host.ws().join("up")).unwrap();
+    for (cwd, reason) in [
+        (host.ws().join(".."), "outside of what this command may read"),
+        (host.ws().join("up"), "outside of what this command may read"),
+        ("/".into(), "outside of what this command may read"),
+        (host.ws().join("missing"), "No such file"),
+        (host.ws().with_file_name("secret"), "Not a directory"),
+        ("ws".into(), "not an absolute path"),
+    ] {
+        let mut command = host.sh("true");
+        command.cwd = cwd;
+        let error = host.try_run(command).await.unwrap_err();
+        assert!(matches!(error, ProcessError::Directory { .. }));
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn only_listed_programs_start() {
+    let host = Host::with(|settings| settings.programs = Programs::Only(vec!["cat".to_owned(), "no-such".to_owned()]));
+    let ws = host.ws();
+    let start = |program: &str| {
+        let mut command = Command::new(program, &[], ws.clone());
+        command.fence.read.push(ws.clone());
+        host.try_run(command)
+    };
+    assert_exit(&start("cat").await.unwrap(), Exit::Code(0));
+    for program in ["sh", "/bin/cat", "./cat"] {
+        let error = start(program).await.unwrap_err();
+        assert!(matches!(error, ProcessError::NotAllowed { .. }), "{error}");
+    }
+    let error = start("no-such").await.unwrap_err();
+    assert!(matches!(error, ProcessError::NotFound { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn arguments_are_never_a_shell_line() {
+    let host = Host::new();
+    for argument in ["a; touch marker", "$(touch marker)", "`touch marker`", "a && touch marker", "> marker", "a\nb", "*"] {
+        let mut command = Command::new("printf", &["%s", argument], host.ws());
+        command.fence.write.push(host.ws());
+        assert_eq!(host.run(command).await.stdout.whole().unwrap(), argument.as_bytes());
+    }
+    assert_eq!(std::fs::read_dir(host.ws()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn without_a_fence_only_when_the_operator_says_so() {
+    let host = Host::with(|settings| settings.confinement = Confinement::Off);
+    assert_eq!(host.text("cat ../secret").await, SECRET);
+    assert_eq!(toolhost_process::lacking(), None, "these tests need a kernel with Landlock");
+}
+
+#[tokio::test]
+async fn a_launcher_that_is_none_starts_nothing() {
+    for program in ["/bin/true", "/bin/false", "/bin/cat", "/nowhere"] {
+        let host = Host::with(|settings| {
+            settings.launcher = Launcher {
+                program: program.into(),
+                args: Vec::new(),
+            };
+        });
+        let error = host.try_run(host.sh("echo x > f")).await.unwrap_err();
+        assert!(matches!(error, ProcessError::Launcher { .. }), "{program}: {error}");
+        assert!(!host.ws().join("f").exists());
+    }
+}
+
+#[tokio::test]
+async fn what_the_fence_stopped_is_explained() {
+    let host = Host::new();
+    let finished = host.run(host.sh("echo x > ../new")).await;
+    assert_eq!(finished.hints.len(), 1, "{:?}", finished.hints);
+    assert!(finished.hints[0].contains(&*host.ws().to_string_lossy()));
+    assert!(host.run(host.sh("exit 3")).await.hints.is_empty());
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_program_says_so() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let host = Host::new();
+    let file = host.ws().join("tool");
+    std::fs::write(&file, "#!/nowhere/interpreter\n").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = host.sh("");
+    command.program = file.to_str().unwrap().to_owned();
+    let error = host.try_run(command).await.unwrap_err();
+    assert!(matches!(error, ProcessError::Start { .. }), "{error}");
+    assert!(error.to_string().contains("No such file"), "{error}");
+}

@@ -1,0 +1,142 @@
+//! A host with a workspace, and a secret beside it that no command was granted.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use toolhost_process::{Command, Exit, Finished, Launcher, ProcessError, Processes, Programs, Settings, Stream};
+
+/// Far longer than anything here takes: a test that hits it has failed.
+pub const LONG: Duration = Duration::from_secs(120);
+pub const SECRET: &str = "the secret of this test";
+
+pub struct Host {
+    dir: TempDir,
+    pub processes: Processes,
+}
+
+impl Host {
+    pub fn new() -> Host {
+        Host::with(|_| {})
+    }
+
+    pub fn with(change: impl FnOnce(&mut Settings)) -> Host {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("ws")).unwrap();
+        std::fs::write(dir.path().join("secret"), SECRET).unwrap();
+        let mut settings = settings(&dir.path().join("outputs"));
+        change(&mut settings);
+        let processes = Processes::new(settings).unwrap();
+        Host { dir, processes }
+    }
+
+    pub fn ws(&self) -> PathBuf {
+        self.dir.path().join("ws")
+    }
+
+    pub fn outputs(&self) -> PathBuf {
+        self.dir.path().join("outputs")
+    }
+
+    pub fn sh(&self, script: &str) -> Command {
+        sh(&self.ws(), script)
+    }
+
+    pub async fn run(&self, command: Command) -> Finished {
+        self.try_run(command).await.unwrap()
+    }
+
+    pub async fn try_run(&self, command: Command) -> Result<Finished, ProcessError> {
+        self.processes.run(command, &mut |_, _| {}, std::future::pending()).await
+    }
+
+    /// What a script writes to both streams, without the last line end.
+    pub async fn text(&self, script: &str) -> String {
+        text(&self.run(self.sh(script)).await)
+    }
+}
+
+pub fn settings(outputs: &Path) -> Settings {
+    let launcher = Launcher {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_toolhost-launcher")),
+        args: Vec::new(),
+    };
+    Settings {
+        programs: Programs::Any,
+        ..Settings::new(launcher, outputs.to_owned())
+    }
+}
+
+/// A shell script in a workspace that it may change.
+pub fn sh(ws: &Path, script: &str) -> Command {
+    let mut command = Command::new("sh", &["-c", script], ws.to_owned());
+    command.fence.write = vec![ws.to_owned()];
+    command.timeout = Some(LONG);
+    command.session = "session".to_owned();
+    command
+}
+
+pub fn text(finished: &Finished) -> String {
+    finished.combined.lossy().trim_end().to_owned()
+}
+
+pub fn assert_exit(finished: &Finished, exit: Exit) {
+    assert_eq!(finished.exit, exit, "{}", text(finished));
+    assert!(finished.confirmed);
+}
+
+/// The numbers on the lines of a text.
+pub fn pids(text: &str) -> Vec<i32> {
+    text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+}
+
+pub fn is_alive(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+/// Waits for something that has no event of its own.
+pub async fn until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < LONG, "waited too long until {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub async fn until_gone(pids: &[i32]) {
+    assert!(!pids.is_empty());
+    until("the processes are gone", || !pids.iter().any(|&pid| is_alive(pid))).await;
+}
+
+/// Collects live output until it holds `marker`, then says so once.
+pub struct Marker {
+    seen: Vec<u8>,
+    marker: &'static str,
+    tell: Option<tokio::sync::oneshot::Sender<String>>,
+}
+
+impl Marker {
+    pub fn new(marker: &'static str) -> (Marker, tokio::sync::oneshot::Receiver<String>) {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let seen = Vec::new();
+        (
+            Marker {
+                seen,
+                marker,
+                tell: Some(tell),
+            },
+            told,
+        )
+    }
+
+    pub fn hear(&mut self, _: Stream, bytes: &[u8]) {
+        self.seen.extend_from_slice(bytes);
+        let text = String::from_utf8_lossy(&self.seen);
+        if text.contains(self.marker)
+            && let Some(tell) = self.tell.take()
+        {
+            let _ = tell.send(text.into_owned());
+        }
+    }
+}

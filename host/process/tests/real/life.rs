@@ -1,0 +1,166 @@
+//! From start to end: exits, times, signals, and that nothing is left.
+
+use std::time::Duration;
+
+use toolhost_process::{Exit, Input, Leftovers};
+
+use crate::fixture::{Host, Marker, assert_exit, is_alive, pids, text, until_gone};
+
+/// A program with a child that left its session and one that ignores SIGTERM; tells the numbers of all three.
+const FAMILY: &str = "echo $$; setsid sh -c 'echo $$; trap \"\" TERM; echo ready >&2; sleep 1000; sleep 1000' & \
+                      (trap '' TERM HUP; sh -c 'echo $PPID'; sleep 1000; sleep 1000) & wait; sleep 1000";
+
+#[tokio::test]
+async fn the_exit_is_told_as_it_was() {
+    let host = Host::new();
+    for (script, exit) in [
+        ("true", Exit::Code(0)),
+        ("exit 3", Exit::Code(3)),
+        ("exit 255", Exit::Code(255)),
+        ("kill -9 $$", Exit::Signal(9)),
+        ("kill -TERM $$", Exit::Signal(15)),
+        ("no-such-command-at-all", Exit::Code(127)),
+    ] {
+        let finished = host.run(host.sh(script)).await;
+        assert_exit(&finished, exit);
+        assert_eq!(finished.job, None);
+        assert!(finished.left.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn input_is_closed_or_given() {
+    let host = Host::new();
+    let with = |input| {
+        let mut command = host.sh("cat; echo end");
+        command.input = input;
+        host.run(command)
+    };
+    assert_eq!(text(&with(Input::Closed).await), "end");
+    assert_eq!(text(&with(Input::Bytes(b"a\nb\n".to_vec())).await), "a\nb\nend");
+    let large = vec![b'x'; 1 << 20];
+    let finished = with(Input::Bytes(large.clone())).await;
+    assert_eq!(finished.stdout.total, large.len() as u64 + 4);
+    // One that does not read it all is no error.
+    let mut command = host.sh("head -c 1");
+    command.input = Input::Bytes(large);
+    assert_exit(&host.run(command).await, Exit::Code(0));
+}
+
+#[tokio::test]
+async fn a_timeout_ends_the_whole_family_and_keeps_what_was_written() {
+    let host = Host::with(|settings| settings.kill_grace = Duration::from_millis(300));
+    let mut command = host.sh(FAMILY);
+    command.timeout = Some(Duration::from_millis(800));
+    let finished = host.run(command).await;
+    assert_exit(&finished, Exit::TimedOut);
+    let pids = pids(&text(&finished));
+    assert_eq!(pids.len(), 3, "{}", text(&finished));
+    assert_eq!(pids[0], finished.pid);
+    for pid in pids {
+        assert!(!is_alive(pid));
+    }
+}
+
+#[tokio::test]
+async fn silence_ends_a_program_and_output_does_not() {
+    let host = Host::new();
+    let mut silent = host.sh("echo start; sleep 1000");
+    silent.inactivity = Some(Duration::from_millis(500));
+    let finished = host.run(silent).await;
+    assert_exit(&finished, Exit::Inactive);
+    assert_eq!(text(&finished), "start");
+
+    let mut busy = host.sh("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.5; done");
+    busy.inactivity = Some(Duration::from_secs(3));
+    assert_exit(&host.run(busy).await, Exit::Code(0));
+}
+
+#[tokio::test]
+async fn a_stop_ends_the_whole_family() {
+    let host = Host::with(|settings| settings.kill_grace = Duration::from_millis(300));
+    let (mut marker, told) = Marker::new("ready");
+    let stop = async {
+        told.await.unwrap();
+    };
+    let finished = host
+        .processes
+        .run(host.sh(FAMILY), &mut |stream, bytes| marker.hear(stream, bytes), stop)
+        .await
+        .unwrap();
+    assert_exit(&finished, Exit::Cancelled);
+    until_gone(&[finished.pid]).await;
+}
+
+#[tokio::test]
+async fn sigterm_comes_before_sigkill() {
+    let host = Host::with(|settings| settings.kill_grace = Duration::from_secs(60));
+    let (mut marker, told) = Marker::new("ready");
+    let stop = async {
+        told.await.unwrap();
+    };
+    let command = host.sh("trap 'echo tidied; exit 7' TERM; echo ready; while :; do sleep 0.05; done");
+    let finished = host
+        .processes
+        .run(command, &mut |stream, bytes| marker.hear(stream, bytes), stop)
+        .await
+        .unwrap();
+    assert_exit(&finished, Exit::Cancelled);
+    assert_eq!(text(&finished), "ready\ntidied");
+}
+
+#[tokio::test]
+async fn a_dropped_run_leaves_no_process() {
+    let host = Host::new();
+    let (mut marker, told) = Marker::new("ready");
+    let mut hear = |stream, bytes: &[u8]| marker.hear(stream, bytes);
+    let pids = tokio::select! {
+        _ = host.processes.run(host.sh(FAMILY), &mut hear, std::future::pending()) => panic!("it does not end"),
+        seen = told => pids(&seen.unwrap()),
+    };
+    until_gone(&pids).await;
+}
+
+#[tokio::test]
+async fn what_a_program_leaves_running_is_ended_after_a_moment() {
+    let host = Host::with(|settings| settings.linger = Duration::from_millis(100));
+    for script in ["sleep 1000 & echo $!", "setsid sleep 1000 > /dev/null 2>&1 & echo $!"] {
+        let finished = host.run(host.sh(script)).await;
+        assert_exit(&finished, Exit::Code(0));
+        assert_eq!(finished.left.len(), 1, "{script}");
+        for pid in pids(&text(&finished)) {
+            assert!(!is_alive(pid), "{script}");
+        }
+        assert!(!is_alive(finished.left[0]), "{script}");
+    }
+    // What ends by itself in that moment is waited for, with its output.
+    let host = Host::with(|settings| settings.linger = Duration::from_secs(60));
+    let finished = host.run(host.sh("(sleep 0.2; echo late) & echo early")).await;
+    assert_eq!(text(&finished), "early\nlate");
+}
+
+#[tokio::test]
+async fn what_a_program_leaves_running_goes_on_as_a_job_when_asked_for() {
+    let host = Host::with(|settings| settings.linger = Duration::from_millis(50));
+    let mut command = host.sh("sleep 1000 & echo $!; (read line; echo got) & exit 4");
+    command.leftovers = Leftovers::Keep;
+    let finished = host.run(command).await;
+    assert_eq!(finished.exit, Exit::Code(4));
+    let id = finished.job.unwrap();
+    let jobs = host.processes.jobs("session");
+    assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [id]);
+    let left = pids(&text(&finished));
+    assert!(is_alive(left[0]) && finished.left.contains(&left[0]));
+    host.processes.kill("session", id, toolhost_process::Signal::Term).await.unwrap();
+    assert!(!is_alive(left[0]));
+}
+
+#[tokio::test]
+async fn a_fork_bomb_ends_with_its_time() {
+    let host = Host::with(|settings| settings.kill_grace = Duration::from_millis(50));
+    // It grows by doubling up to about a hundred processes, each of which ignores SIGTERM.
+    let bomb = "trap '' TERM; b() { [ $1 -gt 0 ] && { b $(($1-1)) & b $(($1-1)) & }; sleep 1000; sleep 1000; }; b 6";
+    let mut command = host.sh(bomb);
+    command.timeout = Some(Duration::from_secs(1));
+    assert_exit(&host.run(command).await, Exit::TimedOut);
+}

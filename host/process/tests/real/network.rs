@@ -1,0 +1,90 @@
+//! Sockets: none by default, internet ones when granted, local ones only when granted by name.
+//!
+//! The program under the fence is this test binary again, which tries one thing and tells how it went.
+
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+
+use rustix::net::{AddressFamily, Protocol, SocketType, netlink, socket};
+use toolhost_process::{Command, Fence};
+
+use crate::fixture::{Host, LONG, text};
+
+const VARIABLE: &str = "TOOLHOST_TEST_PROBE";
+
+#[test]
+fn probe() {
+    let Ok(wanted) = std::env::var(VARIABLE) else { return };
+    let outcome = match wanted.split_once(' ').unwrap_or((&wanted, "")) {
+        ("connect", address) => TcpStream::connect(address).map(drop),
+        ("listen", _) => TcpListener::bind("127.0.0.1:0").map(drop),
+        ("udp", _) => UdpSocket::bind("127.0.0.1:0").map(drop),
+        ("local", _) => UnixDatagram::unbound().map(drop),
+        ("pair", _) => UnixStream::pair().map(drop),
+        ("route", _) => raw(AddressFamily::NETLINK, None),
+        ("audit", _) => raw(AddressFamily::NETLINK, Some(netlink::AUDIT)),
+        ("packet", _) => raw(AddressFamily::PACKET, None),
+        ("vsock", _) => raw(AddressFamily::from_raw(40), None),
+        _ => panic!("{wanted:?}"),
+    };
+    match outcome {
+        Ok(()) => println!("probe: done"),
+        Err(error) => println!("probe: {:?}", error.kind()),
+    }
+}
+
+fn raw(family: AddressFamily, protocol: Option<Protocol>) -> std::io::Result<()> {
+    Ok(socket(family, SocketType::RAW, protocol).map(drop)?)
+}
+
+async fn check(host: &Host, fence: &Fence, probe: &str, expected: &str) {
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new(program.to_str().unwrap(), &["--exact", "network::probe", "--nocapture"], host.ws());
+    command.fence = fence.clone();
+    command.fence.write.push(host.ws());
+    command.env.push((VARIABLE.to_owned(), probe.to_owned()));
+    command.timeout = Some(LONG);
+    let text = text(&host.run(command).await);
+    let found = text.lines().find_map(|line| line.split_once("probe: ")).map(|(_, found)| found);
+    assert_eq!(found, Some(expected), "{probe} {fence:?}: {text}");
+}
+
+#[tokio::test]
+async fn there_is_no_network_unless_it_is_granted() {
+    let host = Host::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = format!("connect {}", listener.local_addr().unwrap());
+    let off = Fence::default();
+    for probe in [&connect, "listen", "udp", "local", "route", "audit", "packet", "vsock"] {
+        check(&host, &off, probe, "PermissionDenied").await;
+    }
+    check(&host, &off, "pair", "done").await;
+
+    let on = Fence {
+        network: true,
+        ..Fence::default()
+    };
+    for probe in [&connect, "listen", "udp", "pair", "route"] {
+        check(&host, &on, probe, "done").await;
+    }
+    for probe in ["local", "audit", "packet", "vsock"] {
+        check(&host, &on, probe, "PermissionDenied").await;
+    }
+}
+
+#[tokio::test]
+async fn local_sockets_are_a_grant_of_their_own() {
+    let host = Host::new();
+    let local = Fence {
+        local_sockets: true,
+        ..Fence::default()
+    };
+    check(&host, &local, "local", "done").await;
+    check(&host, &local, "listen", "PermissionDenied").await;
+    let both = Fence {
+        network: true,
+        ..local
+    };
+    check(&host, &both, "local", "done").await;
+    check(&host, &both, "listen", "done").await;
+}

@@ -1,0 +1,80 @@
+//! What programs write: in order, in bounds, and while it is written.
+
+use toolhost_process::{Exit, Settings, Stream};
+
+use crate::fixture::{Host, assert_exit, text};
+
+#[tokio::test]
+async fn both_streams_are_told_apart_and_together() {
+    let host = Host::new();
+    let finished = host.run(host.sh("echo a; sleep 0.2; echo b >&2; sleep 0.2; echo c")).await;
+    assert_eq!(finished.stdout.whole().unwrap(), b"a\nc\n");
+    assert_eq!(finished.stderr.whole().unwrap(), b"b\n");
+    assert_eq!(text(&finished), "a\nb\nc");
+    let file = finished.output_file.unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "a\nb\nc\n");
+    let silent = host.run(host.sh("true")).await;
+    assert_eq!(silent.output_file, None);
+    host.processes.end_session("session").await;
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn output_is_told_while_it_is_written() {
+    let host = Host::new();
+    let mut seen = Vec::new();
+    // The second line waits for the file that the listener writes when it hears the first.
+    let go = host.ws().join("go");
+    let command = host.sh("echo one; while [ ! -e go ]; do sleep 0.05; done; echo two >&2");
+    let mut hear = |stream, bytes: &[u8]| {
+        seen.push((stream, String::from_utf8_lossy(bytes).into_owned()));
+        std::fs::write(&go, "").unwrap();
+    };
+    host.processes.run(command, &mut hear, std::future::pending()).await.unwrap();
+    assert_eq!(seen, [(Stream::Stdout, "one\n".to_owned()), (Stream::Stderr, "two\n".to_owned())]);
+}
+
+fn small(settings: &mut Settings) {
+    settings.keep_text = 1000;
+    settings.keep_output = 5000;
+}
+
+#[tokio::test]
+async fn a_hundred_megabytes_need_no_memory() {
+    let host = Host::with(small);
+    let before = peak();
+    let finished = host.run(host.sh("echo first; head -c 100000000 /dev/zero; echo; echo last")).await;
+    assert_exit(&finished, Exit::Code(0));
+    assert_eq!(finished.combined.total, 100_000_012);
+    assert_eq!(finished.combined.omitted(), 100_000_012 - 2000);
+    assert!(finished.combined.head.starts_with(b"first\n"));
+    assert!(finished.combined.tail.ends_with(b"\nlast\n"));
+    assert_eq!(finished.output_file.unwrap().metadata().unwrap().len(), 5000);
+    let grown = peak() - before;
+    assert!(grown < 64 << 10, "{grown} KiB");
+}
+
+/// The most memory this process ever had, in KiB.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_flood_ends_a_program() {
+    let host = Host::with(|settings| {
+        small(settings);
+        settings.max_output = 1_000_000;
+    });
+    let finished = host.run(host.sh("yes")).await;
+    assert_exit(&finished, Exit::Flooded);
+    assert!(finished.combined.total >= 1_000_000);
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_stay_what_they_are() {
+    let host = Host::new();
+    let finished = host.run(host.sh("printf '\\377\\000\\033[31m'")).await;
+    assert_eq!(finished.stdout.whole().unwrap(), b"\xff\0\x1b[31m");
+}
