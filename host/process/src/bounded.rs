@@ -80,7 +80,12 @@ impl HeadTail {
         if after < self.head.len() as u64 {
             self.head.iter().skip(at(0)).take(max).copied().collect()
         } else if after >= self.tail_start() && after < self.total {
-            self.tail.iter().skip(at(self.tail_start())).take(max).copied().collect()
+            self.tail
+                .iter()
+                .skip(at(self.tail_start()))
+                .take(max)
+                .copied()
+                .collect()
         } else {
             Vec::new()
         }
@@ -106,7 +111,11 @@ mod tests {
         }
         let kept = both.kept();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        assert_eq!((text(&kept.head).as_str(), text(&kept.tail).as_str()), (head, tail), "{parts:?}");
+        assert_eq!(
+            (text(&kept.head).as_str(), text(&kept.tail).as_str()),
+            (head, tail),
+            "{parts:?}"
+        );
         assert_eq!(kept.omitted(), omitted, "{parts:?}");
         assert_eq!(kept.whole().is_some(), omitted == 0);
     }

@@ -13,17 +13,42 @@ const MAX_TOTAL: usize = 256 << 10;
 
 /// Taken over from the host when it has them. `PATH` and `TMPDIR` are the host's own choice instead.
 const NAMES: &[&str] = &[
-    "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TERM",
+    "COLORTERM",
+    "TZ",
 ];
 
 /// In a name of the host's, any of these means a secret.
 const SECRET_NAMES: &[&str] = &[
-    "TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "AUTH", "CREDENTIAL", "CREDS", "PRIVATE", "CERT",
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "KEY",
+    "AUTH",
+    "CREDENTIAL",
+    "CREDS",
+    "PRIVATE",
+    "CERT",
 ];
 
 /// Variables that make a program run code it was not asked to run, and so get around a list of allowed programs.
 const LOADERS: &[&str] = &[
-    "LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES", "GCONV_PATH", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "GLIBC_TUNABLES",
+    "GCONV_PATH",
+    "BASH_ENV",
+    "ENV",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "PS4",
     "IFS",
 ];
 
@@ -76,6 +101,8 @@ pub struct Surroundings<'a> {
     pub path: &'a [PathBuf],
     pub temporary: &'a Path,
     pub tty: bool,
+    /// The program may not read the settings in the home directory.
+    pub hidden_home: bool,
 }
 
 type Variables = Vec<(String, String)>;
@@ -110,7 +137,15 @@ impl Environment {
         for (name, value) in defaults(around.tty) {
             variables.insert(name, value.to_owned());
         }
-        let path: Vec<_> = around.path.iter().map(|dir| dir.to_string_lossy()).collect();
+        if around.hidden_home {
+            // Git sees that its settings are there, cannot open them, and does nothing at all.
+            variables.insert("GIT_CONFIG_GLOBAL", "/dev/null".to_owned());
+        }
+        let path: Vec<_> = around
+            .path
+            .iter()
+            .map(|dir| dir.to_string_lossy())
+            .collect();
         variables.insert("PATH", path.join(":"));
         variables.insert("TMPDIR", around.temporary.to_string_lossy().into_owned());
         for (name, value) in overlay {
@@ -124,7 +159,10 @@ impl Environment {
                 variables.insert(name, value.clone());
             }
         }
-        let size = variables.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+        let size = variables
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 2)
+            .sum();
         if size > MAX_TOTAL {
             return Err(ProcessError::TooLarge {
                 what: "the environment",
@@ -133,7 +171,12 @@ impl Environment {
             });
         }
         let variables = variables.into_iter();
-        Ok((variables.map(|(name, value)| (name.to_owned(), value)).collect(), dropped))
+        Ok((
+            variables
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            dropped,
+        ))
     }
 
     fn judge(&self, name: &str, value: &str) -> Verdict {

@@ -7,7 +7,8 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     #[error(
-        "the program {} is not on the list of allowed programs; allowed: {allowed}", shown(program)
+        "the program {} is not on the list of allowed programs; allowed: {allowed}",
+        shown(program)
     )]
     NotAllowed { program: String, allowed: String },
     #[error("the program {} is not found in {searched}", shown(program))]
@@ -26,7 +27,10 @@ pub enum ProcessError {
         size: usize,
         most: usize,
     },
-    #[error("{what} holds a NUL byte or an `=` where none may be: {}", shown(value))]
+    #[error(
+        "{what} holds a NUL byte or an `=` where none may be: {}",
+        shown(value)
+    )]
     Malformed { what: &'static str, value: String },
     #[error("{running} processes of this session are running, the most is {most}; end one first")]
     TooMany { running: usize, most: usize },

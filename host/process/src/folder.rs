@@ -96,7 +96,10 @@ fn private_dirs(path: &Path) -> io::Result<()> {
 /// Removes the folders of hosts that are gone: nobody holds their lock.
 fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        let named = entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| name.starts_with(PREFIX));
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if !named || !is_dir {
             continue;

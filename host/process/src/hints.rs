@@ -5,14 +5,36 @@ use std::path::PathBuf;
 use crate::wire::Walls;
 use crate::{Exit, Kept};
 
-const FILES: &[&str] = &["permission denied", "eacces", "read-only file system", "cannot create temp"];
-const NETWORK: &[&str] = &[
-    "could not resolve", "name resolution", "network is unreachable", "name or service not known", "getaddrinfo",
-    "failed to lookup address", "socket: permission denied", "socket: operation not permitted", "no address associated",
+const FILES: &[&str] = &[
+    "permission denied",
+    "eacces",
+    "read-only file system",
+    "cannot create temp",
 ];
-const CALLS: &[&str] = &["operation not permitted", "ptrace", "unshare", "function not implemented"];
+const NETWORK: &[&str] = &[
+    "could not resolve",
+    "name resolution",
+    "network is unreachable",
+    "name or service not known",
+    "getaddrinfo",
+    "failed to lookup address",
+    "socket: permission denied",
+    "socket: operation not permitted",
+    "no address associated",
+];
+const CALLS: &[&str] = &[
+    "operation not permitted",
+    "ptrace",
+    "unshare",
+    "function not implemented",
+];
 
-pub fn hints(walls: Option<&Walls>, granted: (&[PathBuf], &[PathBuf]), exit: Exit, text: &Kept) -> Vec<String> {
+pub fn hints(
+    walls: Option<&Walls>,
+    granted: (&[PathBuf], &[PathBuf]),
+    exit: Exit,
+    text: &Kept,
+) -> Vec<String> {
     let Some(walls) = walls.filter(|_| exit != Exit::Code(0)) else {
         return Vec::new();
     };
@@ -37,7 +59,9 @@ pub fn hints(walls: Option<&Walls>, granted: (&[PathBuf], &[PathBuf]), exit: Exi
         );
     }
     if exit == Exit::Signal(libc::SIGSYS) {
-        hints.push("the sandbox killed the command for a system call of another architecture".to_owned());
+        hints.push(
+            "the sandbox killed the command for a system call of another architecture".to_owned(),
+        );
     }
     hints
 }
@@ -47,7 +71,11 @@ fn listed(paths: &[PathBuf]) -> String {
     if paths.is_empty() {
         return "nothing of yours".to_owned();
     }
-    let names: Vec<_> = paths.iter().take(MOST).map(|path| path.display().to_string()).collect();
+    let names: Vec<_> = paths
+        .iter()
+        .take(MOST)
+        .map(|path| path.display().to_string())
+        .collect();
     let more = paths.len().saturating_sub(MOST);
     match more {
         0 => names.join(", "),
@@ -62,6 +90,7 @@ mod tests {
     fn check(exit: Exit, network: bool, text: &str, expected: &[&str]) {
         let walls = Walls {
             read: Vec::new(),
+            list: Vec::new(),
             write: Vec::new(),
             devices: Vec::new(),
             network,
@@ -83,11 +112,26 @@ mod tests {
     #[test]
     fn a_complaint_is_explained_and_success_is_not() {
         let denied = "sh: 1: cannot create /x: Permission denied";
-        check(Exit::Code(2), false, denied, &["write only below /ws and $TMPDIR"]);
+        check(
+            Exit::Code(2),
+            false,
+            denied,
+            &["write only below /ws and $TMPDIR"],
+        );
         check(Exit::Code(0), false, denied, &[]);
-        check(Exit::Code(6), false, "curl: (6) Could not resolve host", &["no network"]);
+        check(
+            Exit::Code(6),
+            false,
+            "curl: (6) Could not resolve host",
+            &["no network"],
+        );
         check(Exit::Code(6), true, "curl: (6) Could not resolve host", &[]);
-        check(Exit::Code(1), false, "unshare failed: Operation not permitted", &["system calls"]);
+        check(
+            Exit::Code(1),
+            false,
+            "unshare failed: Operation not permitted",
+            &["system calls"],
+        );
         check(Exit::Signal(libc::SIGSYS), false, "", &["architecture"]);
         check(Exit::Code(1), false, "test failed", &[]);
     }

@@ -15,7 +15,9 @@ use crate::{Dropped, Exit, Signal};
 pub enum State {
     Running,
     /// The program ended, but processes it started live on.
-    Left { exit: Exit },
+    Left {
+        exit: Exit,
+    },
     Ended {
         exit: Exit,
         /// Whether the kernel said that nothing of it runs any more.
@@ -124,7 +126,10 @@ impl Process {
     }
 
     pub fn left(&self) -> Vec<i32> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.left
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub fn job(&self) -> Job {
@@ -154,7 +159,11 @@ impl Process {
         // The state is taken first: output that comes between the two belongs to a job that still ran.
         let state = self.state();
         let after = after.unwrap_or_else(|| self.cursor.load(Ordering::Relaxed));
-        let Part { bytes, next, dropped } = self.output().read(after, max);
+        let Part {
+            bytes,
+            next,
+            dropped,
+        } = self.output().read(after, max);
         self.cursor.store(next, Ordering::Relaxed);
         Chunk {
             bytes,

@@ -14,7 +14,8 @@
 //! - The number of processes is not limited: `RLIMIT_NPROC` counts every process of the user, also those of the
 //!   person at the machine. A fork bomb ends with its timeout: the warden stops all of it first and then kills it.
 //! - Before Linux 6.12 (Landlock ABI 6) a confined program can still send signals to other processes of its user.
-//! - Landlock filters no `stat`: a confined program can learn that a path exists, but not read it.
+//! - Landlock filters neither `stat` nor the changing of modes, owners and times: a confined program can learn that a
+//!   path exists, and can change the mode of a file of its user outside the fence, but neither read nor write it.
 //! - File rules are taken when the program starts, by path.
 
 #[cfg(not(target_os = "linux"))]
@@ -36,8 +37,10 @@ mod mind;
 mod output;
 mod processes;
 mod programs;
+mod sessions;
 mod settings;
 mod spawn;
+mod start;
 mod walls;
 mod wire;
 

@@ -166,7 +166,11 @@ impl Minder {
                 }
             }
             Some(Report::Left { pids }) => {
-                *self.process.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = pids;
+                *self
+                    .process
+                    .left
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner) = pids;
             }
             Some(Report::Gone) => {
                 life.confirmed = true;
@@ -228,6 +232,8 @@ impl Minder {
                     self.kill(life).await;
                 }
             }
+            // A warden that kills listens to nothing else.
+            Some(Order::Signal(_)) if life.killing => {}
             Some(Order::Signal(signal)) => self.line.demand(Demand::Signal(signal.number())).await,
             Some(Order::End) => self.stop(life, Exit::Cancelled).await,
             Some(Order::Kill) | None => {
@@ -279,7 +285,9 @@ impl Minder {
     async fn terminate(&mut self, life: &mut Life) {
         if !life.stopping {
             life.stopping = true;
-            self.line.demand(Demand::Signal(Signal::Term.number())).await;
+            self.line
+                .demand(Demand::Signal(Signal::Term.number()))
+                .await;
             life.alarms.kill = Some(Instant::now() + self.times.grace);
         }
     }
@@ -300,7 +308,11 @@ impl Minder {
 
     async fn finish(self, life: &Life) {
         let duration = self.process.began.elapsed();
-        *self.process.ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(duration);
+        *self
+            .process
+            .ended
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(duration);
         let exit = life.exit.or(life.cause).unwrap_or(Exit::Lost);
         let bytes = self.process.output().total();
         let state = State::Ended {

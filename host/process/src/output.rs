@@ -81,18 +81,15 @@ impl Output {
 
     pub fn read(&self, after: u64, max: usize) -> Part {
         let after = after.min(self.total());
-        let from_file = self.from_file(after, max).unwrap_or_default();
-        let (start, bytes) = if !from_file.is_empty() {
-            (after, from_file)
-        } else {
-            let near = self.combined.slice(after, max);
-            if near.is_empty() {
-                let start = after.max(self.combined.tail_start());
-                (start, self.combined.slice(start, max))
-            } else {
-                (after, near)
-            }
-        };
+        let mut start = after;
+        let mut bytes = self.filed(after, max).unwrap_or_default();
+        if bytes.is_empty() {
+            bytes = self.combined.slice(after, max);
+        }
+        if bytes.is_empty() {
+            start = after.max(self.combined.tail_start());
+            bytes = self.combined.slice(start, max);
+        }
         Part {
             next: start + bytes.len() as u64,
             dropped: start - after,
@@ -100,11 +97,13 @@ impl Output {
         }
     }
 
-    fn from_file(&self, after: u64, max: usize) -> io::Result<Vec<u8>> {
+    fn filed(&self, after: u64, max: usize) -> io::Result<Vec<u8>> {
         let Some(file) = self.file.as_ref().filter(|_| after < self.filed) else {
             return Ok(Vec::new());
         };
-        let most = usize::try_from(self.filed - after).unwrap_or(usize::MAX).min(max);
+        let most = usize::try_from(self.filed - after)
+            .unwrap_or(usize::MAX)
+            .min(max);
         let mut bytes = vec![0; most];
         file.read_exact_at(&mut bytes, after)?;
         Ok(bytes)
@@ -118,7 +117,12 @@ impl Output {
 
 /// For its owner alone: a program's output may hold anything.
 fn create(path: &Path) -> io::Result<File> {
-    File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
+    File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
 }
 
 #[cfg(test)]
@@ -129,7 +133,11 @@ mod tests {
 
     fn part(bytes: &str, next: u64, dropped: u64) -> Part {
         let bytes = bytes.as_bytes().to_vec();
-        Part { bytes, next, dropped }
+        Part {
+            bytes,
+            next,
+            dropped,
+        }
     }
 
     #[test]
@@ -147,7 +155,13 @@ mod tests {
         assert_eq!(output.read(15, 100), part("", 15, 0));
         assert_eq!(output.read(1000, 100), part("", 15, 0));
         assert_eq!(std::fs::read(dir.path().join("1")).unwrap(), b"abcdef");
-        let mode = dir.path().join("1").metadata().unwrap().permissions().mode();
+        let mode = dir
+            .path()
+            .join("1")
+            .metadata()
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         let (stdout, stderr, combined) = output.kept();
         assert_eq!((stdout.total, stderr.total, combined.total), (10, 5, 15));

@@ -163,7 +163,10 @@ fn set_nonblocking(fd: &OwnedFd) -> io::Result<()> {
 }
 
 fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
 }
 
 /// The host's line to a warden. Dropping it makes the warden kill all that is left.
@@ -250,7 +253,9 @@ pub async fn spawn(
     match report {
         Some(Report::Started { pid }) => Ok((line, pid, stdout, stderr, stdin)),
         Some(Report::Failed(failure)) => Err(refusal(failure, orders)),
-        Some(other) => Err(failed(format!("it said {other:?} before it started anything"))),
+        Some(other) => Err(failed(format!(
+            "it said {other:?} before it started anything"
+        ))),
         None => Err(failed("it ended before it started anything".to_owned())),
     }
 }

@@ -10,18 +10,42 @@ use crate::wire::Walls;
 /// Read and executed, never changed. Of other processes `/proc` shows a confined program no more than their names:
 /// Landlock keeps their memory, variables, descriptors and directories from it.
 const SYSTEM: &[&str] = &[
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/proc",
-    "/sys/devices/system/cpu", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage",
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/nix/store",
+    "/proc",
+    "/sys/devices/system/cpu",
+    "/sys/fs/cgroup",
+    "/sys/kernel/mm/transparent_hugepage",
 ];
 
-const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+];
 
-pub fn walls(fence: &Fence, path: &[PathBuf], program: &Path, temporary: &Path, tty: Option<&Path>) -> Walls {
+pub fn walls(
+    fence: &Fence,
+    path: &[PathBuf],
+    program: &Path,
+    temporary: &Path,
+    tty: Option<&Path>,
+) -> Walls {
     let mut read = fence.read.clone();
     read.extend(SYSTEM.iter().map(PathBuf::from));
     read.extend(path.iter().filter(|dir| dir.is_absolute()).cloned());
     read.push(program.to_owned());
-    settings(&mut read);
+    let list = settings(&mut read);
     if fence.network
         && let Ok(resolver) = fs::canonicalize("/etc/resolv.conf")
     {
@@ -33,6 +57,7 @@ pub fn walls(fence: &Fence, path: &[PathBuf], program: &Path, temporary: &Path, 
     devices.extend(tty.map(Path::to_owned));
     Walls {
         read,
+        list,
         write,
         devices,
         network: fence.network,
@@ -41,20 +66,26 @@ pub fn walls(fence: &Fence, path: &[PathBuf], program: &Path, temporary: &Path, 
 }
 
 /// `/etc`, less what only root may read when it is root who runs this: the kernel would not stop it.
-fn settings(read: &mut Vec<PathBuf>) {
+///
+/// Returns what can be listed and not read as a whole.
+fn settings(read: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+    const DEPTH: usize = 6;
     let etc = PathBuf::from("/etc");
     if rustix::process::geteuid().is_root() {
-        const DEPTH: usize = 6;
         public(&etc, DEPTH, read);
+        vec![etc]
     } else {
         read.push(etc);
+        Vec::new()
     }
 }
 
 /// Adds what everybody may read below `dir`, in as few pieces as possible; says whether that was all of it.
 fn public(dir: &Path, depth: usize, into: &mut Vec<PathBuf>) -> bool {
     const MOST: usize = 4096;
-    let Ok(entries) = fs::read_dir(dir) else { return false };
+    let Ok(entries) = fs::read_dir(dir) else {
+        return false;
+    };
     let before = into.len();
     let mut all = depth > 0;
     for entry in entries.flatten() {
@@ -92,7 +123,12 @@ mod tests {
     fn what_only_root_may_read_is_left_out() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        for (name, mode) in [("open/a", 0o644), ("mixed/shadow", 0o640), ("mixed/group", 0o644), ("closed/key", 0o644)] {
+        for (name, mode) in [
+            ("open/a", 0o644),
+            ("mixed/shadow", 0o640),
+            ("mixed/group", 0o644),
+            ("closed/key", 0o644),
+        ] {
             fs::create_dir_all(at(name).parent().unwrap()).unwrap();
             fs::write(at(name), "").unwrap();
             fs::set_permissions(at(name), fs::Permissions::from_mode(mode)).unwrap();

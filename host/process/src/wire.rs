@@ -8,8 +8,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,8 @@ pub struct Orders {
 pub struct Walls {
     pub read: Vec<PathBuf>,
     pub write: Vec<PathBuf>,
+    /// Listed, with all below: names without contents.
+    pub list: Vec<PathBuf>,
     /// Written to but not created or removed: devices.
     pub devices: Vec<PathBuf>,
     pub network: bool,
@@ -62,12 +64,19 @@ pub enum Demand {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum Report {
-    Started { pid: i32 },
+    Started {
+        pid: i32,
+    },
     Failed(Failure),
     /// The program itself ended; what it started may live on.
-    Ended { code: Option<i32>, signal: Option<i32> },
+    Ended {
+        code: Option<i32>,
+        signal: Option<i32>,
+    },
     /// Processes that outlived the program.
-    Left { pids: Vec<i32> },
+    Left {
+        pids: Vec<i32>,
+    },
     /// Nothing is left.
     Gone,
 }
@@ -104,7 +113,8 @@ pub fn frame(value: &impl Serialize) -> io::Result<Vec<u8>> {
     serde_json::to_writer(&mut bytes, value)?;
     let size = bytes.len() - 4;
     let length = u32::try_from(size).ok().filter(|_| size <= MAX_FRAME);
-    let length = length.ok_or_else(|| io::Error::other(format!("a message of {size} bytes is too large")))?;
+    let length = length
+        .ok_or_else(|| io::Error::other(format!("a message of {size} bytes is too large")))?;
     bytes[..4].copy_from_slice(&length.to_le_bytes());
     Ok(bytes)
 }
@@ -126,7 +136,9 @@ pub fn take_frame<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Option
 fn bounded(length: [u8; 4]) -> io::Result<usize> {
     let length = u32::from_le_bytes(length) as usize;
     if length > MAX_FRAME {
-        return Err(io::Error::other(format!("a message of {length} bytes is too large")));
+        return Err(io::Error::other(format!(
+            "a message of {length} bytes is too large"
+        )));
     }
     Ok(length)
 }
@@ -155,7 +167,12 @@ pub fn send_descriptors(socket: &UnixStream, descriptors: [BorrowedFd<'_>; 2]) -
         return Err(io::Error::other("no room for two descriptors"));
     }
     // Descriptors travel with data: one byte.
-    sendmsg(socket, &[IoSlice::new(b"d")], &mut control, SendFlags::NOSIGNAL)?;
+    sendmsg(
+        socket,
+        &[IoSlice::new(b"d")],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )?;
     Ok(())
 }
 
@@ -164,7 +181,12 @@ pub fn receive_descriptors(socket: &UnixStream) -> io::Result<[OwnedFd; 2]> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     // Close-on-exec from the start, so that the program gets its standard descriptors and no other.
-    recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
     let descriptors: Vec<OwnedFd> = control
         .drain()
         .filter_map(|message| match message {
@@ -173,12 +195,15 @@ pub fn receive_descriptors(socket: &UnixStream) -> io::Result<[OwnedFd; 2]> {
         })
         .flatten()
         .collect();
-    <[OwnedFd; 2]>::try_from(descriptors)
-        .map_err(|others| io::Error::other(format!("{} descriptors came instead of two", others.len())))
+    <[OwnedFd; 2]>::try_from(descriptors).map_err(|others| {
+        io::Error::other(format!("{} descriptors came instead of two", others.len()))
+    })
 }
 
-/// Takes standard input as the socket it is and leaves `/dev/null` in its place.
+/// Takes standard input as the socket it is and leaves `/dev/null` in its place. Whatever else this process got
+/// from the host, and the host perhaps from a careless terminal, ends with it and is not inherited further.
 pub fn socket_from_stdin() -> io::Result<UnixStream> {
+    close_fds::set_fds_cloexec(3, &[]);
     let stdin = io::stdin();
     let socket = rustix::io::fcntl_dupfd_cloexec(stdin.as_fd(), 3)?;
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
@@ -214,11 +239,18 @@ mod tests {
         let whole = frame(&Report::Started { pid: 7 }).unwrap();
         let mut bytes = Vec::new();
         for (count, byte) in whole.iter().enumerate() {
-            assert_eq!(take_frame::<Report>(&mut bytes).unwrap(), None, "{count} bytes");
+            assert_eq!(
+                take_frame::<Report>(&mut bytes).unwrap(),
+                None,
+                "{count} bytes"
+            );
             bytes.push(*byte);
         }
         bytes.extend(frame(&Report::Gone).unwrap());
-        assert_eq!(take_frame(&mut bytes).unwrap(), Some(Report::Started { pid: 7 }));
+        assert_eq!(
+            take_frame(&mut bytes).unwrap(),
+            Some(Report::Started { pid: 7 })
+        );
         assert_eq!(take_frame(&mut bytes).unwrap(), Some(Report::Gone));
         assert!(bytes.is_empty());
     }

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset,
-    RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath,
+    PathFd, Ruleset, RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError,
+    RulesetStatus, Scope,
 };
 
 use crate::wire::Walls;
@@ -23,6 +24,7 @@ fn enforce(walls: &Walls) -> Result<Result<(), String>, RulesetError> {
     let mut rules = ruleset(walls.network)?;
     rules = allow(rules, &walls.read, AccessFs::from_read(WANTED))?;
     rules = allow(rules, &walls.write, all)?;
+    rules = allow(rules, &walls.list, AccessFs::ReadDir.into())?;
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
     rules = allow(rules, &walls.devices, device)?;
     let status = rules.restrict_self()?;
@@ -53,7 +55,9 @@ fn allow(
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, RulesetError> {
     for path in paths {
-        let Ok(held) = PathFd::new(path) else { continue };
+        let Ok(held) = PathFd::new(path) else {
+            continue;
+        };
         // Rights over the entries of a directory mean nothing for a file.
         let access = if path.as_ref().is_dir() {
             access
@@ -70,5 +74,7 @@ pub fn lacking() -> Option<String> {
 }
 
 fn reason(error: &RulesetError) -> String {
-    format!("the kernel has no Landlock of at least ABI 3 (Linux 6.2), or it is not switched on: {error}")
+    format!(
+        "the kernel has no Landlock of at least ABI 3 (Linux 6.2), or it is not switched on: {error}"
+    )
 }

@@ -3,7 +3,8 @@
 use rustix::io;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
+    set_no_new_privs,
 };
 
 use crate::Limits;
@@ -41,7 +42,10 @@ fn lower(resource: Resource, value: u64) -> io::Result<()> {
 /// privileges on exec, no file gives any of it back.
 pub fn give_up() -> io::Result<()> {
     set_no_new_privs(true)?;
-    let kept = CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
+    let kept = CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::FOWNER
+        | CapabilitySet::FSETID;
     let now = capabilities(None)?;
     if now.permitted.difference(kept).is_empty() {
         return Ok(());

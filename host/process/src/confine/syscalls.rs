@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use libc::c_long;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter, sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter, sock_filter,
 };
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -14,22 +14,57 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 /// An error that programs take for "not allowed".
 const REFUSED: &[c_long] = &[
     // Sockets and files by way of a queue that no filter sees into.
-    libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
     // Other processes' memory and descriptors.
-    libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_pidfd_getfd,
-    libc::SYS_process_madvise, libc::SYS_kcmp,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_madvise,
+    libc::SYS_kcmp,
     // Mounts and roots.
-    libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_move_mount,
-    libc::SYS_open_tree, libc::SYS_fsopen, libc::SYS_fsconfig, libc::SYS_fsmount, libc::SYS_fspick,
-    libc::SYS_mount_setattr, OPEN_TREE_ATTR, libc::SYS_setns, libc::SYS_swapon, libc::SYS_swapoff,
-    libc::SYS_quotactl, libc::SYS_quotactl_fd, libc::SYS_open_by_handle_at, libc::SYS_fanotify_init,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
+    libc::SYS_setns,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fanotify_init,
     // The kernel itself.
-    libc::SYS_kexec_load, libc::SYS_kexec_file_load, libc::SYS_init_module, libc::SYS_finit_module,
-    libc::SYS_delete_module, libc::SYS_bpf, libc::SYS_userfaultfd, libc::SYS_perf_event_open, libc::SYS_reboot,
-    libc::SYS_acct, libc::SYS_syslog, libc::SYS_settimeofday, libc::SYS_clock_settime, libc::SYS_sethostname,
-    libc::SYS_setdomainname, libc::SYS_vhangup,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_bpf,
+    libc::SYS_userfaultfd,
+    libc::SYS_perf_event_open,
+    libc::SYS_reboot,
+    libc::SYS_acct,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
     // Keys of the user that no file guards.
-    libc::SYS_keyctl, libc::SYS_add_key, libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
 ];
 
 /// Newer than what `libc` names; the same number on both architectures.
@@ -41,8 +76,14 @@ const REFUSED_HERE: &[c_long] = &[libc::SYS_iopl, libc::SYS_ioperm];
 const REFUSED_HERE: &[c_long] = &[];
 
 const NAMESPACES: &[i32] = &[
-    libc::CLONE_NEWNS, libc::CLONE_NEWUTS, libc::CLONE_NEWIPC, libc::CLONE_NEWUSER, libc::CLONE_NEWPID,
-    libc::CLONE_NEWNET, libc::CLONE_NEWCGROUP, CLONE_NEWTIME,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWCGROUP,
+    CLONE_NEWTIME,
 ];
 const CLONE_NEWTIME: i32 = 0x80;
 
@@ -52,13 +93,19 @@ const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
 
 pub fn filter(network: bool, local_sockets: bool) -> Result<(), String> {
-    for program in programs(network, local_sockets).map_err(|error| format!("no filter: {error}"))? {
-        apply_filter(&program).map_err(|error| format!("the kernel takes no system call filter: {error}"))?;
+    for program in
+        programs(network, local_sockets).map_err(|error| format!("no filter: {error}"))?
+    {
+        apply_filter(&program)
+            .map_err(|error| format!("the kernel takes no system call filter: {error}"))?;
     }
     Ok(())
 }
 
-fn programs(network: bool, local_sockets: bool) -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
+fn programs(
+    network: bool,
+    local_sockets: bool,
+) -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
     let not_permitted = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let no_access = SeccompAction::Errno(libc::EACCES.cast_unsigned());
     let not_there = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
@@ -80,17 +127,26 @@ fn programs(network: bool, local_sockets: bool) -> Result<Vec<BpfProgram>, secco
 }
 
 fn refused() -> Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|&number| (number, Vec::new())).collect();
+    let mut rules: Rules = REFUSED
+        .iter()
+        .chain(REFUSED_HERE)
+        .map(|&number| (number, Vec::new()))
+        .collect();
     let masked = |&flag: &i32| {
         let flag = u64::from(flag.cast_unsigned());
         argument(0, SeccompCmpOp::MaskedEq(flag), flag)
     };
-    let in_namespaces = NAMESPACES.iter().map(masked).collect::<Result<Vec<_>, _>>()?;
+    let in_namespaces = NAMESPACES
+        .iter()
+        .map(masked)
+        .collect::<Result<Vec<_>, _>>()?;
     rules.insert(libc::SYS_unshare, in_namespaces.clone());
     // For clone the lowest byte of the flags is the signal at the end, where CLONE_NEWTIME would be.
     let signal = NAMESPACES.len() - 1;
     rules.insert(libc::SYS_clone, in_namespaces[..signal].to_vec());
-    let typing = TYPING.iter().map(|&number| argument(1, SeccompCmpOp::Eq, number));
+    let typing = TYPING
+        .iter()
+        .map(|&number| argument(1, SeccompCmpOp::Eq, number));
     rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
     Ok(rules)
 }
@@ -104,13 +160,26 @@ fn sockets(network: bool, local_sockets: bool) -> Result<Rules, seccompiler::Bac
     if local_sockets {
         granted.push(libc::AF_UNIX);
     }
-    let other = |family: i32| SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, family.cast_unsigned().into());
-    let mut others = granted.into_iter().map(other).collect::<Result<Vec<_>, _>>()?;
+    let other = |family: i32| {
+        SeccompCondition::new(
+            0,
+            SeccompCmpArgLen::Dword,
+            SeccompCmpOp::Ne,
+            family.cast_unsigned().into(),
+        )
+    };
+    let mut others = granted
+        .into_iter()
+        .map(other)
+        .collect::<Result<Vec<_>, _>>()?;
     if others.is_empty() {
         return Ok(Rules::from([(libc::SYS_socket, Vec::new())]));
     }
     if !network {
-        return Ok(Rules::from([(libc::SYS_socket, vec![SeccompRule::new(others)?])]));
+        return Ok(Rules::from([(
+            libc::SYS_socket,
+            vec![SeccompRule::new(others)?],
+        )]));
     }
     // Netlink only in its protocol 0, which tells addresses and routes: name resolution asks it.
     let mut elsewhere = others.clone();
@@ -125,8 +194,17 @@ fn sockets(network: bool, local_sockets: bool) -> Result<Rules, seccompiler::Bac
     Ok(Rules::from([(libc::SYS_socket, rules)]))
 }
 
-fn argument(index: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
-    SeccompRule::new(vec![SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, value)?])
+fn argument(
+    index: u8,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(vec![SeccompCondition::new(
+        index,
+        SeccompCmpArgLen::Dword,
+        operator,
+        value,
+    )?])
 }
 
 /// x86-64 kernels may answer to a second set of numbers (x32) under the same name of the architecture: every call
@@ -145,6 +223,13 @@ fn no_second_numbering() -> BpfProgram {
         line(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
         line(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 1, X32_BIT),
         line(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
-        line(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        line(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            libc::SECCOMP_RET_KILL_PROCESS,
+        ),
     ]
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@ fn compose(
             path: &["/usr/bin", "/bin"].map(PathBuf::from),
             temporary: Path::new(TEMPORARY),
             tty,
+            hidden_home: false,
         },
     )
 }
@@ -36,7 +37,12 @@ fn check(name: &str, value: &str, names: &[&str], expected: &str) {
     let (variables, dropped) = compose(&host(&[(name, value)], names), &[], false).unwrap();
     let verdict = match dropped.first() {
         Some(dropped) => format!("{:?}", dropped.reason),
-        None if variables.iter().any(|pair| pair.0 == name && pair.1 == value) => "passes".to_owned(),
+        None if variables
+            .iter()
+            .any(|pair| pair.0 == name && pair.1 == value) =>
+        {
+            "passes".to_owned()
+        }
         None => "not listed".to_owned(),
     };
     assert_eq!(verdict, expected, "{name}={value}");
@@ -44,12 +50,30 @@ fn check(name: &str, value: &str, names: &[&str], expected: &str) {
 
 #[test]
 fn only_listed_names_pass() {
-    for name in ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_TIME", "COLORTERM", "TZ"] {
+    for name in [
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LC_ALL",
+        "LC_TIME",
+        "COLORTERM",
+        "TZ",
+    ] {
         check(name, "something", &[], "passes");
     }
     for name in [
-        "SSH_AUTH_SOCK", "GITHUB_TOKEN", "AWS_PROFILE", "DOCKER_HOST", "HTTP_PROXY", "home", "LD_PRELOAD",
-        "DBUS_SESSION_BUS_ADDRESS", "EDITOR", "XDG_RUNTIME_DIR",
+        "SSH_AUTH_SOCK",
+        "GITHUB_TOKEN",
+        "AWS_PROFILE",
+        "DOCKER_HOST",
+        "HTTP_PROXY",
+        "home",
+        "LD_PRELOAD",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "EDITOR",
+        "XDG_RUNTIME_DIR",
     ] {
         check(name, "something", &[], "not listed");
     }
@@ -78,7 +102,13 @@ fn a_listed_name_does_not_carry_a_secret() {
     ] {
         check("LANG", value, &[], "SecretValue");
     }
-    for value in ["C.UTF-8", "https://example.org/a:b@c", "10:30", "sk-short", "en_US.UTF-8"] {
+    for value in [
+        "C.UTF-8",
+        "https://example.org/a:b@c",
+        "10:30",
+        "sk-short",
+        "en_US.UTF-8",
+    ] {
         check("LANG", value, &[], "passes");
     }
     check("HOME", &"x".repeat(MAX_VALUE + 1), &[], "TooLong");
@@ -95,8 +125,12 @@ fn the_operator_adds_names_secrets_or_not() {
 #[test]
 fn a_program_is_told_that_nobody_watches() {
     let text = |tty| {
-        let (variables, _) = compose(&host(&[("PATH", "/evil"), ("TERM", "x")], &[]), &[], tty).unwrap();
-        let lines: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let (variables, _) =
+            compose(&host(&[("PATH", "/evil"), ("TERM", "x")], &[]), &[], tty).unwrap();
+        let lines: Vec<_> = variables
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         lines.join("\n")
     };
     expect_test::expect![[r#"
@@ -124,7 +158,12 @@ fn a_program_is_told_that_nobody_watches() {
 
 #[test]
 fn an_overlay_wins_but_loads_no_code() {
-    let overlay = [("PAGER", "less"), ("API_KEY", "test"), ("LD_PRELOAD", "/tmp/x.so"), ("BASH_FUNC_ls%%", "() { x; }")];
+    let overlay = [
+        ("PAGER", "less"),
+        ("API_KEY", "test"),
+        ("LD_PRELOAD", "/tmp/x.so"),
+        ("BASH_FUNC_ls%%", "() { x; }"),
+    ];
     let (variables, dropped) = compose(&Environment::default(), &overlay, false).unwrap();
     let value = |wanted: &str| {
         let found = variables.iter().find(|(name, _)| name == wanted);
@@ -133,19 +172,40 @@ fn an_overlay_wins_but_loads_no_code() {
     assert_eq!(value("PAGER"), Some("less"));
     assert_eq!(value("API_KEY"), Some("test"));
     assert_eq!(value("LD_PRELOAD"), None);
-    let dropped: Vec<_> = dropped.iter().map(|one| (one.name.as_str(), one.reason)).collect();
-    assert_eq!(dropped, [("LD_PRELOAD", Reason::LoadsCode), ("BASH_FUNC_ls%%", Reason::LoadsCode)]);
+    let dropped: Vec<_> = dropped
+        .iter()
+        .map(|one| (one.name.as_str(), one.reason))
+        .collect();
+    assert_eq!(
+        dropped,
+        [
+            ("LD_PRELOAD", Reason::LoadsCode),
+            ("BASH_FUNC_ls%%", Reason::LoadsCode)
+        ]
+    );
 }
 
 #[test]
 fn an_overlay_is_well_formed_and_bounded() {
     let big = "x".repeat(MAX_VALUE + 1);
-    for (name, value) in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "\0"), ("A", big.as_str())] {
-        assert!(compose(&Environment::default(), &[(name, value)], false).is_err(), "{name:?}");
+    for (name, value) in [
+        ("", "x"),
+        ("A=B", "x"),
+        ("A\0", "x"),
+        ("A", "\0"),
+        ("A", big.as_str()),
+    ] {
+        assert!(
+            compose(&Environment::default(), &[(name, value)], false).is_err(),
+            "{name:?}"
+        );
     }
     let names: Vec<String> = (0..20).map(|number| format!("V{number}")).collect();
     let half = "x".repeat(MAX_VALUE / 2);
-    let many: Vec<_> = names.iter().map(|name| (name.as_str(), half.as_str())).collect();
+    let many: Vec<_> = names
+        .iter()
+        .map(|name| (name.as_str(), half.as_str()))
+        .collect();
     assert!(matches!(
         compose(&Environment::default(), &many, false),
         Err(ProcessError::TooLarge { .. })

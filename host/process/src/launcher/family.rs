@@ -16,7 +16,11 @@ pub struct Member {
 pub fn members() -> Vec<Member> {
     let mut children: HashMap<i32, Vec<(Member, bool)>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
             continue;
         };
         if let Some(stat) = stat(pid) {
@@ -24,7 +28,10 @@ pub fn members() -> Vec<Member> {
                 pid,
                 started: stat.started,
             };
-            children.entry(stat.parent).or_default().push((member, stat.living));
+            children
+                .entry(stat.parent)
+                .or_default()
+                .push((member, stat.living));
         }
     }
     let own = i32::try_from(std::process::id()).unwrap_or_default();
@@ -55,7 +62,10 @@ pub fn kill() {
     const ROUNDS: usize = 50;
     let mut stopped = HashSet::new();
     for _ in 0..ROUNDS {
-        let new: Vec<Member> = members().into_iter().filter(|one| stopped.insert(*one)).collect();
+        let new: Vec<Member> = members()
+            .into_iter()
+            .filter(|one| stopped.insert(*one))
+            .collect();
         if new.is_empty() {
             break;
         }
@@ -69,7 +79,9 @@ pub fn kill() {
 fn send(member: Member, signal: Signal) {
     // Between the scan and here the process may have ended and its number been given away; a descriptor stays with
     // the process it was opened for, so look again once it is held. Errors mean that it is gone.
-    let Some(pid) = Pid::from_raw(member.pid) else { return };
+    let Some(pid) = Pid::from_raw(member.pid) else {
+        return;
+    };
     let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else {
         return;
     };
@@ -107,10 +119,18 @@ mod tests {
     #[test]
     fn a_line_of_proc_is_read_past_any_name() {
         let tail = "4 5 5 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 777 0 0";
-        for (name, state, living) in [("sh", "S", true), (") Z 1 (", "R", true), ("a b\n)", "Z", false)] {
+        for (name, state, living) in [
+            ("sh", "S", true),
+            (") Z 1 (", "R", true),
+            ("a b\n)", "Z", false),
+        ] {
             let line = format!("12 ({name}) {state} {tail}");
             let stat = parse(line.as_bytes()).unwrap();
-            assert_eq!((stat.parent, stat.started, stat.living), (4, 777, living), "{name:?}");
+            assert_eq!(
+                (stat.parent, stat.started, stat.living),
+                (4, 777, living),
+                "{name:?}"
+            );
         }
         for line in ["", "12 (sh", "12 (sh)", "12 (sh) S", "12 (sh) S x 1"] {
             assert!(parse(line.as_bytes()).is_none(), "{line:?}");
@@ -119,8 +139,15 @@ mod tests {
 
     #[test]
     fn a_child_is_a_member_until_it_ends() {
-        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-        let is_member = |pid: u32| members().iter().any(|one| i64::from(one.pid) == i64::from(pid));
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let is_member = |pid: u32| {
+            members()
+                .iter()
+                .any(|one| i64::from(one.pid) == i64::from(pid))
+        };
         assert!(is_member(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();

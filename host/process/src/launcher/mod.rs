@@ -21,7 +21,9 @@ pub fn launch(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = match role {
         Some(WATCH) => warden::watch(),
         Some(ENTER) => enter::enter(),
-        _ => Err(std::io::Error::other("this role is for the host to start, not for a person")),
+        _ => Err(std::io::Error::other(
+            "this role is for the host to start, not for a person",
+        )),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

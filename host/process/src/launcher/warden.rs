@@ -9,7 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid,
+};
 
 use super::{ENTER, family};
 use crate::wire::{self, Demand, Failure, Orders, Report, Stage};
@@ -19,30 +21,35 @@ pub fn watch() -> io::Result<()> {
     // From here on every orphan below this process becomes its child, also one that left its group and session.
     set_child_subreaper(Some(getpid()))?;
     let descriptors = wire::receive_descriptors(&host)?;
-    let orders: Orders = wire::read_frame(&host)?.ok_or_else(|| io::Error::other("no orders came"))?;
-    // The pipe of the program's input is handed on and kept by nobody else, or it would never end.
-    let launched = launch(&orders, descriptors);
-    // The same goes for its outputs, which are this process's own until now.
+    let orders: Orders =
+        wire::read_frame(&host)?.ok_or_else(|| io::Error::other("no orders came"))?;
     let null = std::fs::File::options().write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdout(&null)?;
-    rustix::stdio::dup2_stderr(&null)?;
-    let child = match launched {
+    // The pipe of the program's input is handed on and kept by nobody else, or it would never end.
+    let child = match launch(&orders, descriptors) {
         Ok(child) => child,
         Err(failure) => return wire::write_frame(&host, &Report::Failed(failure)),
     };
-    let leader = i32::try_from(child.id()).map_err(io::Error::other)?;
-    wire::write_frame(&host, &Report::Started { pid: leader })?;
+    // From here on nothing may end this process before its last child. A host that cannot be told anything is gone,
+    // and the thread that obeys it will see that.
+    //
+    // The program's outputs were this process's own until now, and would never end either.
+    let _ = rustix::stdio::dup2_stdout(&null);
+    let _ = rustix::stdio::dup2_stderr(&null);
+    let leader = i32::try_from(child.id()).unwrap_or_default();
+    let _ = wire::write_frame(&host, &Report::Started { pid: leader });
+    let reaping = Mutex::new(());
     Warden {
         host,
         leader,
-        reaping: Mutex::new(()),
+        reaping,
     }
     .mind()
 }
 
 /// Returns when the launcher has become the program.
 fn launch(orders: &Orders, descriptors: [std::os::fd::OwnedFd; 2]) -> Result<Child, Failure> {
-    let (ours, theirs) = UnixStream::pair().map_err(Stage::Launch.failure("cannot make a socket"))?;
+    let (ours, theirs) =
+        UnixStream::pair().map_err(Stage::Launch.failure("cannot make a socket"))?;
     let mut child = Command::new("/proc/self/exe")
         .args(&orders.launcher)
         .arg(ENTER)
@@ -59,6 +66,8 @@ fn launch(orders: &Orders, descriptors: [std::os::fd::OwnedFd; 2]) -> Result<Chi
         Ok(Some(failure)) => failure,
         Err(error) => Stage::Launch.failure("lost the launcher")(error),
     };
+    // A launcher that still waits for its orders ends when nobody is there to give them.
+    drop(ours);
     let _ = child.wait();
     Err(failure)
 }
@@ -71,7 +80,7 @@ struct Warden {
 }
 
 impl Warden {
-    fn mind(self) -> io::Result<()> {
+    fn mind(self) -> ! {
         let warden = &self;
         std::thread::scope(|scope| {
             scope.spawn(|| warden.obey());
@@ -130,17 +139,22 @@ impl Warden {
             }
             let _lock = self.lock();
             let mut ended = None;
-            while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-                if Pid::as_raw(Some(pid)) == self.leader {
-                    ended = Some(std::process::ExitStatus::from_raw(status.as_raw()));
+            let others_live = loop {
+                match wait(WaitOptions::NOHANG) {
+                    Ok(Some((pid, status))) if Pid::as_raw(Some(pid)) == self.leader => {
+                        ended = Some(std::process::ExitStatus::from_raw(status.as_raw()));
+                    }
+                    Ok(Some(_)) => {}
+                    Ok(None) => break true,
+                    Err(_) => break false,
                 }
-            }
+            };
             if let Some(status) = ended {
                 let (code, signal) = (status.code(), status.signal());
                 // Errors mean that the host is gone; the other thread sees that too.
                 let _ = wire::write_frame(&self.host, &Report::Ended { code, signal });
-                let pids: Vec<i32> = family::members().iter().map(|one| one.pid).collect();
-                if !pids.is_empty() {
+                if others_live {
+                    let pids = family::members().iter().map(|one| one.pid).collect();
                     let _ = wire::write_frame(&self.host, &Report::Left { pids });
                 }
             }

@@ -16,7 +16,9 @@ const FAMILY: &str = "trap '' TERM HUP INT; setsid sleep 1000 & echo $! > a; (sl
 /// This test binary again, as a host that starts a program and then only waits to be killed.
 #[test]
 fn stand_in() {
-    let Some(dir) = std::env::var_os(VARIABLE) else { return };
+    let Some(dir) = std::env::var_os(VARIABLE) else {
+        return;
+    };
     let dir = Path::new(&dir);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -56,8 +58,16 @@ async fn a_killed_host_leaves_no_process() {
 /// The numbers that the family wrote down.
 async fn told(ws: &Path) -> Vec<i32> {
     let read = |name: &str| std::fs::read_to_string(ws.join(name)).unwrap_or_default();
-    until("the family has written its numbers", || ["a", "b", "c"].iter().all(|name| read(name).ends_with('\n'))).await;
-    ["a", "b", "c"].iter().flat_map(|name| pids(&read(name))).collect()
+    until("the family has written its numbers", || {
+        ["a", "b", "c"]
+            .iter()
+            .all(|name| read(name).ends_with('\n'))
+    })
+    .await;
+    ["a", "b", "c"]
+        .iter()
+        .flat_map(|name| pids(&read(name)))
+        .collect()
 }
 
 #[tokio::test]
@@ -65,9 +75,21 @@ async fn a_killed_warden_takes_the_program_with_it() {
     let host = Host::new();
     let job = host.processes.start(host.sh("sleep 1000")).await.unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", job.pid)).unwrap();
-    let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let parent = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
     kill_process(Pid::from_raw(parent).unwrap(), Signal::KILL).unwrap();
-    let job = host.processes.wait("session", job.id, crate::fixture::LONG).await.unwrap();
+    let job = host
+        .processes
+        .wait("session", job.id, crate::fixture::LONG)
+        .await
+        .unwrap();
     assert_eq!(job.state.exit(), Some(toolhost_process::Exit::Lost));
     until_gone(&[job.pid]).await;
 }

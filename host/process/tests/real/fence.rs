@@ -8,7 +8,12 @@ use crate::fixture::{Host, SECRET, assert_exit, text};
 async fn check(host: &Host, script: &str, succeeds: bool) {
     let finished = host.run(host.sh(script)).await;
     let text = text(&finished);
-    assert_eq!(finished.exit == Exit::Code(0), succeeds, "{script}: {:?} {text}", finished.exit);
+    assert_eq!(
+        finished.exit == Exit::Code(0),
+        succeeds,
+        "{script}: {:?} {text}",
+        finished.exit
+    );
     assert!(!text.contains(SECRET), "{script}: {text}");
     let secret = host.ws().join("../secret");
     assert_eq!(std::fs::read_to_string(secret).unwrap(), SECRET, "{script}");
@@ -77,9 +82,22 @@ async fn a_secret_outside_the_grant_is_not_readable() {
     ] {
         check(&host, script, false).await;
     }
+    check(
+        &host,
+        "readlink /proc/$PPID/fd/3 || cat /proc/$PPID/environ",
+        false,
+    )
+    .await;
     // Other processes' variables, memory and directories; this test's own process stands for them.
     let pid = std::process::id();
-    for file in ["environ", "maps", "mem", "cwd/Cargo.toml", "root/etc/hostname", "fd/0"] {
+    for file in [
+        "environ",
+        "maps",
+        "mem",
+        "cwd/Cargo.toml",
+        "root/etc/hostname",
+        "fd/0",
+    ] {
         check(&host, &format!("head -c 1 /proc/{pid}/{file}"), false).await;
     }
     if rustix::process::geteuid().is_root() {
@@ -98,11 +116,38 @@ async fn what_is_granted_for_reading_is_read_and_not_changed() {
     };
     let finished = host.run(with("cat ../secret")).await;
     assert_eq!(text(&finished), SECRET);
-    for script in ["echo x > ../secret", "rm ../secret", ": > ../secret", "mv ../secret s"] {
+    for script in [
+        "echo x > ../secret",
+        "rm ../secret",
+        ": > ../secret",
+        "mv ../secret s",
+    ] {
         let finished = host.run(with(script)).await;
         assert_ne!(finished.exit, Exit::Code(0), "{script}");
-        assert_eq!(std::fs::read_to_string(&secret).unwrap(), SECRET, "{script}");
+        assert_eq!(
+            std::fs::read_to_string(&secret).unwrap(),
+            SECRET,
+            "{script}"
+        );
     }
+}
+
+#[tokio::test]
+async fn settings_at_home_that_may_not_be_read_do_not_stop_git() {
+    let host = Host::new();
+    let home = host.ws().with_file_name("home");
+    std::fs::create_dir(&home).unwrap();
+    let with = |grant: bool| {
+        let mut command = host.sh("echo $GIT_CONFIG_GLOBAL");
+        let home = home.to_str().unwrap().to_owned();
+        if grant {
+            command.fence.read.push(home.clone().into());
+        }
+        command.env.push(("HOME".to_owned(), home));
+        host.run(command)
+    };
+    assert_eq!(text(&with(false).await), "/dev/null");
+    assert_eq!(text(&with(true).await), "");
 }
 
 #[tokio::test]
@@ -128,12 +173,17 @@ async fn other_processes_are_out_of_reach() {
 async fn a_command_has_no_rights_it_does_not_need() {
     let host = Host::new();
     // CHOWN, DAC_OVERRIDE, FOWNER and FSETID at most.
-    let capabilities = host.text("grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status").await;
+    let capabilities = host
+        .text("grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status")
+        .await;
     for line in capabilities.lines() {
         let value = u64::from_str_radix(line.split_whitespace().last().unwrap(), 16).unwrap();
         assert_eq!(value & !0b1_1011, 0, "{line}");
     }
-    assert_eq!(host.text("grep NoNewPrivs /proc/self/status").await, "NoNewPrivs:\t1");
+    assert_eq!(
+        host.text("grep NoNewPrivs /proc/self/status").await,
+        "NoNewPrivs:\t1"
+    );
     assert_eq!(host.text("ulimit -c; ulimit -Hc").await, "0\n0");
     let open: u64 = host.text("ulimit -Hn").await.parse().unwrap();
     assert!(open <= 4096);
@@ -144,12 +194,20 @@ async fn a_command_inherits_nothing_but_its_three_streams() {
     let host = Host::new();
     // The fourth is the directory that `ls` lists.
     assert_eq!(host.text("exec ls /proc/self/fd").await, "0\n1\n2\n3");
-    assert_eq!(host.text("cat; readlink /proc/self/fd/0").await, "/dev/null");
-    let finished = host.run(host.sh("ps -o tty= -p $$; tty; exec < /dev/tty")).await;
+    assert_eq!(
+        host.text("cat; readlink /proc/self/fd/0").await,
+        "/dev/null"
+    );
+    let finished = host
+        .run(host.sh("ps -o tty= -p $$; tty; exec < /dev/tty"))
+        .await;
     assert_ne!(finished.exit, Exit::Code(0), "{}", text(&finished));
     let environment = host.text("env").await;
     assert!(!environment.contains("CARGO"), "{environment}");
-    assert!(environment.contains("TERM=dumb") && environment.contains("GIT_PAGER=cat"), "{environment}");
+    assert!(
+        environment.contains("TERM=dumb") && environment.contains("GIT_PAGER=cat"),
+        "{environment}"
+    );
 }
 
 #[tokio::test]
@@ -169,8 +227,14 @@ async fn a_directory_outside_the_grant_is_no_place_to_start() {
     let host = Host::new();
     std::os::unix::fs::symlink("..", host.ws().join("up")).unwrap();
     for (cwd, reason) in [
-        (host.ws().join(".."), "outside of what this command may read"),
-        (host.ws().join("up"), "outside of what this command may read"),
+        (
+            host.ws().join(".."),
+            "outside of what this command may read",
+        ),
+        (
+            host.ws().join("up"),
+            "outside of what this command may read",
+        ),
         ("/".into(), "outside of what this command may read"),
         (host.ws().join("missing"), "No such file"),
         (host.ws().with_file_name("secret"), "Not a directory"),
@@ -186,7 +250,9 @@ async fn a_directory_outside_the_grant_is_no_place_to_start() {
 
 #[tokio::test]
 async fn only_listed_programs_start() {
-    let host = Host::with(|settings| settings.programs = Programs::Only(vec!["cat".to_owned(), "no-such".to_owned()]));
+    let host = Host::with(|settings| {
+        settings.programs = Programs::Only(vec!["cat".to_owned(), "no-such".to_owned()]);
+    });
     let ws = host.ws();
     let start = |program: &str| {
         let mut command = Command::new(program, &[], ws.clone());
@@ -205,10 +271,21 @@ async fn only_listed_programs_start() {
 #[tokio::test]
 async fn arguments_are_never_a_shell_line() {
     let host = Host::new();
-    for argument in ["a; touch marker", "$(touch marker)", "`touch marker`", "a && touch marker", "> marker", "a\nb", "*"] {
+    for argument in [
+        "a; touch marker",
+        "$(touch marker)",
+        "`touch marker`",
+        "a && touch marker",
+        "> marker",
+        "a\nb",
+        "*",
+    ] {
         let mut command = Command::new("printf", &["%s", argument], host.ws());
         command.fence.write.push(host.ws());
-        assert_eq!(host.run(command).await.stdout.whole().unwrap(), argument.as_bytes());
+        assert_eq!(
+            host.run(command).await.stdout.whole().unwrap(),
+            argument.as_bytes()
+        );
     }
     assert_eq!(std::fs::read_dir(host.ws()).unwrap().count(), 0);
 }
@@ -217,7 +294,11 @@ async fn arguments_are_never_a_shell_line() {
 async fn without_a_fence_only_when_the_operator_says_so() {
     let host = Host::with(|settings| settings.confinement = Confinement::Off);
     assert_eq!(host.text("cat ../secret").await, SECRET);
-    assert_eq!(toolhost_process::lacking(), None, "these tests need a kernel with Landlock");
+    assert_eq!(
+        toolhost_process::lacking(),
+        None,
+        "these tests need a kernel with Landlock"
+    );
 }
 
 #[tokio::test]
@@ -230,7 +311,10 @@ async fn a_launcher_that_is_none_starts_nothing() {
             };
         });
         let error = host.try_run(host.sh("echo x > f")).await.unwrap_err();
-        assert!(matches!(error, ProcessError::Launcher { .. }), "{program}: {error}");
+        assert!(
+            matches!(error, ProcessError::Launcher { .. }),
+            "{program}: {error}"
+        );
         assert!(!host.ws().join("f").exists());
     }
 }

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use toolhost_process::{Command, Exit, Finished, Launcher, ProcessError, Processes, Programs, Settings, Stream};
+use toolhost_process::{
+    Command, Exit, Finished, Launcher, ProcessError, Processes, Programs, Settings, Stream,
+};
 
 /// Far longer than anything here takes: a test that hits it has failed.
 pub const LONG: Duration = Duration::from_secs(120);
@@ -47,7 +49,9 @@ impl Host {
     }
 
     pub async fn try_run(&self, command: Command) -> Result<Finished, ProcessError> {
-        self.processes.run(command, &mut |_, _| {}, std::future::pending()).await
+        self.processes
+            .run(command, &mut |_, _| {}, std::future::pending())
+            .await
     }
 
     /// What a script writes to both streams, without the last line end.
@@ -72,7 +76,7 @@ pub fn sh(ws: &Path, script: &str) -> Command {
     let mut command = Command::new("sh", &["-c", script], ws.to_owned());
     command.fence.write = vec![ws.to_owned()];
     command.timeout = Some(LONG);
-    command.session = "session".to_owned();
+    "session".clone_into(&mut command.session);
     command
 }
 
@@ -87,12 +91,15 @@ pub fn assert_exit(finished: &Finished, exit: Exit) {
 
 /// The numbers on the lines of a text.
 pub fn pids(text: &str) -> Vec<i32> {
-    text.lines().filter_map(|line| line.trim().parse().ok()).collect()
+    text.lines()
+        .filter_map(|line| line.trim().parse().ok())
+        .collect()
 }
 
 pub fn is_alive(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
 /// Waits for something that has no event of its own.
@@ -106,24 +113,27 @@ pub async fn until(what: &str, holds: impl Fn() -> bool) {
 
 pub async fn until_gone(pids: &[i32]) {
     assert!(!pids.is_empty());
-    until("the processes are gone", || !pids.iter().any(|&pid| is_alive(pid))).await;
+    until("the processes are gone", || {
+        !pids.iter().any(|&pid| is_alive(pid))
+    })
+    .await;
 }
 
-/// Collects live output until it holds `marker`, then says so once.
+/// Collects live output until `holds`, then says so once.
 pub struct Marker {
     seen: Vec<u8>,
-    marker: &'static str,
+    holds: fn(&str) -> bool,
     tell: Option<tokio::sync::oneshot::Sender<String>>,
 }
 
 impl Marker {
-    pub fn new(marker: &'static str) -> (Marker, tokio::sync::oneshot::Receiver<String>) {
+    pub fn new(holds: fn(&str) -> bool) -> (Marker, tokio::sync::oneshot::Receiver<String>) {
         let (tell, told) = tokio::sync::oneshot::channel();
         let seen = Vec::new();
         (
             Marker {
                 seen,
-                marker,
+                holds,
                 tell: Some(tell),
             },
             told,
@@ -133,7 +143,7 @@ impl Marker {
     pub fn hear(&mut self, _: Stream, bytes: &[u8]) {
         self.seen.extend_from_slice(bytes);
         let text = String::from_utf8_lossy(&self.seen);
-        if text.contains(self.marker)
+        if (self.holds)(&text)
             && let Some(tell) = self.tell.take()
         {
             let _ = tell.send(text.into_owned());

@@ -14,7 +14,9 @@ const VARIABLE: &str = "TOOLHOST_TEST_PROBE";
 
 #[test]
 fn probe() {
-    let Ok(wanted) = std::env::var(VARIABLE) else { return };
+    let Ok(wanted) = std::env::var(VARIABLE) else {
+        return;
+    };
     let outcome = match wanted.split_once(' ').unwrap_or((&wanted, "")) {
         ("connect", address) => TcpStream::connect(address).map(drop),
         ("listen", _) => TcpListener::bind("127.0.0.1:0").map(drop),
@@ -39,13 +41,20 @@ fn raw(family: AddressFamily, protocol: Option<Protocol>) -> std::io::Result<()>
 
 async fn check(host: &Host, fence: &Fence, probe: &str, expected: &str) {
     let program = std::env::current_exe().unwrap();
-    let mut command = Command::new(program.to_str().unwrap(), &["--exact", "network::probe", "--nocapture"], host.ws());
+    let mut command = Command::new(
+        program.to_str().unwrap(),
+        &["--exact", "network::probe", "--nocapture"],
+        host.ws(),
+    );
     command.fence = fence.clone();
     command.fence.write.push(host.ws());
     command.env.push((VARIABLE.to_owned(), probe.to_owned()));
     command.timeout = Some(LONG);
     let text = text(&host.run(command).await);
-    let found = text.lines().find_map(|line| line.split_once("probe: ")).map(|(_, found)| found);
+    let found = text
+        .lines()
+        .find_map(|line| line.split_once("probe: "))
+        .map(|(_, found)| found);
     assert_eq!(found, Some(expected), "{probe} {fence:?}: {text}");
 }
 
@@ -55,7 +64,9 @@ async fn there_is_no_network_unless_it_is_granted() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let connect = format!("connect {}", listener.local_addr().unwrap());
     let off = Fence::default();
-    for probe in [&connect, "listen", "udp", "local", "route", "audit", "packet", "vsock"] {
+    for probe in [
+        &connect, "listen", "udp", "local", "route", "audit", "packet", "vsock",
+    ] {
         check(&host, &off, probe, "PermissionDenied").await;
     }
     check(&host, &off, "pair", "done").await;

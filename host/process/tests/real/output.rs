@@ -7,7 +7,9 @@ use crate::fixture::{Host, assert_exit, text};
 #[tokio::test]
 async fn both_streams_are_told_apart_and_together() {
     let host = Host::new();
-    let finished = host.run(host.sh("echo a; sleep 0.2; echo b >&2; sleep 0.2; echo c")).await;
+    let finished = host
+        .run(host.sh("echo a; sleep 0.2; echo b >&2; sleep 0.2; echo c"))
+        .await;
     assert_eq!(finished.stdout.whole().unwrap(), b"a\nc\n");
     assert_eq!(finished.stderr.whole().unwrap(), b"b\n");
     assert_eq!(text(&finished), "a\nb\nc");
@@ -30,8 +32,17 @@ async fn output_is_told_while_it_is_written() {
         seen.push((stream, String::from_utf8_lossy(bytes).into_owned()));
         std::fs::write(&go, "").unwrap();
     };
-    host.processes.run(command, &mut hear, std::future::pending()).await.unwrap();
-    assert_eq!(seen, [(Stream::Stdout, "one\n".to_owned()), (Stream::Stderr, "two\n".to_owned())]);
+    host.processes
+        .run(command, &mut hear, std::future::pending())
+        .await
+        .unwrap();
+    assert_eq!(
+        seen,
+        [
+            (Stream::Stdout, "one\n".to_owned()),
+            (Stream::Stderr, "two\n".to_owned())
+        ]
+    );
 }
 
 fn small(settings: &mut Settings) {
@@ -43,13 +54,18 @@ fn small(settings: &mut Settings) {
 async fn a_hundred_megabytes_need_no_memory() {
     let host = Host::with(small);
     let before = peak();
-    let finished = host.run(host.sh("echo first; head -c 100000000 /dev/zero; echo; echo last")).await;
+    let finished = host
+        .run(host.sh("echo first; head -c 100000000 /dev/zero; echo; echo last"))
+        .await;
     assert_exit(&finished, Exit::Code(0));
     assert_eq!(finished.combined.total, 100_000_012);
     assert_eq!(finished.combined.omitted(), 100_000_012 - 2000);
     assert!(finished.combined.head.starts_with(b"first\n"));
     assert!(finished.combined.tail.ends_with(b"\nlast\n"));
-    assert_eq!(finished.output_file.unwrap().metadata().unwrap().len(), 5000);
+    assert_eq!(
+        finished.output_file.unwrap().metadata().unwrap().len(),
+        5000
+    );
     let grown = peak() - before;
     assert!(grown < 64 << 10, "{grown} KiB");
 }
@@ -57,7 +73,10 @@ async fn a_hundred_megabytes_need_no_memory() {
 /// The most memory this process ever had, in KiB.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM"))
+        .unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 

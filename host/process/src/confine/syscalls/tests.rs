@@ -1,0 +1,194 @@
+//! The filters, run by a small machine of our own, so that the calls that no safe program can make are tested too.
+
+use libc::c_long;
+use seccompiler::BpfProgram;
+
+use super::*;
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+
+fn errno(number: i32) -> u32 {
+    libc::SECCOMP_RET_ERRNO | number.cast_unsigned()
+}
+
+/// The `AUDIT_ARCH_…` of this machine.
+const ARCH: u32 = if cfg!(target_arch = "x86_64") {
+    0xc000_003e
+} else {
+    0xc000_00b7
+};
+
+/// What the kernel does with one program: loads, compares, masks, jumps, returns.
+fn run(program: &BpfProgram, arch: u32, number: u32, arguments: [u64; 6]) -> u32 {
+    let word = |offset: u32| match offset {
+        0 => number,
+        4 => arch,
+        16.. => {
+            let argument = arguments[((offset - 16) / 8) as usize];
+            let half = if offset.is_multiple_of(8) {
+                argument
+            } else {
+                argument >> 32
+            };
+            u32::try_from(half & 0xffff_ffff).unwrap()
+        }
+        other => panic!("a load from {other}"),
+    };
+    let (mut at, mut value) = (0, 0);
+    loop {
+        let line = &program[at];
+        at += 1;
+        let jump = |holds: bool| usize::from(if holds { line.jt } else { line.jf });
+        match line.code {
+            0x20 => value = word(line.k),
+            0x54 => value &= line.k,
+            0x05 => at += line.k as usize,
+            0x15 => at += jump(value == line.k),
+            0x25 => at += jump(value > line.k),
+            0x35 => at += jump(value >= line.k),
+            0x06 => return line.k,
+            other => panic!("no such instruction here: {other:#x}"),
+        }
+    }
+}
+
+/// The verdict of all filters together: the kernel takes the strictest.
+fn verdict(network: bool, local: bool, arch: u32, number: u32, arguments: &[u64]) -> u32 {
+    let mut all = [0; 6];
+    all[..arguments.len()].copy_from_slice(arguments);
+    let verdicts = programs(network, local).unwrap();
+    let verdicts = verdicts
+        .iter()
+        .map(|program| run(program, arch, number, all));
+    verdicts
+        .min_by_key(|verdict| (verdict & 0xffff_0000).cast_signed())
+        .unwrap()
+}
+
+fn check(number: c_long, arguments: &[u64], expected: u32) {
+    let number = u32::try_from(number).unwrap();
+    let found = verdict(false, false, ARCH, number, arguments);
+    assert_eq!(found, expected, "call {number} {arguments:?}: {found:#x}");
+}
+
+#[test]
+fn what_programs_need_every_day_is_allowed() {
+    for number in [
+        libc::SYS_read,
+        libc::SYS_write,
+        libc::SYS_openat,
+        libc::SYS_execve,
+        libc::SYS_mmap,
+        libc::SYS_socketpair,
+        libc::SYS_wait4,
+        libc::SYS_kill,
+        libc::SYS_seccomp,
+        libc::SYS_getrandom,
+        libc::SYS_statx,
+        libc::SYS_setsid,
+    ] {
+        check(number, &[0; 6], ALLOW);
+    }
+    check(libc::SYS_ioctl, &[0, libc::TCGETS], ALLOW);
+    // A fork, and a thread as C libraries make it.
+    check(
+        libc::SYS_clone,
+        &[u64::from(libc::SIGCHLD.cast_unsigned())],
+        ALLOW,
+    );
+    check(libc::SYS_clone, &[0x003d_0f00], ALLOW);
+    check(
+        libc::SYS_unshare,
+        &[u64::from(
+            (libc::CLONE_FILES | libc::CLONE_FS).cast_unsigned(),
+        )],
+        ALLOW,
+    );
+}
+
+#[test]
+fn what_reaches_past_the_fence_is_refused() {
+    for &number in REFUSED.iter().chain(REFUSED_HERE) {
+        check(number, &[0; 6], errno(libc::EPERM));
+        check(number, &[u64::MAX; 6], errno(libc::EPERM));
+    }
+    check(libc::SYS_clone3, &[0, 88], errno(libc::ENOSYS));
+    for &flag in NAMESPACES {
+        let flag = u64::from(flag.cast_unsigned());
+        check(libc::SYS_unshare, &[flag], errno(libc::EPERM));
+        check(libc::SYS_unshare, &[flag | 0x200], errno(libc::EPERM));
+        if flag > 0xff {
+            check(libc::SYS_clone, &[flag | 0x11], errno(libc::EPERM));
+        }
+    }
+    // The kernel looks at the lower half of a request only, and so must the filter.
+    for request in [TIOCSTI, TIOCLINUX, TIOCSTI | 1 << 32] {
+        check(libc::SYS_ioctl, &[0, request], errno(libc::EPERM));
+    }
+}
+
+#[test]
+fn sockets_follow_the_grant() {
+    const NONE: &[i32] = &[];
+    let socket = u32::try_from(libc::SYS_socket).unwrap();
+    for (network, local, granted) in [
+        (false, false, NONE),
+        (
+            true,
+            false,
+            &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        ),
+        (false, true, &[libc::AF_UNIX]),
+        (
+            true,
+            true,
+            &[
+                libc::AF_INET,
+                libc::AF_INET6,
+                libc::AF_NETLINK,
+                libc::AF_UNIX,
+            ],
+        ),
+    ] {
+        for family in 0..64_i32 {
+            let arguments = [u64::from(family.cast_unsigned()), 1, 0];
+            let expected = if granted.contains(&family) {
+                ALLOW
+            } else {
+                errno(libc::EACCES)
+            };
+            let found = verdict(network, local, ARCH, socket, &arguments);
+            assert_eq!(
+                found, expected,
+                "family {family}, network {network}, local {local}"
+            );
+        }
+        // Of the kernel's own protocols only the one about routes.
+        for protocol in 1..32 {
+            let found = verdict(network, local, ARCH, socket, &[16, 3, protocol]);
+            assert_eq!(found, errno(libc::EACCES), "netlink {protocol}");
+        }
+        // An upper half that the kernel ignores changes nothing.
+        let high = verdict(network, local, ARCH, socket, &[(1 << 32) | 0x11, 3, 0]);
+        assert_eq!(high, errno(libc::EACCES));
+    }
+}
+
+#[test]
+fn another_architecture_is_killed() {
+    const I386: u32 = 0x4000_0003;
+    for arch in [I386, 0, 0x4000_0028] {
+        assert_eq!(verdict(true, true, arch, 0, &[]), KILL, "{arch:#x}");
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_second_numbering_is_killed() {
+    for number in [0, libc::SYS_socket, libc::SYS_ptrace, 521, 0x3fff_ffff] {
+        let number = u32::try_from(number).unwrap() | 0x4000_0000;
+        assert_eq!(verdict(true, true, ARCH, number, &[]), KILL, "{number:#x}");
+    }
+    assert_eq!(verdict(true, true, ARCH, 0xffff_ffff, &[]), KILL);
+}
