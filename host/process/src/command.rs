@@ -81,6 +81,9 @@ pub struct Fence {
     pub read: Vec<PathBuf>,
     /// All of that, and change.
     pub write: Vec<PathBuf>,
+    /// None of that, although it lies in what is granted. In a directory that holds such a path the program can
+    /// change what is there, and can make nothing new right beside it.
+    pub except: Vec<PathBuf>,
     /// Internet sockets, to anywhere.
     pub network: bool,
     /// Local sockets: whoever may connect to one may ask other programs of this user (a container engine, a key

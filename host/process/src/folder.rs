@@ -49,6 +49,10 @@ impl Folder {
         Ok(Some(Folder { path, _lock: lock }))
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// A folder of a session, with a place for temporary files in it.
     pub fn session(&self, number: u64) -> Result<SessionFolder, ProcessError> {
         let path = self.path.join(number.to_string());

@@ -25,6 +25,7 @@ compile_error!(
 );
 
 mod bounded;
+mod carve;
 mod command;
 mod confine;
 mod environment;

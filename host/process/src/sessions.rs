@@ -19,7 +19,7 @@ pub struct Inner {
     sessions: Mutex<HashMap<String, Session>>,
     pub next: AtomicU64,
     closing: AtomicBool,
-    folder: Folder,
+    pub folder: Folder,
 }
 
 pub struct Session {

@@ -17,6 +17,9 @@ pub struct Settings {
     pub path: Vec<PathBuf>,
     pub environment: Environment,
     pub limits: Limits,
+    /// Neither read nor changed by any program, whatever is granted: the host's own policy, records and keys. What is
+    /// recorded of outputs is among them always.
+    pub protected: Vec<PathBuf>,
     /// Running processes of one session, in the foreground and in the background.
     pub max_jobs: usize,
     /// Outputs and private temporary directories are made below it, and removed at the end.
@@ -44,6 +47,7 @@ impl Settings {
                 .to_vec(),
             environment: Environment::default(),
             limits: Limits::default(),
+            protected: Vec::new(),
             max_jobs: 16,
             output_dir,
             keep_output: 16 << 20,

@@ -15,7 +15,7 @@ use crate::mind::{Ground, Live, Minder, Times};
 use crate::output::Output;
 use crate::sessions::Inner;
 use crate::spawn::{Ends, Writer, spawn};
-use crate::walls::walls;
+use crate::walls::{Wanted, walls};
 use crate::wire::{Orders, Walls};
 use crate::{Command, Confinement, Environment, Fence, Input, ProcessError, State, Stream};
 
@@ -55,14 +55,20 @@ pub async fn start(
         Confinement::Off => None,
         Confinement::Required => {
             within(&real, command, &temporary)?;
-            let fence = &command.fence;
-            Some(walls(
-                fence,
-                &settings.path,
-                &program,
-                &temporary,
-                ends.tty.as_deref(),
-            ))
+            let mut protected = settings.protected.clone();
+            protected.push(inner.folder.path().to_owned());
+            let wanted = Wanted {
+                fence: command.fence.clone(),
+                path: settings.path.clone(),
+                program: program.clone(),
+                temporary: temporary.clone(),
+                tty: ends.tty.clone(),
+                protected,
+            };
+            let walls = tokio::task::spawn_blocking(|| walls(wanted)).await;
+            Some(walls.map_err(|error| ProcessError::Unconfined {
+                lacks: error.to_string(),
+            })?)
         }
     };
     let mut orders = Orders {

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::Fence;
+use crate::carve::carve;
 use crate::wire::Walls;
 
 /// Read and executed, never changed. Of other processes `/proc` shows a confined program no more than their names:
@@ -34,34 +35,49 @@ const DEVICES: &[&str] = &[
     "/dev/tty",
 ];
 
-pub fn walls(
-    fence: &Fence,
-    path: &[PathBuf],
-    program: &Path,
-    temporary: &Path,
-    tty: Option<&Path>,
-) -> Walls {
-    let mut read = fence.read.clone();
+/// What a start knows of what its program may reach.
+pub struct Wanted {
+    pub fence: Fence,
+    /// The search path.
+    pub path: Vec<PathBuf>,
+    pub program: PathBuf,
+    pub temporary: PathBuf,
+    pub tty: Option<PathBuf>,
+    /// What no program reaches.
+    pub protected: Vec<PathBuf>,
+}
+
+/// Looks around in the file system, and so may block.
+pub fn walls(wanted: Wanted) -> Walls {
+    let Fence {
+        mut read,
+        write,
+        mut except,
+        network,
+        local_sockets,
+    } = wanted.fence;
     read.extend(SYSTEM.iter().map(PathBuf::from));
-    read.extend(path.iter().filter(|dir| dir.is_absolute()).cloned());
-    read.push(program.to_owned());
-    let list = settings(&mut read);
-    if fence.network
-        && let Ok(resolver) = fs::canonicalize("/etc/resolv.conf")
-    {
+    read.extend(wanted.path.into_iter().filter(|dir| dir.is_absolute()));
+    read.push(wanted.program);
+    let mut list = settings(&mut read);
+    if network && let Ok(resolver) = fs::canonicalize("/etc/resolv.conf") {
         read.push(resolver);
     }
-    let mut write = fence.write.clone();
-    write.push(temporary.to_owned());
+    except.extend(wanted.protected);
+    let (read, mut write) = (carve(&read, &except), carve(&write, &except));
+    list.extend(read.listed);
+    list.extend(write.listed);
+    // It lies in what is protected, and is the program's own.
+    write.granted.push(wanted.temporary);
     let mut devices: Vec<PathBuf> = DEVICES.iter().map(PathBuf::from).collect();
-    devices.extend(tty.map(Path::to_owned));
+    devices.extend(wanted.tty);
     Walls {
-        read,
+        read: read.granted,
         list,
-        write,
+        write: write.granted,
         devices,
-        network: fence.network,
-        local_sockets: fence.local_sockets,
+        network,
+        local_sockets,
     }
 }
 

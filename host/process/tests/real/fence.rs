@@ -133,6 +133,50 @@ async fn what_is_granted_for_reading_is_read_and_not_changed() {
 }
 
 #[tokio::test]
+async fn what_is_excepted_or_protected_is_out_of_reach_inside_a_grant() {
+    let host = Host::with(|settings| {
+        let dir = settings.output_dir.parent().unwrap();
+        settings.protected = vec![dir.join("policy"), dir.join("not-there-yet/file")];
+    });
+    let dir = host.ws().parent().unwrap().to_owned();
+    std::fs::create_dir(dir.join("policy")).unwrap();
+    std::fs::write(dir.join("policy/rules"), "deny").unwrap();
+    std::fs::write(dir.join("beside"), "x").unwrap();
+    // All of the directory is granted, with the workspace, the policy, the outputs and the secret in it.
+    for (script, succeeds) in [
+        (
+            "echo x >> ../beside && rm -r ../ws/* ; echo x > new && cat new ../beside",
+            true,
+        ),
+        ("cat ../policy/rules", false),
+        ("echo allow > ../policy/rules", false),
+        ("echo allow > ../policy/more", false),
+        ("mv ../policy ../policy2", false),
+        ("rm -r ../policy", false),
+        ("mkdir ../not-there-yet", false),
+        ("cat ../secret", false),
+        ("cat ../outputs/*/lock", false),
+        ("echo x > $TMPDIR/x && cat $TMPDIR/x", true),
+    ] {
+        let mut command = host.sh(script);
+        command.fence.write = vec![dir.clone()];
+        command.fence.except = vec![dir.join("secret")];
+        let finished = host.run(command).await;
+        assert_eq!(
+            finished.exit == Exit::Code(0),
+            succeeds,
+            "{script}: {}",
+            text(&finished)
+        );
+        assert_eq!(
+            std::fs::read_to_string(dir.join("policy/rules")).unwrap(),
+            "deny",
+            "{script}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn settings_at_home_that_may_not_be_read_do_not_stop_git() {
     let host = Host::new();
     let home = host.ws().with_file_name("home");

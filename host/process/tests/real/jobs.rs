@@ -282,6 +282,19 @@ fn a_runtime_that_ends_leaves_no_process() {
 }
 
 #[tokio::test]
+async fn a_run_can_go_to_another_thread() {
+    let host = Host::new();
+    let (processes, command) = (host.processes.clone(), host.sh("exit 2"));
+    let run = async move {
+        processes
+            .run(command, &mut |_, _| {}, std::future::pending())
+            .await
+    };
+    let finished = tokio::spawn(run).await.unwrap().unwrap();
+    assert_eq!(finished.exit, Exit::Code(2));
+}
+
+#[tokio::test]
 async fn a_job_has_a_time_when_it_is_given_one() {
     let host = Host::new();
     let mut command = host.sh("sleep 1000");
