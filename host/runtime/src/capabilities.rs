@@ -9,6 +9,7 @@ use toolhost_contract::{Capability, Descriptor, Effect};
 use toolhost_net::Net;
 
 use crate::http::Way;
+use crate::programs::{ProgramGrant, Programs};
 
 /// From the manifest and the operator.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +22,7 @@ pub struct Capabilities {
     pub tools: Arc<[String]>,
     /// Where requests may go.
     pub net: Option<NetGrant>,
+    pub programs: Option<ProgramGrant>,
 }
 
 /// The way out as the operator allows it, and what the plugin's manifest asks for of it; None: all.
@@ -47,12 +49,13 @@ pub struct Allowed {
     /// Tools that it may call.
     pub tools: Arc<[String]>,
     pub net: Option<Way>,
+    pub programs: Option<Programs>,
 }
 
 impl Capabilities {
     /// A tool that says what it requires gets nothing else. Sub-agents and other tools act, so only a tool that says that
     /// it changes something, and names them, gets them: whoever reads the description knows.
-    pub fn of(&self, tool: &Descriptor, input: &Value) -> Allowed {
+    pub fn of(&self, tool: &Descriptor, input: &Value, session: &str) -> Allowed {
         let effect = tool.effect();
         if effect == Effect::Pure {
             return Allowed::default();
@@ -70,6 +73,11 @@ impl Capabilities {
             } else {
                 Arc::default()
             },
+            programs: self
+                .programs
+                .clone()
+                .filter(|_| wants(tool, Capability::Process))
+                .map(|grant| Programs::new(grant, session.to_owned(), acts, input)),
             net: self
                 .net
                 .as_ref()
@@ -119,8 +127,9 @@ mod tests {
             resources: true,
             tools: Arc::new(["read_file".to_owned()]),
             net: None,
+            programs: None,
         };
-        let allowed = all.of(&tool, &Value::Null);
+        let allowed = all.of(&tool, &Value::Null, "s");
         let words = [
             (allowed.session, "session"),
             (allowed.people, "people"),

@@ -96,7 +96,8 @@ impl Plugin {
             .iter()
             .find(|tool| tool.name == call.tool);
         let allowed = tool.map_or_else(Allowed::default, |tool| {
-            self.capabilities.of(tool, &call.input)
+            self.capabilities
+                .of(tool, &call.input, &call.caller.session_id)
         });
         let mode = sink.services().map(|services| services.mode());
         let request = request(call, files.scope(), mode.unwrap_or_default());
@@ -188,6 +189,11 @@ impl Backend for Plugin {
         Box::pin(self.run(call, grant, sink, None))
     }
 
+    fn executes(&self) -> bool {
+        // Programs are started only as the input of a call says.
+        self.capabilities.programs.is_some()
+    }
+
     fn delegates(&self, tool: &Descriptor) -> bool {
         capabilities::delegates(tool)
     }
@@ -207,7 +213,7 @@ impl Backend for Plugin {
 }
 
 /// Members of an input that hold paths, by the naming rule for tools.
-const PATHS: [&str; 4] = ["path", "paths", "from", "to"];
+const PATHS: [&str; 5] = ["path", "paths", "from", "to", "cwd"];
 
 /// A model often knows a granted folder by its real name, from its user or another tool. The same folder is meant, so
 /// the name is changed to the one that the guest knows; which files may be touched is still decided by the scope.

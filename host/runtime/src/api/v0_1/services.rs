@@ -2,6 +2,7 @@
 //! whoever serves the call.
 
 mod convert;
+mod process;
 
 use std::sync::Arc;
 
@@ -31,6 +32,7 @@ mod bindings {
     });
 }
 
+use bindings::toolhost::plugin::process as programs;
 use bindings::toolhost::plugin::{agents, people, resources, session, tools};
 
 /// Bytes of one JSON argument.
@@ -54,6 +56,7 @@ pub const FUNCTIONS: [(&str, &[&str]); 6] = [
 ];
 
 pub fn add_to_linker(linker: &mut wasmtime::component::Linker<State>) -> wasmtime::Result<()> {
+    programs::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     session::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     people::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     agents::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;

@@ -1,0 +1,386 @@
+//! The interface `process` over the crate `process`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::Value;
+use toolhost_contract::{Event, Failure, Sink, text};
+use toolhost_process::{
+    Chunk, Command, Exit, Finished, Input, Job, Kept, Leftovers, ProcessError, Signal,
+    State as Life, Stream,
+};
+
+use super::bindings::toolhost::plugin::process::{self, Ending};
+use super::convert::failure;
+use super::types;
+use crate::programs::{Programs, Wanted};
+use crate::state::State;
+
+/// Live output of one program; the rest is in its result.
+const MAX_LIVE: usize = 1 << 20;
+/// How often a running program's call is asked whether somebody gave up.
+const LOOK: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_mins(5);
+const MAX_CHUNK: u32 = 1 << 20;
+/// Where the session's own variables are, set by calls that were judged.
+const SHARED: &str = "shared/env";
+
+impl State {
+    fn programs(&self) -> Result<Programs, types::Failure> {
+        self.sink.depends_on_more();
+        self.allowed.programs.clone().ok_or_else(|| {
+            failure(Failure {
+                recommendations: vec![
+                    "the plugin's manifest must ask for the need `process`, and the operator allow a program with \
+                     --allow-program"
+                        .to_owned(),
+                ],
+                ..Failure::new("service_not_granted", "this call was not granted `process`")
+            })
+        })
+    }
+
+    /// Of calls that may act.
+    fn acting(&self) -> Result<Programs, types::Failure> {
+        let programs = self.programs()?;
+        if programs.acts {
+            return Ok(programs);
+        }
+        Err(failure(Failure::new(
+            "service_not_granted",
+            "a tool that only reads can look at jobs and nothing else",
+        )))
+    }
+
+    fn command(
+        &self,
+        wanted: process::Command,
+        input: Input,
+    ) -> Result<(Programs, Command), types::Failure> {
+        let programs = self.acting()?;
+        let shared = self.shared_variables();
+        programs
+            .check(
+                &Wanted {
+                    program: &wanted.program,
+                    arguments: &wanted.arguments,
+                    cwd: wanted.cwd.as_deref(),
+                    environment: &wanted.environment,
+                },
+                &shared,
+            )
+            .map_err(failure)?;
+        let (cwd, fence) = programs
+            .place(wanted.cwd.as_deref(), self.files.scope())
+            .map_err(failure)?;
+        let millis = |ms: u32| Duration::from_millis(ms.into());
+        let command = Command {
+            program: wanted.program,
+            arguments: wanted.arguments,
+            cwd,
+            env: wanted.environment,
+            input,
+            timeout: wanted.timeout_ms.map(millis),
+            inactivity: wanted.inactivity_timeout_ms.map(millis),
+            tty: wanted.tty,
+            fence,
+            leftovers: Leftovers::Keep,
+            session: programs.session.clone(),
+            label: text::inline(&wanted.label, 200),
+        };
+        Ok((programs, command))
+    }
+
+    fn shared_variables(&self) -> BTreeMap<String, String> {
+        let services = self.sink.services();
+        let shared = services.and_then(|services| services.recall(SHARED).ok().flatten());
+        let members = shared.as_ref().and_then(Value::as_object);
+        members
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+            .collect()
+    }
+}
+
+impl process::Host for State {
+    async fn run(
+        &mut self,
+        command: process::Command,
+    ) -> Result<process::Finished, types::Failure> {
+        let input = command.stdin.clone().map_or(Input::Closed, Input::Bytes);
+        let (programs, command) = self.command(command, input)?;
+        let sink = Arc::clone(&self.sink);
+        let mut left = MAX_LIVE;
+        let mut live = |stream: Stream, bytes: &[u8]| {
+            let shown = &bytes[..bytes.len().min(left)];
+            left -= shown.len();
+            if !shown.is_empty() {
+                let stream = match stream {
+                    Stream::Stdout => "stdout",
+                    Stream::Stderr => "stderr",
+                };
+                sink.event(Event::Output {
+                    stream: stream.to_owned(),
+                    bytes: shown.to_owned(),
+                });
+            }
+        };
+        let stop = cancelled(Arc::clone(&self.sink));
+        let processes = &programs.grant.processes;
+        let finished = processes
+            .run(command, &mut live, stop)
+            .await
+            .map_err(|error| refused(&error))?;
+        Ok(shown(finished))
+    }
+
+    async fn start(&mut self, command: process::Command) -> Result<process::Job, types::Failure> {
+        let (programs, command) = self.command(command, Input::Open)?;
+        let job = programs.grant.processes.start(command).await;
+        job.map(|job| listed(&job)).map_err(|error| refused(&error))
+    }
+
+    async fn jobs(&mut self) -> Result<Vec<process::Job>, types::Failure> {
+        let programs = self.programs()?;
+        let jobs = programs.grant.processes.jobs(&programs.session);
+        Ok(jobs.iter().map(listed).collect())
+    }
+
+    async fn read(
+        &mut self,
+        id: String,
+        after: f64,
+        max: u32,
+        wait_ms: u32,
+    ) -> Result<process::Chunk, types::Failure> {
+        let programs = self.programs()?;
+        let (processes, session) = (&programs.grant.processes, &programs.session);
+        let id = number(&id)?;
+        let wait = Duration::from_millis(wait_ms.into()).min(MAX_WAIT);
+        let max = max.min(MAX_CHUNK) as usize;
+        let chunk = processes
+            .read(session, id, Some(whole(after)), max, wait)
+            .await;
+        let Chunk {
+            bytes,
+            next,
+            dropped,
+            ..
+        } = chunk.map_err(|error| refused(&error))?;
+        let job = processes.jobs(session).into_iter().find(|job| job.id == id);
+        let job = job.ok_or_else(|| unknown(id))?;
+        Ok(process::Chunk {
+            bytes,
+            next: count(next),
+            dropped: count(dropped),
+            job: listed(&job),
+        })
+    }
+
+    async fn write(&mut self, id: String, bytes: Vec<u8>) -> Result<(), types::Failure> {
+        let programs = self.acting()?;
+        let id = number(&id)?;
+        let written = programs
+            .grant
+            .processes
+            .write(&programs.session, id, &bytes)
+            .await;
+        written.map_err(|error| refused(&error))
+    }
+
+    async fn kill(&mut self, id: String, signal: String) -> Result<process::Job, types::Failure> {
+        let programs = self.acting()?;
+        let id = number(&id)?;
+        let signal = Signal::parse(&signal).ok_or_else(|| {
+            let shown = text::inline(&signal, 40);
+            failure(Failure::new(
+                "invalid_signal",
+                format!("`{shown}` is not a signal; use TERM, INT, HUP, QUIT, USR1, USR2 or KILL"),
+            ))
+        })?;
+        let job = programs
+            .grant
+            .processes
+            .kill(&programs.session, id, signal)
+            .await;
+        job.map(|job| listed(&job)).map_err(|error| refused(&error))
+    }
+}
+
+async fn cancelled(sink: Arc<dyn Sink>) {
+    while !sink.cancelled() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+const FRONT: &str = "job-";
+
+fn number(id: &str) -> Result<u64, types::Failure> {
+    let number = id.strip_prefix(FRONT).and_then(|id| id.parse().ok());
+    number.ok_or_else(|| {
+        let shown = text::inline(id, 80);
+        failure(Failure::new(
+            "task_not_found",
+            format!("no job `{shown}` in this session; a job is called `job-1`"),
+        ))
+    })
+}
+
+fn unknown(id: u64) -> types::Failure {
+    failure(Failure::new(
+        "task_not_found",
+        format!("no job `{FRONT}{id}` in this session"),
+    ))
+}
+
+fn refused(error: &ProcessError) -> types::Failure {
+    let code = match error {
+        ProcessError::NotAllowed { .. } => "program_not_allowed",
+        ProcessError::NotFound { .. } => "program_not_found",
+        ProcessError::Directory { .. } => "directory_not_found",
+        ProcessError::Unconfined { .. } => "confinement_unavailable",
+        ProcessError::TooLarge { .. } | ProcessError::Malformed { .. } => "invalid_command",
+        ProcessError::TooMany { .. } => "too_many_jobs",
+        ProcessError::UnknownJob { .. } => "task_not_found",
+        ProcessError::NoInput { .. } | ProcessError::InputFull { .. } => "input_not_taken",
+        ProcessError::Start { .. }
+        | ProcessError::Launcher { .. }
+        | ProcessError::Folder { .. }
+        | ProcessError::Io { .. }
+        | ProcessError::Closing => "process_failed",
+    };
+    failure(Failure::new(code, text::block(&error.to_string(), 2_000)))
+}
+
+fn shown(finished: Finished) -> process::Finished {
+    let mut hints = finished.hints;
+    if finished.job.is_some() {
+        let pids: Vec<String> = finished.left.iter().map(ToString::to_string).collect();
+        hints.push(format!(
+            "it left processes behind that go on as `{FRONT}{}`: {}",
+            finished.job.unwrap_or_default(),
+            pids.join(", ")
+        ));
+    }
+    hints.extend(finished.dropped.iter().map(|dropped| {
+        format!(
+            "the variable {} was not passed on: {:?}",
+            text::inline(&dropped.name, 80),
+            dropped.reason
+        )
+    }));
+    process::Finished {
+        stdout_total: count(finished.stdout.total),
+        stderr_total: count(finished.stderr.total),
+        stdout: bytes(finished.stdout),
+        stderr: bytes(finished.stderr),
+        combined: bytes(finished.combined),
+        pid: u32::try_from(finished.pid).unwrap_or_default(),
+        ending: ending(finished.exit, finished.duration),
+        output_file: finished
+            .output_file
+            .map(|path| path.to_string_lossy().into_owned()),
+        hints,
+    }
+}
+
+/// Head and tail; what is between them is said in a line of its own.
+fn bytes(kept: Kept) -> Vec<u8> {
+    let omitted = kept.omitted();
+    let Kept { mut head, tail, .. } = kept;
+    if omitted > 0 {
+        head.extend_from_slice(format!("\n[… {omitted} bytes …]\n").as_bytes());
+    }
+    head.extend_from_slice(&tail);
+    head
+}
+
+fn listed(job: &Job) -> process::Job {
+    let state = if job.state.is_over() {
+        "ended"
+    } else {
+        "running"
+    };
+    let started = job.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let exit = match job.state {
+        Life::Ended { exit, .. } => Some(exit),
+        Life::Running | Life::Left { .. } => None,
+    };
+    process::Job {
+        id: format!("{FRONT}{}", job.id),
+        pid: u32::try_from(job.pid).unwrap_or_default(),
+        label: job.label.clone(),
+        state: state.to_owned(),
+        started_ms: started.as_secs_f64() * 1000.0,
+        output_bytes: count(job.bytes),
+        ending: exit.map(|exit| ending(exit, job.duration)),
+        output_file: job
+            .output_file
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned()),
+        hints: Vec::new(),
+    }
+}
+
+fn ending(exit: Exit, duration: Duration) -> Ending {
+    let (kind, code, signal) = match exit {
+        Exit::Code(code) => ("exited", Some(code), None),
+        Exit::Signal(number) => ("signalled", None, Some(name(number))),
+        Exit::TimedOut => ("timed-out", None, None),
+        Exit::Inactive => ("inactive", None, None),
+        Exit::Cancelled => ("cancelled", None, None),
+        Exit::Flooded => ("flooded", None, None),
+        Exit::Lost => ("killed", None, None),
+    };
+    Ending {
+        kind: kind.to_owned(),
+        code,
+        signal,
+        duration_ms: duration.as_secs_f64() * 1000.0,
+    }
+}
+
+fn name(signal: i32) -> String {
+    let known = [
+        (1, "HUP"),
+        (2, "INT"),
+        (3, "QUIT"),
+        (4, "ILL"),
+        (6, "ABRT"),
+        (7, "BUS"),
+        (8, "FPE"),
+        (9, "KILL"),
+        (10, "USR1"),
+        (11, "SEGV"),
+        (12, "USR2"),
+        (13, "PIPE"),
+        (14, "ALRM"),
+        (15, "TERM"),
+        (24, "XCPU"),
+        (25, "XFSZ"),
+        (31, "SYS"),
+    ];
+    known
+        .iter()
+        .find(|(number, _)| *number == signal)
+        .map_or_else(|| signal.to_string(), |(_, name)| (*name).to_owned())
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the contract counts in f64, exact up to 8 petabytes"
+)]
+fn count(number: u64) -> f64 {
+    number as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast of this kind saturates"
+)]
+fn whole(number: f64) -> u64 {
+    number as u64
+}
