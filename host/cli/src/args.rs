@@ -72,6 +72,9 @@ pub enum Command {
     /// Compile the component on standard input (what the host starts for itself, apart from its own memory)
     #[command(hide = true)]
     CompileWorker,
+    /// Become a program of a tool (what the host starts for itself, to put walls around it)
+    #[command(hide = true)]
+    ProcessLauncher { role: Vec<std::ffi::OsString> },
     /// Serve an MCP tool that does nothing: what the benchmark compares with
     #[command(hide = true)]
     NoopMcp,
@@ -144,6 +147,10 @@ pub struct BeyondArgs {
     /// Let plugins that ask for it start this program; repeatable
     #[arg(long, value_name = "NAME")]
     pub allow_program: Vec<Program>,
+
+    /// Let these programs use the network; nothing checks where to
+    #[arg(long)]
+    pub allow_program_network: bool,
 
     /// Let programs run without the kernel's walls around them
     #[arg(long)]

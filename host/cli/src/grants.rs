@@ -6,6 +6,7 @@ use toolhost_contract::{Access, Capability, Limits, Manifest};
 use toolhost_runtime::Capabilities;
 use toolhost_vfs::{PathGrant, Protected, Scope, ScopeError, Shield};
 
+use crate::outlets::OUTPUT;
 use crate::settings::{AllowedPath, Excludes, Settings};
 
 /// The intersection as plain values, before a folder is opened or a variable read.
@@ -22,7 +23,8 @@ pub struct Plan {
     pub capabilities: Capabilities,
 }
 
-pub fn plan(manifest: &Manifest, settings: &Settings) -> Plan {
+/// `output`: where what programs wrote can be read.
+pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> Plan {
     let own = settings.per_plugin.get(&manifest.name);
     let files = match (
         manifest.needs(Capability::FsRead),
@@ -39,7 +41,14 @@ pub fn plan(manifest: &Manifest, settings: &Settings) -> Plan {
             .clone(),
         None => Vec::new(),
     };
-    let more = more_folders(manifest, settings);
+    let mut more = more_folders(manifest, settings);
+    if let Some(output) = output.filter(|_| files.is_some()) {
+        more.push(own_folder(
+            output.to_owned(),
+            OUTPUT.to_owned(),
+            Access::ReadOnly,
+        ));
+    }
     let files = more.iter().map(|path| path.access).chain(files).max();
     paths.extend(more);
     let allowed = own
@@ -72,18 +81,7 @@ pub fn plan(manifest: &Manifest, settings: &Settings) -> Plan {
 /// Folders of the host's own that the plugin asks for: what outlives a session, and skills.
 fn more_folders(manifest: &Manifest, settings: &Settings) -> Vec<AllowedPath> {
     let mut folders = Vec::new();
-    let mut add = |host: PathBuf, guest: String, access| {
-        folders.push(AllowedPath {
-            host,
-            guest,
-            access,
-            dangerous: false,
-            exclude: Excludes {
-                defaults: true,
-                patterns: Vec::new(),
-            },
-        });
-    };
+    let mut add = |host, guest, access| folders.push(own_folder(host, guest, access));
     if let Some(memory) = &settings.beyond.memory
         && manifest.needs(Capability::Memory)
     {
@@ -107,6 +105,19 @@ fn more_folders(manifest: &Manifest, settings: &Settings) -> Vec<AllowedPath> {
         }
     }
     folders
+}
+
+fn own_folder(host: PathBuf, guest: String, access: Access) -> AllowedPath {
+    AllowedPath {
+        host,
+        guest,
+        access,
+        dangerous: false,
+        exclude: Excludes {
+            defaults: true,
+            patterns: Vec::new(),
+        },
+    }
 }
 
 /// A folder's name that is the same for the same project and no other's.
@@ -137,6 +148,7 @@ fn beyond(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String
             .map(str::to_owned)
             .collect(),
         net: None,
+        programs: None,
     };
     let words = [
         (capabilities.session, "session"),
@@ -235,7 +247,7 @@ fn in_our_words(error: &ScopeError) -> anyhow::Error {
 }
 
 /// What no grant opens up. A tool that could write these would decide what it may do next time.
-fn protected(settings: &Settings) -> Vec<Protected> {
+pub fn protected(settings: &Settings) -> Vec<Protected> {
     let places = &settings.places;
     let keep = |path: &PathBuf, shield| Protected {
         path: path.clone(),
@@ -266,7 +278,7 @@ mod tests {
     fn check(needs: &str, words: &[&str], toml: &str, expect: &Expect) {
         let manifest = format!("name = \"p\"\nversion = \"1.0.0\"\ndescription = \"\"\n{needs}");
         let manifest = Manifest::parse("plugin.toml", &manifest).unwrap();
-        let plan = plan(&manifest, &settings(words, toml).unwrap());
+        let plan = plan(&manifest, &settings(words, toml).unwrap(), None);
         let paths: Vec<String> = plan
             .paths
             .iter()

@@ -22,6 +22,7 @@ use crate::agents::CommandAgents;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::grants::{Granter, plan};
 use crate::hooks;
+use crate::outlets::Outlets;
 use crate::settings::Settings;
 use crate::staging;
 use crate::terminal::note;
@@ -42,6 +43,7 @@ pub struct Host {
     pub plugins: Vec<Served>,
     pub broken: Vec<Broken>,
     pub settings: Settings,
+    outlets: Outlets,
     /// Tells a collector what happens, when the environment names one.
     telemetry: Mutex<Option<Following>>,
     /// Where changes wait when there are no records.
@@ -110,6 +112,10 @@ pub async fn load_with(
             (Some(staging), Some(dir))
         }
     };
+    let outlets = match purpose {
+        Purpose::Run => Outlets::open(&settings).or_exit(Exit::Config)?,
+        Purpose::Look | Purpose::Judge => Outlets::default(),
+    };
     let own = temporary.as_ref().map(TempDir::path);
     let mut granter = Granter::hiding(&settings, own).or_exit(Exit::Config)?;
     let sandboxes = settings.pools.all + hooks::SANDBOXES;
@@ -117,7 +123,9 @@ pub async fn load_with(
     let (files, mut broken) = find(&settings.plugins);
     let mut granted = Vec::new();
     for (path, loaded, took) in read_all(&runtime, files).await {
-        match loaded.and_then(|loaded| grant(&settings, &mut granter, loaded, staging.clone())) {
+        match loaded
+            .and_then(|loaded| grant(&settings, &mut granter, &outlets, loaded, staging.clone()))
+        {
             Ok(one) => granted.push((one, path, took)),
             Err(reason) => broken.push(Broken { path, reason }),
         }
@@ -149,6 +157,7 @@ pub async fn load_with(
         plugins,
         broken,
         settings,
+        outlets,
         telemetry: Mutex::new(telemetry),
         _temporary: temporary,
     };
@@ -305,11 +314,32 @@ struct Granted {
 fn grant(
     settings: &Settings,
     granter: &mut Granter,
+    outlets: &Outlets,
     loaded: Loaded,
     staging: Option<Staging>,
 ) -> Result<Granted, String> {
     let manifest = loaded.manifest().clone();
-    let plan = plan(&manifest, settings);
+    let mut plan = plan(&manifest, settings, outlets.output());
+    for path in plan
+        .paths
+        .iter()
+        .filter(|path| path.guest.starts_with("/memory/"))
+    {
+        std::fs::create_dir_all(&path.host)
+            .map_err(|error| format!("memory {}: {error}", path.host.display()))?;
+    }
+    plan.capabilities.net = outlets
+        .net_for(&manifest)
+        .map_err(|error| format!("{error:#}"))?;
+    plan.capabilities.programs = outlets.programs_for(&manifest);
+    if plan.capabilities.net.is_some() {
+        plan.beyond.push("net".to_owned());
+    }
+    if let Some(programs) = &plan.capabilities.programs {
+        let names = programs.programs.iter();
+        plan.beyond
+            .extend(names.map(|name| format!("program:{name}")));
+    }
     let scope = granter.grant(&plan).map_err(|error| error.to_string())?;
     let folders = scope
         .roots()
@@ -391,6 +421,7 @@ fn hook_entries<'a>(
 impl Host {
     /// Everything that happened is on disk, and told to whoever listens, when this returns.
     pub async fn finish(&self) -> Result<(), Failure> {
+        self.outlets.close().await;
         let telemetry = self
             .telemetry
             .lock()
@@ -417,7 +448,7 @@ impl Host {
 
     /// Do plugins ask for files while no folder is granted? Then say it once: every path will be "not found".
     pub fn note_missing_folders(&self) {
-        let asks = |served: &Served| plan(&served.manifest, &self.settings).files.is_some();
+        let asks = |served: &Served| plan(&served.manifest, &self.settings, None).files.is_some();
         if self.plugins.iter().any(asks)
             && self.plugins.iter().all(|served| served.folders.is_empty())
         {

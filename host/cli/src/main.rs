@@ -15,6 +15,7 @@ mod hooks;
 mod input;
 mod json;
 mod load;
+mod outlets;
 mod places;
 mod prompt;
 mod records;
@@ -41,6 +42,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
+    if let Command::ProcessLauncher { role } = &command {
+        // It becomes the program that it starts.
+        return toolhost_process::launch(role.iter().cloned());
+    }
     if matches!(command, Command::CompileWorker) {
         // Before anything else: the worker wants no threads and no runtime of ours.
         return toolhost_runtime::compile_worker();
@@ -98,6 +103,6 @@ fn run(command: Command) -> Result<Exit, Failure> {
         } => commands::config::check(file),
         Command::Policy { command } => runtime()?.block_on(commands::policy::policy(command)),
         Command::NoopMcp => runtime()?.block_on(serve::serve_noop()),
-        Command::CompileWorker => Ok(Exit::Ok),
+        Command::CompileWorker | Command::ProcessLauncher { .. } => Ok(Exit::Ok),
     }
 }

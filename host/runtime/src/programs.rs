@@ -18,8 +18,8 @@ pub struct ProgramGrant {
     pub programs: Arc<[String]>,
     /// Programs may use the network.
     pub network: bool,
-    /// What no program may touch, whatever folder it lies in.
-    pub except: Arc<[PathBuf]>,
+    /// Where what programs wrote is kept, and what guests call it.
+    pub output: (PathBuf, String),
 }
 
 impl std::fmt::Debug for ProgramGrant {
@@ -142,6 +142,13 @@ impl Programs {
         Ok(())
     }
 
+    /// The guest's name of a file that a program wrote to.
+    pub fn guest_name(&self, path: &Path) -> Option<String> {
+        let (host, guest) = &self.grant.output;
+        let rest = path.strip_prefix(host).ok()?;
+        Some(Path::new(guest).join(rest).to_string_lossy().into_owned())
+    }
+
     /// Where the program runs, and what it may touch: the folders of the call and nothing else of the user's.
     pub fn place(&self, cwd: Option<&str>, scope: &Scope) -> Result<(PathBuf, Fence), Failure> {
         let outside = |path: &str| {
@@ -188,7 +195,6 @@ impl Programs {
             ));
         }
         let mut fence = Fence {
-            except: self.grant.except.to_vec(),
             network: self.grant.network,
             ..Fence::default()
         };
@@ -262,7 +268,7 @@ mod tests {
             processes: Processes::new(settings).unwrap(),
             programs: Arc::new(["bash".to_owned(), "git".to_owned()]),
             network: false,
-            except: Arc::default(),
+            output: (PathBuf::from("/o"), "/output".to_owned()),
         };
         Programs::new(grant, "s".to_owned(), acts, input)
     }

@@ -17,6 +17,7 @@ pub struct Beyond {
     pub denied_hosts: Vec<String>,
     pub programs: Vec<Program>,
     pub unconfined: bool,
+    pub program_network: bool,
     pub memory: Option<String>,
     pub skills: Vec<String>,
     pub agents: BTreeMap<Word, AgentTable>,

@@ -30,6 +30,7 @@ pub struct File {
     denied_hosts: Vec<String>,
     allowed_programs: Vec<Program>,
     unconfined: bool,
+    program_network: bool,
     memory: Option<String>,
     skills: Vec<String>,
     #[serde(deserialize_with = "values::unique")]
@@ -154,6 +155,7 @@ impl File {
                 denied_hosts: self.denied_hosts,
                 programs: self.allowed_programs,
                 unconfined: self.unconfined,
+                program_network: self.program_network,
                 memory: self.memory,
                 skills: self.skills,
                 agents: self.agents,

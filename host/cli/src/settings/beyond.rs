@@ -18,6 +18,8 @@ pub struct BeyondSettings {
     pub programs: Vec<String>,
     /// Programs run without the kernel's walls around them.
     pub unconfined: bool,
+    /// Programs may use the network.
+    pub program_network: bool,
     /// Where what outlives a session is kept.
     pub memory: Option<PathBuf>,
     pub skills: Vec<PathBuf>,
@@ -82,6 +84,7 @@ pub fn resolve(
         denied_hosts: config.denied_hosts,
         programs: programs.map(|name| name.as_str().to_owned()).collect(),
         unconfined: args.unconfined || config.unconfined,
+        program_network: args.allow_program_network || config.program_network,
         memory,
         skills,
         agents: agents.collect(),

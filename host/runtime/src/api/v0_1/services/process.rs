@@ -133,19 +133,20 @@ impl process::Host for State {
             .run(command, &mut live, stop)
             .await
             .map_err(|error| refused(&error))?;
-        Ok(shown(finished))
+        Ok(shown(finished, &programs))
     }
 
     async fn start(&mut self, command: process::Command) -> Result<process::Job, types::Failure> {
         let (programs, command) = self.command(command, Input::Open)?;
         let job = programs.grant.processes.start(command).await;
-        job.map(|job| listed(&job)).map_err(|error| refused(&error))
+        job.map(|job| listed(&job, &programs))
+            .map_err(|error| refused(&error))
     }
 
     async fn jobs(&mut self) -> Result<Vec<process::Job>, types::Failure> {
         let programs = self.programs()?;
         let jobs = programs.grant.processes.jobs(&programs.session);
-        Ok(jobs.iter().map(listed).collect())
+        Ok(jobs.iter().map(|job| listed(job, &programs)).collect())
     }
 
     async fn read(
@@ -175,7 +176,7 @@ impl process::Host for State {
             bytes,
             next: count(next),
             dropped: count(dropped),
-            job: listed(&job),
+            job: listed(&job, &programs),
         })
     }
 
@@ -205,7 +206,8 @@ impl process::Host for State {
             .processes
             .kill(&programs.session, id, signal)
             .await;
-        job.map(|job| listed(&job)).map_err(|error| refused(&error))
+        job.map(|job| listed(&job, &programs))
+            .map_err(|error| refused(&error))
     }
 }
 
@@ -254,7 +256,7 @@ fn refused(error: &ProcessError) -> types::Failure {
     failure(Failure::new(code, text::block(&error.to_string(), 2_000)))
 }
 
-fn shown(finished: Finished) -> process::Finished {
+fn shown(finished: Finished, programs: &Programs) -> process::Finished {
     let mut hints = finished.hints;
     if finished.job.is_some() {
         let pids: Vec<String> = finished.left.iter().map(ToString::to_string).collect();
@@ -281,7 +283,7 @@ fn shown(finished: Finished) -> process::Finished {
         ending: ending(finished.exit, finished.duration),
         output_file: finished
             .output_file
-            .map(|path| path.to_string_lossy().into_owned()),
+            .and_then(|path| programs.guest_name(&path)),
         hints,
     }
 }
@@ -297,7 +299,7 @@ fn bytes(kept: Kept) -> Vec<u8> {
     head
 }
 
-fn listed(job: &Job) -> process::Job {
+fn listed(job: &Job, programs: &Programs) -> process::Job {
     let state = if job.state.is_over() {
         "ended"
     } else {
@@ -319,7 +321,7 @@ fn listed(job: &Job) -> process::Job {
         output_file: job
             .output_file
             .as_ref()
-            .map(|path| path.to_string_lossy().into_owned()),
+            .and_then(|path| programs.guest_name(path)),
         hints: Vec::new(),
     }
 }

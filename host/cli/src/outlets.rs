@@ -1,0 +1,167 @@
+//! The two ways out of the sandbox, made once for all plugins: the network and programs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tempfile::TempDir;
+use toolhost_contract::{Capability, Manifest};
+use toolhost_net::{Allowed, HostRule, Net, Secret};
+use toolhost_process::{
+    Confinement, Environment, Launcher, Processes, Programs, Settings as ProcessSettings,
+};
+use toolhost_runtime::{NetGrant, ProgramGrant};
+
+use crate::grants;
+use crate::settings::{BeyondSettings, Settings};
+use crate::terminal::note;
+
+/// The name under which guests see what programs wrote.
+pub const OUTPUT: &str = "/output";
+
+#[derive(Default)]
+pub struct Outlets {
+    net: Option<Net>,
+    programs: Option<Running>,
+}
+
+struct Running {
+    processes: Processes,
+    allowed: Vec<String>,
+    network: bool,
+    /// Gone with the host.
+    output: TempDir,
+}
+
+impl Outlets {
+    pub fn open(settings: &Settings) -> anyhow::Result<Self> {
+        let beyond = &settings.beyond;
+        Ok(Self {
+            net: (!beyond.hosts.is_empty())
+                .then(|| net(beyond))
+                .transpose()?,
+            programs: (!beyond.programs.is_empty())
+                .then(|| programs(settings))
+                .transpose()?,
+        })
+    }
+
+    /// What a plugin gets of the network.
+    pub fn net_for(&self, manifest: &Manifest) -> anyhow::Result<Option<NetGrant>> {
+        let Some(net) = self
+            .net
+            .as_ref()
+            .filter(|_| manifest.needs(Capability::Net))
+        else {
+            return Ok(None);
+        };
+        let names: Vec<&str> = manifest.names(Capability::Net).collect();
+        let asked = if names.contains(&"*") {
+            None
+        } else {
+            let rules = names
+                .iter()
+                .map(|name| HostRule::parse(name))
+                .collect::<Result<_, _>>()
+                .context("the hosts that the manifest asks for")?;
+            let allowed = Allowed {
+                rules,
+                denied: Vec::new(),
+            };
+            Some(net.with(allowed, Vec::new()))
+        };
+        Ok(Some(NetGrant {
+            net: net.clone(),
+            asked,
+        }))
+    }
+
+    pub fn programs_for(&self, manifest: &Manifest) -> Option<ProgramGrant> {
+        let running = self.programs.as_ref()?;
+        let asked: Vec<&str> = manifest.names(Capability::Process).collect();
+        let both = running
+            .allowed
+            .iter()
+            .filter(|name| asked.contains(&name.as_str()));
+        let programs: Arc<[String]> = both.cloned().collect();
+        (!programs.is_empty()).then(|| ProgramGrant {
+            processes: running.processes.clone(),
+            programs,
+            network: running.network,
+            output: (running.output.path().to_owned(), OUTPUT.to_owned()),
+        })
+    }
+
+    /// Where what programs wrote can be read.
+    pub fn output(&self) -> Option<&Path> {
+        self.programs.as_ref().map(|running| running.output.path())
+    }
+
+    /// Nothing that was started goes on when this returns.
+    pub async fn close(&self) {
+        if let Some(running) = &self.programs {
+            running.processes.shutdown().await;
+        }
+    }
+}
+
+fn rules(texts: &[String]) -> anyhow::Result<Vec<HostRule>> {
+    texts
+        .iter()
+        .map(|text| HostRule::parse(text).with_context(|| format!("host `{text}`")))
+        .collect()
+}
+
+fn net(beyond: &BeyondSettings) -> anyhow::Result<Net> {
+    let mut secrets = Vec::new();
+    for secret in &beyond.secrets {
+        let Ok(value) = std::env::var(&secret.variable) else {
+            note(&format!(
+                "warning: secret `{}`: the variable {} is not set",
+                secret.name, secret.variable
+            ));
+            continue;
+        };
+        let hosts = rules(&secret.hosts).with_context(|| format!("secret `{}`", secret.name))?;
+        secrets.push(Secret::new(&secret.name, &value, hosts)?);
+    }
+    Ok(Net::new(toolhost_net::Settings {
+        allowed: Allowed {
+            rules: rules(&beyond.hosts)?,
+            denied: rules(&beyond.denied_hosts)?,
+        },
+        secrets,
+        ..toolhost_net::Settings::default()
+    }))
+}
+
+fn programs(settings: &Settings) -> anyhow::Result<Running> {
+    let beyond = &settings.beyond;
+    let output = tempfile::Builder::new()
+        .prefix("toolhost-output-")
+        .tempdir()
+        .context("make a folder for what programs write")?;
+    let launcher = Launcher::this_program(["process-launcher".into()]);
+    let process = ProcessSettings {
+        programs: Programs::Only(beyond.programs.clone()),
+        environment: Environment::of_this_process(
+            settings.env.iter().map(ToString::to_string).collect(),
+        ),
+        confinement: if beyond.unconfined {
+            Confinement::Off
+        } else {
+            Confinement::Required
+        },
+        protected: grants::protected(settings)
+            .into_iter()
+            .map(|protected| protected.path)
+            .collect(),
+        ..ProcessSettings::new(launcher, output.path().to_owned())
+    };
+    Ok(Running {
+        processes: Processes::new(process)?,
+        allowed: beyond.programs.clone(),
+        network: beyond.program_network,
+        output,
+    })
+}
