@@ -7,9 +7,9 @@ use toolhost_sdk::prelude::*;
 
 /// What begins a comment, longest first where one is the beginning of another.
 const MARKERS: &[&str] = &[
-    "<!--", "{/*", "/**", "/*", "///", "//", "--", "#", ";;", ";", "%", "*", "\"\"\"", "[",
+    "<!--", "{/*", "/**", "/*", "///", "//", "--", "#", ";;", ";", "%", "*", "\"\"\"", "[", "(",
 ];
-const CLOSERS: &[&str] = &["-->", "*/}", "*/", "\"\"\"", "]"];
+const CLOSERS: &[&str] = &["-->", "*/}", "*/", "\"\"\"", "]", ")"];
 /// How a line begins that stands for what was left out.
 const PHRASES: &[&str] = &[
     "rest of",
@@ -25,6 +25,10 @@ const PHRASES: &[&str] = &[
     "code omitted",
     "omitted",
     "code unchanged",
+    "code remains",
+    "other code",
+    "other functions",
+    "other methods",
     "no changes",
 ];
 /// In prose these words are what they are.
@@ -183,6 +187,22 @@ mod tests {
                 r#"line 2 of `content` is a placeholder for left-out text: "... rest of the code ..."; write the whole content"#
             ]],
         );
+    }
+
+    #[test]
+    fn the_phrases_of_other_systems_are_known() {
+        for line in [
+            "(rest of methods ...)",
+            "// rest of code ...",
+            "// (unchanged methods ...)",
+            "# ... other methods stay as they are ...",
+            "// ... code remains the same ...",
+        ] {
+            assert!(is_omission(line), "{line}");
+        }
+        for line in ["(rest list)", "f(rest...)", "(unless ...)", "foo(...)"] {
+            assert!(!is_omission(line), "{line}");
+        }
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! What a call changes in a text, for people to see.
 
-use similar::{ChangeTag, TextDiff};
+use std::ops::Range;
+
+use similar::{ChangeTag, DiffTag, TextDiff};
 use toolhost_sdk::prelude::*;
+
+use crate::snippet::snippet;
 
 /// Comparing takes time that grows with both texts; beyond this many bytes nobody reads the result either.
 const MOST_BYTES: usize = 1 << 20;
@@ -19,6 +23,8 @@ struct Compared {
     added: usize,
     removed: usize,
     unified: String,
+    /// Lines of the new text that are not those of the old one, counted from 0.
+    ranges: Vec<Range<usize>>,
 }
 
 impl Change {
@@ -37,6 +43,13 @@ impl Change {
         self.compared
             .as_ref()
             .map(|compared| (compared.added, compared.removed))
+    }
+
+    /// The changed lines with those around them; nothing where there is no old text or no difference is known.
+    pub fn snippet(&self) -> Option<String> {
+        self.old.as_ref()?;
+        let compared = self.compared.as_ref()?;
+        Some(snippet(&self.new, &compared.ranges)).filter(|snippet| !snippet.is_empty())
     }
 
     pub fn into_diff(self) -> Option<FileDiff> {
@@ -74,9 +87,16 @@ fn compare(name: &str, old: Option<&str>, new: &str) -> Option<Compared> {
         .context_radius(CONTEXT_LINES)
         .header(&old_name, &format!("b/{name}"))
         .to_string();
+    let ranges = diff
+        .ops()
+        .iter()
+        .filter(|op| op.tag() != DiffTag::Equal)
+        .map(similar::DiffOp::new_range)
+        .collect();
     Some(Compared {
         added: count(ChangeTag::Insert),
         removed: count(ChangeTag::Delete),
         unified,
+        ranges,
     })
 }

@@ -6,6 +6,7 @@ use toolhost_sdk::prelude::*;
 
 use crate::artefacts;
 use crate::change::Change;
+use crate::eol::wants_crlf;
 use crate::media;
 use crate::path::Target;
 use crate::text::{self, Charset, Decoded, Encoding, Format};
@@ -69,6 +70,9 @@ impl New {
             Some(old)
                 if text::line_ending(&old.text) == "crlf" && text::line_ending(content) == "lf" =>
             {
+                content.replace('\n', "\r\n")
+            }
+            None if old.is_none() && text::line_ending(content) == "lf" && wants_crlf(target) => {
                 content.replace('\n', "\r\n")
             }
             _ => content.to_owned(),

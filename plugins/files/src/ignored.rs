@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use toolhost_sdk::prelude::*;
+
+use crate::path::Target;
 
 /// A larger one is not read: it would cost more than it saves.
 const MOST_BYTES: u64 = 1 << 20;
 const GIT: &[&str] = &[".gitignore", ".ignore"];
-const TOOL: &[&str] = &[".toolignore"];
+/// The later ones are what other agents call it.
+const TOOL: &[&str] = &[".toolignore", ".geminiignore", ".aiexclude"];
 
 /// Who says that a file is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,10 +23,16 @@ pub enum By {
 }
 
 /// The rules of all directories from the top of the workspace down to where a walk stands.
-#[derive(Default)]
 pub struct Rules {
-    git: bool,
+    respect: Respect,
     levels: Vec<Level>,
+}
+
+/// Whose rules count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Respect {
+    pub git: bool,
+    pub tool: bool,
 }
 
 struct Level {
@@ -32,10 +42,10 @@ struct Level {
 }
 
 impl Rules {
-    /// The rules that hold in `dir`, which is `root` or lies in it. Without `git`, only `.toolignore` counts.
-    pub fn above(root: &Path, dir: &Path, git: bool) -> Self {
+    /// The rules that hold in `dir`, which is `root` or lies in it.
+    pub fn above(root: &Path, dir: &Path, respect: Respect) -> Self {
         let mut rules = Self {
-            git,
+            respect,
             levels: Vec::new(),
         };
         let mut dirs: Vec<&Path> = dir
@@ -52,14 +62,17 @@ impl Rules {
     /// Adds the rules of `dir`, after those of directories that do not hold it are gone.
     pub fn enter(&mut self, dir: &Path) {
         self.levels.retain(|level| dir.starts_with(&level.dir));
-        let none: &[&str] = &[];
         let mut git = GitignoreBuilder::new(dir);
-        add(&mut git, dir, if self.git { GIT } else { none });
-        if self.git && self.levels.is_empty() {
-            add(&mut git, dir, &[".git/info/exclude"]);
+        if self.respect.git {
+            add(&mut git, dir, GIT);
+            if self.levels.is_empty() {
+                add(&mut git, dir, &[".git/info/exclude"]);
+            }
         }
         let mut tool = GitignoreBuilder::new(dir);
-        add(&mut tool, dir, TOOL);
+        if self.respect.tool {
+            add(&mut tool, dir, TOOL);
+        }
         // A pattern that makes no sense is passed over, as git does.
         let build =
             |builder: GitignoreBuilder| builder.build().unwrap_or_else(|_| Gitignore::empty());
@@ -95,6 +108,27 @@ impl Rules {
     }
 }
 
+/// Refuses to read what a tool-ignore file names. What git ignores may be read by whoever names it.
+pub fn check_readable(target: &Target) -> Result<()> {
+    let dir = target.path.parent().unwrap_or(&target.root);
+    let respect = Respect {
+        git: false,
+        tool: true,
+    };
+    let rules = Rules::above(&target.root, dir, respect);
+    let hidden = target
+        .path
+        .ancestors()
+        .take_while(|path| path.starts_with(&target.root) && *path != target.root)
+        .any(|path| rules.hide(path, path != target.path).is_some());
+    if hidden {
+        return Err(target
+            .denied("is kept from tools by a `.toolignore`, `.geminiignore` or `.aiexclude` file")
+            .recommend("go on without it, or ask the user to take it out of that file"));
+    }
+    Ok(())
+}
+
 fn add(builder: &mut GitignoreBuilder, dir: &Path, names: &[&str]) {
     for name in names {
         let path = dir.join(name);
@@ -122,7 +156,8 @@ mod tests {
             ("sub/.gitignore", "!wanted.log\n/only-here\n"),
         ]);
         let path = workspace.path(path);
-        let rules = Rules::above(&workspace.path(""), path.parent().unwrap(), git);
+        let respect = Respect { git, tool: true };
+        let rules = Rules::above(&workspace.path(""), path.parent().unwrap(), respect);
         assert_eq!(rules.hide(&path, is_dir), expected, "{}", path.display());
     }
 
@@ -148,5 +183,26 @@ mod tests {
         check(false, "a.log", false, None);
         check(false, "secrets", true, Some(By::Tool));
         check(true, "secrets", true, Some(By::Tool));
+    }
+
+    #[test]
+    fn what_tools_may_not_read_is_the_innermost_rule_of_any_of_three_files() {
+        let workspace = Workspace::new(&[
+            (".gitignore", "*.log\n"),
+            (".toolignore", "secrets/\n"),
+            ("sub/.geminiignore", "*.key\n!public.key\n"),
+            ("sub/.aiexclude", "notes\n"),
+        ]);
+        for (path, readable) in [
+            ("a.log", true),
+            ("secrets/deep/a.txt", false),
+            ("sub/a.key", false),
+            ("sub/public.key", true),
+            ("sub/notes", false),
+            ("a.key", true),
+        ] {
+            let target = crate::path::resolve(&workspace.cx(), path).unwrap();
+            assert_eq!(check_readable(&target).is_ok(), readable, "{path}");
+        }
     }
 }

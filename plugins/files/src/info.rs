@@ -47,7 +47,8 @@ pub struct FileInfo {
     lines: Option<usize>,
 }
 
-/// Tell size, times and kind of a file or directory, and whether it exists at all.
+/// Tell size, times and kind of a file or directory, and whether it exists at all. Of a text up to 10 MB it also tells
+/// the encoding and the number of lines.
 #[tool(
     reads,
     idempotent,
@@ -61,7 +62,7 @@ pub struct FileInfo {
 pub fn get_file_info(
     cx: &Context,
     /// Path of the file or directory, relative to the workspace or absolute.
-    #[arg(aliases = ["file_path", "filePath", "absolute_path", "dir_path", "directory", "target_file"])]
+    #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "dir_path", "directory", "target_file"])]
     path: String,
 ) -> Result<Outcome> {
     let target = resolve(cx, &path)?;
@@ -166,6 +167,7 @@ mod tests {
         expected.assert_eq(&workspace.call::<get_file_info>(json!({"path": path})));
     }
 
+    //
     #[test]
     fn files() {
         let workspace = Workspace::new(&[("a.rs", "fn a() {}\n")]);
@@ -264,7 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_inputs() {
+    fn examples_are_inputs_and_run() {
         toolhost_sdk::testing::check_examples::<get_file_info>().unwrap();
+        Workspace::new(&[]).run_examples::<get_file_info>();
     }
 }

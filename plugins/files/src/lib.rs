@@ -1,4 +1,4 @@
-//! The files of the workspace: read, write, list, look at.
+//! The files of the workspace: read, write, list, look at, move, delete.
 
 #![cfg_attr(
     test,
@@ -10,26 +10,63 @@
 )]
 
 mod artefacts;
+mod attach;
+mod cell;
 mod change;
 mod compose;
+mod delete;
+mod eol;
+mod guard;
 mod ignored;
 mod info;
 mod list;
+mod make;
+mod many;
 mod media;
+mod moving;
+mod notebook;
+mod open;
 mod page;
 mod path;
 mod read;
+
+mod relocate;
+mod roots;
+mod seen;
+mod snippet;
 mod store;
 #[cfg(test)]
 mod testing;
 mod text;
 mod time;
+mod tree;
 mod walk;
 mod write;
 
+use attach::read_media;
+use cell::notebook_edit;
+use delete::delete_file;
 use info::get_file_info;
 use list::list_directory;
+use make::create_directory;
+use many::read_many_files;
+use moving::move_file;
 use read::read_file;
+use roots::list_allowed_directories;
+use tree::directory_tree;
 use write::write_file;
 
-toolhost_sdk::export_tools![read_file, write_file, list_directory, get_file_info];
+toolhost_sdk::export_tools![
+    read_file,
+    read_many_files,
+    read_media,
+    write_file,
+    notebook_edit,
+    list_directory,
+    directory_tree,
+    get_file_info,
+    list_allowed_directories,
+    create_directory,
+    move_file,
+    delete_file,
+];

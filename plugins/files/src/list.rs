@@ -5,10 +5,10 @@ use std::fs;
 
 use toolhost_sdk::prelude::*;
 
-use crate::ignored::Rules;
+use crate::ignored::{Respect, Rules};
 use crate::path::resolve;
 use crate::text::size;
-use crate::walk::{Found, MOST_DEPTH, MOST_ENTRIES, Walk, globs, order};
+use crate::walk::{CLOSED, Found, MOST_DEPTH, MOST_ENTRIES, Walk, globs, order};
 
 /// What comes first.
 #[data]
@@ -47,7 +47,7 @@ pub struct Listing {
 pub struct Ignored {
     /// By `.gitignore`, `.ignore` or `.git/info/exclude`.
     pub git: usize,
-    /// By `.toolignore`.
+    /// By `.toolignore`, `.geminiignore` or `.aiexclude`.
     pub tool: usize,
 }
 
@@ -82,7 +82,7 @@ pub struct Entry {
     category = "file",
     kind = "read",
     icon = "folder",
-    aliases = ["list_files", "list_dir", "ls"],
+    aliases = ["list_files", "list_dir", "ls", "list_directory_with_sizes"],
     tags = ["file", "directory"],
     output = Listing,
     example(description = "The workspace", input = "{}"),
@@ -95,7 +95,7 @@ pub struct Entry {
 pub fn list_directory(
     cx: &Context,
     /// Path of the directory, relative to the workspace or absolute.
-    #[arg(default = ".", aliases = ["dir_path", "directory", "file_path", "absolute_path"])]
+    #[arg(default = ".", aliases = ["dir_path", "directory", "file_path", "filePath", "absolute_path", "target_file"])]
     path: String,
     /// Also list what is below subdirectories.
     #[arg(default = false)]
@@ -115,7 +115,7 @@ pub fn list_directory(
     #[arg(default = true)]
     respect_git_ignore: bool,
     /// What comes first.
-    #[arg(default = "type")]
+    #[arg(default = "type", aliases = ["sort_by", "sortBy"])]
     sort: Sort,
     /// Show at most this many entries.
     #[arg(default = 200, min = 1, max = 2000)]
@@ -127,11 +127,7 @@ pub fn list_directory(
     let target = resolve(cx, &path)?;
     let metadata = fs::metadata(&target.path).map_err(|error| target.error(&error))?;
     if !metadata.is_dir() {
-        return Err(
-            Error::invalid_input(format!("{} is a file, not a directory", target.shown))
-                .code("not_a_directory")
-                .recommend(format!("read it: read_file with path {:?}", target.shown)),
-        );
+        return Err(target.not_a_directory());
     }
     let mut walk = Walk {
         cx,
@@ -145,7 +141,16 @@ pub fn list_directory(
             .transpose()?,
         leave_out: globs(&ignore.unwrap_or_default())?,
         show_hidden,
-        rules: Rules::above(&target.root, &target.path, respect_git_ignore),
+        base: &target.path,
+        rules: Rules::above(
+            &target.root,
+            &target.path,
+            Respect {
+                git: respect_git_ignore,
+                tool: true,
+            },
+        ),
+        closed: CLOSED,
         found: Vec::new(),
         ignored: Ignored::default(),
         unread: 0,

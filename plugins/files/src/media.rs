@@ -11,6 +11,9 @@ const MAGIC: &[(&[u8], &str)] = &[
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
+    (b"II*\0", "image/tiff"),
+    (b"MM\0*", "image/tiff"),
+    (b"\0\0\x01\0", "image/x-icon"),
     (b"%PDF-", "application/pdf"),
     (b"PK\x03\x04", "application/zip"),
     (b"PK\x05\x06", "application/zip"),
@@ -23,6 +26,9 @@ const MAGIC: &[(&[u8], &str)] = &[
     (b"\0asm", "application/wasm"),
     (b"SQLite format 3\0", "application/vnd.sqlite3"),
     (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"\xff\xf1", "audio/aac"),
+    (b"MThd", "audio/midi"),
     (b"OggS", "audio/ogg"),
     (b"fLaC", "audio/flac"),
     (b"\x1aE\xdf\xa3", "video/webm"),
@@ -32,21 +38,36 @@ const MAGIC: &[(&[u8], &str)] = &[
 ];
 
 const EXTENSIONS: &[(&str, &str)] = &[
+    ("c", "text/x-c"),
+    ("cc", "text/x-c++"),
+    ("cpp", "text/x-c++"),
+    ("cs", "text/x-csharp"),
     ("css", "text/css"),
     ("csv", "text/csv"),
+    ("go", "text/x-go"),
+    ("h", "text/x-c"),
+    ("hpp", "text/x-c++"),
     ("htm", "text/html"),
     ("html", "text/html"),
     ("ipynb", "application/x-ipynb+json"),
+    ("java", "text/x-java"),
     ("js", "text/javascript"),
     ("json", "application/json"),
+    ("jsx", "text/javascript"),
+    ("kt", "text/x-kotlin"),
     ("md", "text/markdown"),
     ("mjs", "text/javascript"),
+    ("php", "text/x-php"),
     ("py", "text/x-python"),
+    ("rb", "text/x-ruby"),
     ("rs", "text/x-rust"),
     ("sh", "text/x-shellscript"),
+    ("sql", "application/sql"),
     ("svg", "image/svg+xml"),
+    ("swift", "text/x-swift"),
     ("toml", "application/toml"),
     ("ts", "text/x-typescript"),
+    ("tsv", "text/tab-separated-values"),
     ("tsx", "text/x-typescript"),
     ("xml", "application/xml"),
     ("yaml", "application/yaml"),
@@ -129,7 +150,14 @@ fn by_bytes(head: &[u8]) -> Option<&'static str> {
             b'E',
             ..,
         ] => Some("audio/wav"),
-        [_, _, _, _, b'f', b't', b'y', b'p', ..] => Some("video/mp4"),
+        // Pictures, sounds and films share one container, and say in their brand which they are.
+        [_, _, _, _, b'f', b't', b'y', b'p', brand @ ..] => Some(match brand.get(..4) {
+            Some(b"avif" | b"avis") => "image/avif",
+            Some(b"heic" | b"heix" | b"mif1") => "image/heic",
+            Some(b"M4A " | b"M4B ") => "audio/mp4",
+            Some(b"qt  ") => "video/quicktime",
+            _ => "video/mp4",
+        }),
         _ => MAGIC
             .iter()
             .find(|(magic, _)| head.starts_with(magic) && !is_text(magic))
@@ -151,6 +179,9 @@ mod tests {
         check("a", b"RIFF\0\0\0\0WEBPVP8 ", "image/webp");
         check("a.md", b"\0asm\x01\0\0\0", "application/wasm");
         check("a.bin", b"plain words", "text/plain");
+        check("a.mp4", b"\0\0\0\x18ftypM4A \0", "audio/mp4");
+        check("a", b"\0\0\0\x18ftypavif\0", "image/avif");
+        check("a", b"\0\0\0\x18ftypisom\0", "video/mp4");
     }
 
     #[test]

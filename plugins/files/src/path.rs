@@ -83,6 +83,24 @@ impl Target {
         }
     }
 
+    /// Refuses to go on where nothing can be written.
+    pub fn check_writable(&self) -> Result<()> {
+        if self.writable {
+            return Ok(());
+        }
+        Err(self.denied(&format!(
+            "is in {}, which is read-only",
+            self.root.display()
+        )))
+    }
+
+    pub fn not_a_directory(&self) -> Error {
+        let shown = &self.shown;
+        Error::invalid_input(format!("{shown} is a file, not a directory"))
+            .code("path_is_not_a_directory")
+            .recommend(format!("read it: read_file with path {shown:?}"))
+    }
+
     pub fn not_found(&self) -> Error {
         let near = self.neighbours();
         let message = if near.is_empty() {

@@ -102,7 +102,7 @@ fn make_parent(target: &Target, create_dirs: bool) -> Result<()> {
                 "cannot create {}: a part of its path is a file",
                 target.shown
             ))
-            .code("not_a_directory")
+            .code("path_is_not_a_directory")
         }
         _ => target.error(&error),
     })

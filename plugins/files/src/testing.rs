@@ -53,7 +53,26 @@ impl Workspace {
 
     /// Calls a tool: what the model reads, then the summary, then the data; or the error.
     pub fn call<T: Tool>(&self, input: Value) -> String {
-        let answer = match testing::call::<T>(&self.cx(), input) {
+        self.call_in::<T>(&self.cx(), input)
+    }
+
+    /// The same where nothing may be written.
+    pub fn read_only<T: Tool>(&self, input: Value) -> String {
+        let cx = Context::test().with_root(self.dir.path().to_str().unwrap(), "ro");
+        self.call_in::<T>(&cx, input)
+    }
+
+    /// Calls a tool with each of its examples, one after the other; all must succeed.
+    pub fn run_examples<T: Tool>(&self) {
+        for example in T::descriptor().examples {
+            let input = toolhost_sdk::serde_json::from_str(&example.input).unwrap();
+            let outcome = testing::call::<T>(&self.cx(), input);
+            assert!(outcome.is_ok(), "{}: {outcome:?}", example.description);
+        }
+    }
+
+    fn call_in<T: Tool>(&self, cx: &Context, input: Value) -> String {
+        let answer = match testing::call::<T>(cx, input) {
             Ok(outcome) => show(outcome),
             Err(error) => format!(
                 "{:?} {}: {error}",
@@ -67,6 +86,10 @@ impl Workspace {
 
 fn show(outcome: Outcome) -> String {
     let mut lines: Vec<String> = outcome.llm.iter().map(part).collect();
+    lines.extend(outcome.error.map(|error| {
+        let code = error.code.as_deref().unwrap_or("-");
+        format!("error: {:?} {code}: {error}", error.kind)
+    }));
     lines.extend(outcome.summary.map(|summary| format!("summary: {summary}")));
     lines.extend(
         outcome

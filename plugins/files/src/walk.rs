@@ -1,4 +1,4 @@
-//! The walk behind `list_directory`: what is found, what is left out, in which order.
+//! The walk behind the tools that look through directories: what is found, what is left out, in which order.
 
 use std::cmp::Reverse;
 use std::fs::{self, Metadata};
@@ -16,17 +16,21 @@ use crate::time::iso;
 pub const MOST_ENTRIES: usize = 50_000;
 pub const MOST_DEPTH: u32 = 64;
 /// Shown, but not looked into: nobody who asks for "everything below" means these.
-const CLOSED: &[&str] = &["node_modules", ".git", "bower_components", ".svn", ".hg"];
+pub const CLOSED: &[&str] = &["node_modules", ".git", "bower_components", ".svn", ".hg"];
 
 /// A directory on its way to becoming a list.
 pub struct Walk<'a> {
     pub cx: &'a Context,
     pub top: &'a Target,
+    /// Names and globs are relative to this directory: `top` or one above it.
+    pub base: &'a Path,
     pub depth: u32,
     pub pattern: Option<GlobSet>,
     pub leave_out: GlobSet,
     pub show_hidden: bool,
     pub rules: Rules,
+    /// Names of directories that are shown and not looked into.
+    pub closed: &'a [&'a str],
     pub found: Vec<Found>,
     pub ignored: Ignored,
     /// Directories that could not be read.
@@ -36,11 +40,11 @@ pub struct Walk<'a> {
 
 /// An entry before anybody has asked for more than its name and kind.
 pub struct Found {
-    /// Below the directory that is listed.
-    name: String,
-    path: PathBuf,
-    is_dir: bool,
-    is_symlink: bool,
+    /// Below the base of the walk.
+    pub name: String,
+    pub path: PathBuf,
+    pub is_dir: bool,
+    pub is_symlink: bool,
 }
 
 impl Walk<'_> {
@@ -63,10 +67,7 @@ impl Walk<'_> {
                 continue;
             };
             let is_hidden = !self.show_hidden && name.to_string_lossy().starts_with('.');
-            let relative = path
-                .strip_prefix(&self.top.path)
-                .unwrap_or(&path)
-                .to_path_buf();
+            let relative = path.strip_prefix(self.base).unwrap_or(&path).to_path_buf();
             if is_hidden || self.leave_out.is_match(&relative) {
                 continue;
             }
@@ -76,7 +77,7 @@ impl Walk<'_> {
                 None => {
                     if kind.is_dir()
                         && level < self.depth
-                        && !CLOSED.iter().any(|closed| name == *closed)
+                        && !self.closed.iter().any(|closed| name == *closed)
                     {
                         below.push(path.clone());
                     }

@@ -4,8 +4,10 @@ use toolhost_sdk::prelude::*;
 
 use crate::change::Change;
 use crate::compose::New;
+use crate::ignored::check_readable;
 use crate::path::{Target, resolve};
 use crate::read::sha256;
+use crate::seen;
 use crate::store::{load, store};
 use crate::text::{self, Encoding};
 
@@ -49,23 +51,24 @@ pub struct Written {
 #[data]
 pub struct DiffStat {
     /// Lines that are new.
-    added: usize,
+    pub added: usize,
     /// Lines that are gone.
-    removed: usize,
+    pub removed: usize,
 }
 
 /// Create a file, replace all of its content, or append to it.
 ///
 /// Give the whole content: nothing is filled in for phrases such as "rest of the code". An existing file keeps its
-/// encoding, byte order mark and line endings. To be sure that the file is still the one you read, hand in the
-/// `sha256` that read_file told.
+/// encoding, byte order mark and line endings; a new one has those that `.gitattributes` asks for. A file that has
+/// changed since you read it is not written over; to be sure across sessions, hand in the `sha256` that read_file told.
 #[tool(
     writes,
     category = "file",
     kind = "edit",
     icon = "pencil",
-    aliases = ["fs_write"],
+    aliases = ["write", "fs_write"],
     tags = ["file", "text"],
+    requires = ["fs.read", "fs.write", "session"],
     output = Written,
     example(description = "A new file", input = r#"{"path": "notes/todo.md", "content": "- water the plants\n"}"#),
     example(description = "One more line", input = r#"{"path": "log.txt", "content": "done\n", "mode": "append"}"#),
@@ -77,7 +80,7 @@ pub struct DiffStat {
 pub fn write_file(
     cx: &Context,
     /// Path of the file, relative to the workspace or absolute, for example `src/main.rs`.
-    #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
+    #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "target_file"])]
     path: String,
     /// The content, complete and without line numbers.
     content: String,
@@ -99,14 +102,20 @@ pub fn write_file(
     allow_empty: bool,
 ) -> Result<Outcome> {
     let target = resolve(cx, &path)?;
-    if !target.writable {
-        return Err(target.denied(&format!(
-            "is in {}, which is read-only",
-            target.root.display()
-        )));
-    }
+    target.check_writable()?;
     let old = load(&target)?;
     check_state(&target, old.as_deref(), mode, expected_sha256.as_deref())?;
+    if mode == Mode::Overwrite
+        && expected_sha256.is_none()
+        && old
+            .as_ref()
+            .is_some_and(|old| seen::is_stale(cx, &target, &sha256(old)))
+    {
+        let message = format!("{} has changed since you have seen it", target.shown);
+        return Err(Error::failed(message)
+            .code("edit_stale")
+            .recommend("read the file again, then write what is right now"));
+    }
     if mode != Mode::Append
         && !allow_empty
         && content.trim().is_empty()
@@ -128,6 +137,7 @@ pub fn write_file(
     if changed {
         store(&target, old.as_deref(), &new.bytes, create_dirs)?;
     }
+    seen::note(cx, &target, &sha256(&new.bytes), None);
     Ok(report(&target, mode, old.as_deref(), new, changed))
 }
 
@@ -142,7 +152,7 @@ fn check_state(
         return Err(Error::invalid_input(format!(
             "{shown} exists already; say mode \"overwrite\" to replace it"
         ))
-        .code("file_exists"));
+        .code("attempt_to_create_existing_file"));
     }
     match (expected_sha256, old) {
         (None, _) => Ok(()),
@@ -192,7 +202,14 @@ fn report(target: &Target, mode: Mode, old: Option<&[u8]>, new: New, changed: bo
         diff_stat: stat.map(|(added, removed)| DiffStat { added, removed }),
         sha256: sha256(&new.bytes),
     };
-    let outcome = Outcome::text(&*told).summary(&*told).structured(&written);
+    // What tools may not read they must not see in the answer to a write either.
+    let may_show = changed && check_readable(target).is_ok();
+    let snippet = new.change.as_ref().filter(|_| may_show);
+    let llm = match snippet.and_then(Change::snippet) {
+        Some(snippet) => format!("{told}\n{}", snippet.trim_end_matches('\n')),
+        None => told.clone(),
+    };
+    let outcome = Outcome::text(llm).summary(told).structured(&written);
     match new.change.filter(|_| changed).and_then(Change::into_diff) {
         Some(diff) => outcome.display(Display::diff(diff)),
         None => outcome,

@@ -29,6 +29,7 @@ fn sample() -> Workspace {
     workspace
 }
 
+//
 #[test]
 fn one_level() {
     let workspace = sample();
@@ -219,7 +220,7 @@ fn what_cannot_be_listed() {
     check(
         &workspace,
         json!({"path": "README.md"}),
-        expect!["InvalidInput not_a_directory: README.md is a file, not a directory"],
+        expect!["InvalidInput path_is_not_a_directory: README.md is a file, not a directory"],
     );
     check(
         &workspace,
@@ -256,6 +257,7 @@ fn a_cancelled_call_stops() {
 }
 
 #[test]
-fn examples_are_inputs() {
+fn examples_are_inputs_and_run() {
     toolhost_sdk::testing::check_examples::<list_directory>().unwrap();
+    sample().run_examples::<list_directory>();
 }

@@ -21,6 +21,9 @@ fn check_bytes(workspace: &Workspace, path: &str, expected: &[u8]) {
     );
 }
 
+mod refusals;
+
+// R-304, R-322, R-341, R-365
 #[test]
 fn a_new_file_with_its_directories() {
     let workspace = Workspace::new(&[]);
@@ -28,16 +31,16 @@ fn a_new_file_with_its_directories() {
         &workspace,
         json!({"path": "a/b/c.txt", "content": "one\ntwo\n"}),
         expect![[r#"
-        Created a/b/c.txt (8 B)
-        summary: Created a/b/c.txt (8 B)
-        display:
-        --- /dev/null
-        +++ b/a/b/c.txt
-        @@ -0,0 +1,2 @@
-        +one
-        +two
+            Created a/b/c.txt (8 B)
+            summary: Created a/b/c.txt (8 B)
+            display:
+            --- /dev/null
+            +++ b/a/b/c.txt
+            @@ -0,0 +1,2 @@
+            +one
+            +two
 
-        {"path":"<root>/a/b/c.txt","size":8,"bytesWritten":8,"created":true,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":2,"removed":0},"sha256":"<hash>"}"#]],
+            {"path":"<root>/a/b/c.txt","size":8,"bytesWritten":8,"created":true,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":2,"removed":0},"sha256":"<hash>"}"#]],
     );
     check_bytes(&workspace, "a/b/c.txt", b"one\ntwo\n");
     check(
@@ -51,7 +54,7 @@ fn a_new_file_with_its_directories() {
         &workspace,
         json!({"path": "a/b/c.txt/d", "content": "a"}),
         expect![
-            "InvalidInput not_a_directory: cannot create a/b/c.txt/d: a part of its path is a file"
+            "InvalidInput path_is_not_a_directory: cannot create a/b/c.txt/d: a part of its path is a file"
         ],
     );
 }
@@ -63,50 +66,54 @@ fn an_existing_file() {
         &workspace,
         json!({"path": "a.txt", "content": "one\n2\nthree\n"}),
         expect![[r#"
-        Overwrote a.txt (14 B → 12 B, +1 -1 lines)
-        summary: Overwrote a.txt (14 B → 12 B, +1 -1 lines)
-        display:
-        --- a/a.txt
-        +++ b/a.txt
-        @@ -1,3 +1,3 @@
-         one
-        -two
-        +2
-         three
+            Overwrote a.txt (14 B → 12 B, +1 -1 lines)
+                 1→one
+                 2→2
+                 3→three
+            summary: Overwrote a.txt (14 B → 12 B, +1 -1 lines)
+            display:
+            --- a/a.txt
+            +++ b/a.txt
+            @@ -1,3 +1,3 @@
+             one
+            -two
+            +2
+             three
 
-        {"path":"<root>/a.txt","size":12,"bytesWritten":12,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":1},"sha256":"<hash>"}"#]],
+            {"path":"<root>/a.txt","size":12,"bytesWritten":12,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":1},"sha256":"<hash>"}"#]],
     );
     check(
         &workspace,
         json!({"path": "a.txt", "content": "one\n2\nthree\n"}),
         expect![[r#"
-        No change: a.txt has this content already. Go on to the next step.
-        summary: No change: a.txt has this content already. Go on to the next step.
-        {"path":"<root>/a.txt","size":12,"bytesWritten":0,"created":false,"changed":false,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":0,"removed":0},"sha256":"<hash>"}"#]],
+            No change: a.txt has this content already. Go on to the next step.
+            summary: No change: a.txt has this content already. Go on to the next step.
+            {"path":"<root>/a.txt","size":12,"bytesWritten":0,"created":false,"changed":false,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":0,"removed":0},"sha256":"<hash>"}"#]],
     );
     check(
         &workspace,
         json!({"path": "a.txt", "content": "x", "mode": "create"}),
         expect![[
-            r#"InvalidInput file_exists: a.txt exists already; say mode "overwrite" to replace it"#
+            r#"InvalidInput attempt_to_create_existing_file: a.txt exists already; say mode "overwrite" to replace it"#
         ]],
     );
     check(
         &workspace,
         json!({"path": "a.txt", "content": "1\n"}),
         expect![[r#"
-        Overwrote a.txt (12 B → 2 B, +1 -3 lines)
-        summary: Overwrote a.txt (12 B → 2 B, +1 -3 lines)
-        display:
-        --- a/a.txt
-        +++ b/a.txt
-        @@ -1,3 +1 @@
-        -one
-        -2
-        -three
-        +1
+            Overwrote a.txt (12 B → 2 B, +1 -3 lines)
+                 1→1
+            summary: Overwrote a.txt (12 B → 2 B, +1 -3 lines)
+            display:
+            --- a/a.txt
+            +++ b/a.txt
+            @@ -1,3 +1 @@
+            -one
+            -2
+            -three
+            +1
 
-        {"path":"<root>/a.txt","size":2,"bytesWritten":2,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":3},"sha256":"<hash>"}"#]],
+            {"path":"<root>/a.txt","size":2,"bytesWritten":2,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":3},"sha256":"<hash>"}"#]],
     );
     check_bytes(&workspace, "a.txt", b"1\n");
 }
@@ -118,30 +125,32 @@ fn appending() {
         &workspace,
         json!({"path": "a.txt", "content": "two\n", "mode": "append"}),
         expect![[r#"
-        Appended 4 B to a.txt (now 8 B)
-        summary: Appended 4 B to a.txt (now 8 B)
-        display:
-        --- a/a.txt
-        +++ b/a.txt
-        @@ -1 +1,2 @@
-         one
-        +two
+            Appended 4 B to a.txt (now 8 B)
+                 1→one
+                 2→two
+            summary: Appended 4 B to a.txt (now 8 B)
+            display:
+            --- a/a.txt
+            +++ b/a.txt
+            @@ -1 +1,2 @@
+             one
+            +two
 
-        {"path":"<root>/a.txt","size":8,"bytesWritten":4,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":0},"sha256":"<hash>"}"#]],
+            {"path":"<root>/a.txt","size":8,"bytesWritten":4,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":0},"sha256":"<hash>"}"#]],
     );
     check(
         &workspace,
         json!({"path": "b.txt", "content": "one\n", "mode": "append"}),
         expect![[r#"
-        Created b.txt (4 B)
-        summary: Created b.txt (4 B)
-        display:
-        --- /dev/null
-        +++ b/b.txt
-        @@ -0,0 +1 @@
-        +one
+            Created b.txt (4 B)
+            summary: Created b.txt (4 B)
+            display:
+            --- /dev/null
+            +++ b/b.txt
+            @@ -0,0 +1 @@
+            +one
 
-        {"path":"<root>/b.txt","size":4,"bytesWritten":4,"created":true,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":0},"sha256":"<hash>"}"#]],
+            {"path":"<root>/b.txt","size":4,"bytesWritten":4,"created":true,"changed":true,"encoding":"utf-8","line_ending":"lf","diff_stat":{"added":1,"removed":0},"sha256":"<hash>"}"#]],
     );
     check_bytes(&workspace, "a.txt", b"one\ntwo\n");
 }
@@ -182,18 +191,19 @@ fn a_file_in_an_unknown_encoding_is_not_guessed_at() {
         &workspace,
         json!({"path": "a.txt", "content": "th\u{e9}", "encoding": "latin1"}),
         expect![[r#"
-        Overwrote a.txt (4 B → 3 B, +1 -1 lines)
-        summary: Overwrote a.txt (4 B → 3 B, +1 -1 lines)
-        display:
-        --- a/a.txt
-        +++ b/a.txt
-        @@ -1 +1 @@
-        -café
-        \ No newline at end of file
-        +thé
-        \ No newline at end of file
+            Overwrote a.txt (4 B → 3 B, +1 -1 lines)
+                 1→thé
+            summary: Overwrote a.txt (4 B → 3 B, +1 -1 lines)
+            display:
+            --- a/a.txt
+            +++ b/a.txt
+            @@ -1 +1 @@
+            -café
+            \ No newline at end of file
+            +thé
+            \ No newline at end of file
 
-        {"path":"<root>/a.txt","size":3,"bytesWritten":3,"created":false,"changed":true,"encoding":"latin1","line_ending":"none","diff_stat":{"added":1,"removed":1},"sha256":"<hash>"}"#]],
+            {"path":"<root>/a.txt","size":3,"bytesWritten":3,"created":false,"changed":true,"encoding":"latin1","line_ending":"none","diff_stat":{"added":1,"removed":1},"sha256":"<hash>"}"#]],
     );
     check_bytes(&workspace, "a.txt", b"th\xe9");
     check(
@@ -224,17 +234,17 @@ fn bytes() {
         &workspace,
         json!({"path": "a.bin", "content": "AAEC", "encoding": "base64"}),
         expect![[r#"
-        Created a.bin (3 B)
-        summary: Created a.bin (3 B)
-        {"path":"<root>/a.bin","size":3,"bytesWritten":3,"created":true,"changed":true,"encoding":"base64","line_ending":"none","sha256":"<hash>"}"#]],
+            Created a.bin (3 B)
+            summary: Created a.bin (3 B)
+            {"path":"<root>/a.bin","size":3,"bytesWritten":3,"created":true,"changed":true,"encoding":"base64","line_ending":"none","sha256":"<hash>"}"#]],
     );
     check(
         &workspace,
         json!({"path": "a.bin", "content": "/w==", "encoding": "base64", "mode": "append"}),
         expect![[r#"
-        Appended 1 B to a.bin (now 4 B)
-        summary: Appended 1 B to a.bin (now 4 B)
-        {"path":"<root>/a.bin","size":4,"bytesWritten":1,"created":false,"changed":true,"encoding":"base64","line_ending":"none","sha256":"<hash>"}"#]],
+            Appended 1 B to a.bin (now 4 B)
+            summary: Appended 1 B to a.bin (now 4 B)
+            {"path":"<root>/a.bin","size":4,"bytesWritten":1,"created":false,"changed":true,"encoding":"base64","line_ending":"none","sha256":"<hash>"}"#]],
     );
     check_bytes(&workspace, "a.bin", b"\0\x01\x02\xff");
     check(
@@ -262,117 +272,55 @@ fn bytes() {
 }
 
 #[test]
-fn emptying_a_file_has_to_be_meant() {
-    let workspace = Workspace::new(&[("a.txt", "one\n"), ("empty.txt", "")]);
-    check(
-        &workspace,
-        json!({"path": "a.txt", "content": " \n"}),
-        expect![
-            "InvalidInput would_empty_file: this would empty a.txt; set `allow_empty` if that is what you want"
-        ],
-    );
-    check_bytes(&workspace, "a.txt", b"one\n");
-    check(
-        &workspace,
-        json!({"path": "a.txt", "content": "", "allow_empty": true}),
-        expect![[r#"
-        Overwrote a.txt (4 B → 0 B, +0 -1 lines)
-        summary: Overwrote a.txt (4 B → 0 B, +0 -1 lines)
-        display:
-        --- a/a.txt
-        +++ b/a.txt
-        @@ -1 +0,0 @@
-        -one
-
-        {"path":"<root>/a.txt","size":0,"bytesWritten":0,"created":false,"changed":true,"encoding":"utf-8","line_ending":"none","diff_stat":{"added":0,"removed":1},"sha256":"<hash>"}"#]],
-    );
-    check_bytes(&workspace, "a.txt", b"");
-    check(
-        &workspace,
-        json!({"path": "new.txt", "content": ""}),
-        expect![[r#"
-        Created new.txt (0 B)
-        summary: Created new.txt (0 B)
-        {"path":"<root>/new.txt","size":0,"bytesWritten":0,"created":true,"changed":true,"encoding":"utf-8","line_ending":"none","diff_stat":{"added":0,"removed":0},"sha256":"<hash>"}"#]],
-    );
+fn r_322_lines_around_a_change_are_told_back() {
+    let lines: Vec<String> = (1..=40).map(|line| format!("line {line}\n")).collect();
+    let old = lines.concat();
+    let new = old.replace("line 3\n", "three\n").replace("line 30\n", "");
+    let workspace = Workspace::new(&[("a.txt", &old)]);
+    let answer = workspace.call::<write_file>(json!({"path": "a.txt", "content": new}));
+    let end = answer.find("\nsummary").unwrap();
+    expect![[r#"
+        Overwrote a.txt (311 B → 302 B, +1 -2 lines)
+             1→line 1
+             2→line 2
+             3→three
+             4→line 4
+             5→line 5
+             6→line 6
+             7→line 7
+             8→line 8
+           ...
+            25→line 25
+            26→line 26
+            27→line 27
+            28→line 28
+            29→line 29
+            30→line 31
+            31→line 32
+            32→line 33
+            33→line 34
+            34→line 35"#]]
+    .assert_eq(&answer[..end]);
 }
 
 #[test]
-fn a_stale_hash_is_refused() {
-    let workspace = Workspace::new(&[("a.txt", "one\n")]);
-    let stale = "0".repeat(64);
-    check(
-        &workspace,
-        json!({"path": "a.txt", "content": "x", "expected_sha256": stale}),
-        expect![
-            "Failed edit_stale: a.txt has changed since it was read: its sha256 is not 0000000000000000000000000000000000000000000000000000000000000000"
-        ],
-    );
-    check(
-        &workspace,
-        json!({"path": "b.txt", "content": "x", "expected_sha256": stale}),
-        expect!["NotFound file_not_found: File not found: b.txt. Did you mean: a.txt?"],
-    );
-    check(
-        &workspace,
-        json!({"path": "a.txt", "content": "x", "expected_sha256": "abc"}),
-        expect![
-            "InvalidInput invalid_input: `expected_sha256`: a length of 3 is less than the minimum of 64"
-        ],
-    );
-    let hash = sha256(b"one\n").to_uppercase();
-    check(
-        &workspace,
-        json!({"path": "a.txt", "content": "x", "expected_sha256": hash}),
-        expect![[r#"
-        Overwrote a.txt (4 B → 1 B, +1 -1 lines)
-        summary: Overwrote a.txt (4 B → 1 B, +1 -1 lines)
-        display:
-        --- a/a.txt
-        +++ b/a.txt
-        @@ -1 +1 @@
-        -one
-        +x
-        \ No newline at end of file
-
-        {"path":"<root>/a.txt","size":1,"bytesWritten":1,"created":false,"changed":true,"encoding":"utf-8","line_ending":"none","diff_stat":{"added":1,"removed":1},"sha256":"<hash>"}"#]],
-    );
+fn of_what_tools_may_not_read_nothing_is_told_back() {
+    let workspace = Workspace::new(&[(".toolignore", "secret\n"), ("secret", "key\n")]);
+    let input = json!({"path": "secret", "content": "x\n", "mode": "append"});
+    let answer = workspace.call::<write_file>(input);
+    let (told, _) = answer.split_once("\nsummary").unwrap();
+    assert_eq!(told, "Appended 2 B to secret (now 6 B)");
 }
 
 #[test]
-fn mistakes_of_models_are_refused() {
-    let workspace = Workspace::new(&[("a.rs", "fn a() {}\n")]);
-    check(
-        &workspace,
-        json!({"path": "a.rs", "content": "// ... existing code ...\n"}),
-        expect![[
-            r#"InvalidInput content_has_artefacts: line 1 of `content` is a placeholder for left-out text: "// ... existing code ..."; write the whole content"#
-        ]],
-    );
-    check_bytes(&workspace, "a.rs", b"fn a() {}\n");
-}
-
-#[test]
-fn what_cannot_be_written() {
-    let workspace = Workspace::new(&[("src/a.rs", "")]);
-    check(
-        &workspace,
-        json!({"path": "src", "content": "x"}),
-        expect!["InvalidInput target_is_directory: src is a directory, not a file"],
-    );
-    check(
-        &workspace,
-        json!({"path": "/etc/motd", "content": "x"}),
-        expect![
-            "Denied path_not_in_workspace: Permission denied: Access denied: /etc/motd is outside the allowed paths (<root>)"
-        ],
-    );
-    let cx = Context::test().with_root(workspace.path("").to_str().unwrap(), "ro");
-    let error =
-        toolhost_sdk::testing::call::<write_file>(&cx, json!({"path": "a", "content": "x"}))
-            .unwrap_err();
-    expect!["Permission denied: Access denied: a is in <root>/, which is read-only"]
-        .assert_eq(&workspace.neutral(&error.to_string()));
+fn a_new_file_has_the_line_breaks_that_git_is_told() {
+    let workspace = Workspace::new(&[(".gitattributes", "*.bat eol=crlf\n"), ("old.bat", "a\n")]);
+    for path in ["new.bat", "new.txt", "old.bat"] {
+        workspace.call::<write_file>(json!({"path": path, "content": "x\ny\n"}));
+    }
+    check_bytes(&workspace, "new.bat", b"x\r\ny\r\n");
+    check_bytes(&workspace, "new.txt", b"x\ny\n");
+    check_bytes(&workspace, "old.bat", b"x\ny\n");
 }
 
 #[cfg(unix)]
@@ -415,13 +363,14 @@ fn a_large_file_is_written_without_a_diff() {
         &workspace,
         json!({"path": "a.txt", "content": "new\n".repeat(200_000)}),
         expect![[r#"
-        Overwrote a.txt (800.0 KB → 800.0 KB)
-        summary: Overwrote a.txt (800.0 KB → 800.0 KB)
-        {"path":"<root>/a.txt","size":800000,"bytesWritten":800000,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","sha256":"<hash>"}"#]],
+            Overwrote a.txt (800.0 KB → 800.0 KB)
+            summary: Overwrote a.txt (800.0 KB → 800.0 KB)
+            {"path":"<root>/a.txt","size":800000,"bytesWritten":800000,"created":false,"changed":true,"encoding":"utf-8","line_ending":"lf","sha256":"<hash>"}"#]],
     );
 }
 
 #[test]
-fn examples_are_inputs() {
+fn examples_are_inputs_and_run() {
     toolhost_sdk::testing::check_examples::<write_file>().unwrap();
+    Workspace::new(&[]).run_examples::<write_file>();
 }

@@ -1,0 +1,349 @@
+//! `notebook_edit`: exchanges, adds or deletes one cell of a Jupyter notebook.
+
+use std::fmt::Write as _;
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::serde_json::Map;
+
+use crate::change::Change;
+use crate::notebook::{Cell, Notebook, is_notebook};
+use crate::open::{Limit, open};
+use crate::path::{Target, resolve};
+use crate::read::sha256;
+use crate::seen;
+use crate::store::store;
+use crate::text::{self, Encoding, count};
+use crate::write::DiffStat;
+
+use find::{Position, position};
+
+mod find;
+
+/// It is held several times while it is changed.
+const LIMIT: Limit = Limit {
+    bytes: 20_000_000,
+    tool: "notebook_edit",
+    advice: "clear its outputs first, for example with jupyter nbconvert --clear-output",
+};
+
+/// What to do.
+#[data]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EditMode {
+    /// Give a cell another source.
+    Replace,
+    /// Add a cell.
+    Insert,
+    /// Take a cell out.
+    Delete,
+}
+
+/// What a cell is.
+#[data]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CellType {
+    /// It can be run.
+    Code,
+    /// Formatted text.
+    Markdown,
+    /// Text as it is.
+    Raw,
+}
+
+impl CellType {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Code => "code",
+            Self::Markdown => "markdown",
+            Self::Raw => "raw",
+        }
+    }
+}
+
+/// What was done.
+#[data]
+pub struct Edited {
+    /// Absolute path.
+    path: String,
+    /// What was done.
+    edit_mode: EditMode,
+    /// Id of the cell, `cell-N` where it has none.
+    cell_id: String,
+    /// Number of the cell, from 0; of a deleted cell the one it had.
+    cell_number: usize,
+    /// What the cell is: `code`, `markdown` or `raw`.
+    cell_type: String,
+    /// Number of cells, as it is now.
+    total_cells: usize,
+    /// The file is not what it was.
+    changed: bool,
+    /// Lines added and removed; absent where the files are too large to compare.
+    diff_stat: Option<DiffStat>,
+    /// SHA-256 of the file, in hexadecimal, as it is now.
+    sha256: String,
+}
+
+/// Replace, insert or delete one cell of a Jupyter notebook (.ipynb).
+///
+/// read_file shows the cells with their ids and numbers. A replaced code cell loses its outputs. A new cell comes
+/// after the cell `cell_id`, at the number `cell_number`, or without both at the start.
+#[tool(
+    writes,
+    category = "file",
+    kind = "edit",
+    icon = "pencil",
+    aliases = ["notebookedit", "edit_notebook"],
+    tags = ["file", "notebook"],
+    requires = ["fs.read", "fs.write", "session"],
+    output = Edited,
+    example(description = "Another source", input = r#"{"path": "a.ipynb", "cell_id": "b2", "new_source": "print(2)"}"#),
+    example(description = "A heading at the start", input = r##"{"path": "a.ipynb", "edit_mode": "insert", "cell_type": "markdown", "new_source": "# Title"}"##),
+    example(description = "Without the first cell", input = r#"{"path": "a.ipynb", "edit_mode": "delete", "cell_number": 0}"#),
+)]
+pub fn notebook_edit(
+    cx: &Context,
+    /// Path of the notebook, relative to the workspace or absolute.
+    #[arg(aliases = ["notebook_path", "file_path", "filePath", "absolute_path", "target_file"])]
+    path: String,
+    /// The cell: its id, `cell-N`, or its number from 0. For `insert`: the cell after which the new one comes.
+    cell_id: Option<String>,
+    /// The cell by its number, from 0. For `insert`: the number that the new cell shall have.
+    #[arg(min = 0, aliases = ["cell_index", "index"])]
+    cell_number: Option<usize>,
+    /// The whole source of the cell; not needed for `delete`.
+    #[arg(aliases = ["source", "content"])]
+    new_source: Option<String>,
+    /// What the cell is. Needed for `insert`; a replaced cell stays what it is when left out.
+    cell_type: Option<CellType>,
+    /// What to do.
+    #[arg(default = "replace", aliases = ["mode"])]
+    edit_mode: EditMode,
+) -> Result<Outcome> {
+    let target = resolve(cx, &path)?;
+    let shown = &target.shown;
+    if !is_notebook(&target.path) {
+        return Err(Error::invalid_input(format!(
+            "{shown} is not a notebook: its name does not end in .ipynb"
+        ))
+        .code("not_a_notebook")
+        .recommend("change a text file with edit_file"));
+    }
+    target.check_writable()?;
+    let (old, _) = open(&target, &LIMIT)?;
+    let decoded = text::decode(old.clone(), Encoding::Auto, shown)?;
+    if decoded.guessed {
+        let message = format!("{shown} is not a notebook: it is not UTF-8");
+        return Err(Error::invalid_input(message).code("invalid_notebook"));
+    }
+    let notebook = Notebook::parse(&decoded.text, shown)?;
+    let place = position(&notebook, cell_id.as_deref(), cell_number, edit_mode, shown)?;
+    // A cell that bears the id is the cell that is meant, whatever else has changed; a number may mean another by now.
+    let is_named = cell_id.is_some_and(|id| {
+        notebook
+            .cells
+            .iter()
+            .any(|cell| cell.id() == Some(id.trim()))
+    });
+    if !is_named && seen::is_stale(cx, &target, &sha256(&old)) {
+        let message =
+            format!("{shown} has changed since you have seen it, and its cells may have moved");
+        return Err(Error::failed(message)
+            .code("edit_stale")
+            .recommend("read the notebook again, and name the cell by its id"));
+    }
+    let source = match (new_source, edit_mode) {
+        // Some models are made to say a source whatever they do.
+        (_, EditMode::Delete) => String::new(),
+        (Some(source), EditMode::Replace | EditMode::Insert) => source,
+        (None, EditMode::Replace | EditMode::Insert) => {
+            return Err(refuse(
+                "`new_source` is missing; say the whole source of the cell",
+            ));
+        }
+    };
+    let done = edit(&notebook, edit_mode, place, &source, cell_type)?;
+    cx.check()?;
+    let bytes = text::encode(&done.text, decoded.format)?;
+    let changed = bytes != old;
+    if changed {
+        store(&target, Some(&old), &bytes, false)?;
+    }
+    seen::note(cx, &target, &sha256(&bytes), None);
+    let edited = Edited {
+        path: target.path.display().to_string(),
+        edit_mode,
+        cell_id: done.id,
+        cell_number: place.index,
+        cell_type: done.kind,
+        total_cells: done.total,
+        changed,
+        diff_stat: None,
+        sha256: sha256(&bytes),
+    };
+    let change = Change::new(shown, Some(decoded.text.clone()), done.text);
+    Ok(report(&target, edited, change, &source))
+}
+
+fn refuse(message: impl Into<String>) -> Error {
+    Error::invalid_input(message).code("invalid_input")
+}
+
+struct Done {
+    text: String,
+    id: String,
+    kind: String,
+    total: usize,
+}
+
+fn edit(
+    notebook: &Notebook,
+    mode: EditMode,
+    Position { index }: Position,
+    source: &str,
+    cell_type: Option<CellType>,
+) -> Result<Done> {
+    let count = notebook.cells.len();
+    match mode {
+        EditMode::Replace => {
+            let old = &notebook.cells[index];
+            let cell = replaced(old, source, cell_type);
+            let text = if cell == old.members {
+                notebook.text.to_owned()
+            } else {
+                notebook.with(index, &cell)
+            };
+            Ok(Done {
+                text,
+                id: notebook.id(index),
+                kind: kind(&cell),
+                total: count,
+            })
+        }
+        EditMode::Insert => {
+            let Some(cell_type) = cell_type else {
+                return Err(refuse(
+                    "`cell_type` is missing: a new cell is \"code\", \"markdown\" or \"raw\"",
+                ));
+            };
+            let id = notebook.has_ids.then(|| new_id(notebook, source));
+            let cell = fresh(id.as_deref(), source, cell_type);
+            Ok(Done {
+                text: notebook.with_new(index, &cell),
+                id: id.unwrap_or_else(|| format!("cell-{index}")),
+                kind: kind(&cell),
+                total: count + 1,
+            })
+        }
+        EditMode::Delete => Ok(Done {
+            text: notebook.without(index),
+            id: notebook.id(index),
+            kind: notebook.cells[index].kind().to_owned(),
+            total: count - 1,
+        }),
+    }
+}
+
+fn kind(cell: &Map<String, Value>) -> String {
+    cell["cell_type"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The cell with another source. Members keep their order; what only belongs to what it was goes.
+fn replaced(cell: &Cell, source: &str, cell_type: Option<CellType>) -> Map<String, Value> {
+    let mut members = cell.members.clone();
+    if let Some(cell_type) = cell_type {
+        members.insert("cell_type".to_owned(), cell_type.as_str().into());
+    }
+    if members.get("cell_type").and_then(Value::as_str) == Some("code") {
+        members.insert("execution_count".to_owned(), Value::Null);
+        members.insert("outputs".to_owned(), json!([]));
+        members.shift_remove("attachments");
+    } else {
+        members.shift_remove("execution_count");
+        members.shift_remove("outputs");
+    }
+    // The same text stays as it is written, so that saying it again changes nothing.
+    if cell.source() != source {
+        members.insert("source".to_owned(), lines(source));
+    }
+    members
+}
+
+/// A new cell, its members in the order in which Jupyter writes them.
+fn fresh(id: Option<&str>, source: &str, cell_type: CellType) -> Map<String, Value> {
+    let mut members = Map::new();
+    let mut add = |name: &str, value: Value| members.insert(name.to_owned(), value);
+    add("cell_type", cell_type.as_str().into());
+    if cell_type == CellType::Code {
+        add("execution_count", Value::Null);
+    }
+    if let Some(id) = id {
+        add("id", id.into());
+    }
+    add("metadata", json!({}));
+    if cell_type == CellType::Code {
+        add("outputs", json!([]));
+    }
+    add("source", lines(source));
+    members
+}
+
+/// A source as notebooks keep it: a list of lines, each with its line break.
+fn lines(source: &str) -> Value {
+    source.split_inclusive('\n').map(Value::from).collect()
+}
+
+/// Eight letters and digits that no other cell has. They come from the content, so that the same call does the same.
+fn new_id(notebook: &Notebook, source: &str) -> String {
+    let mut hash = sha256(format!("{}\n{source}", notebook.cells.len()).as_bytes());
+    loop {
+        let id = &hash[..8];
+        if notebook.cells.iter().all(|cell| cell.id() != Some(id)) {
+            return id.to_owned();
+        }
+        hash = sha256(hash.as_bytes());
+    }
+}
+
+fn report(target: &Target, mut edited: Edited, change: Change, source: &str) -> Outcome {
+    let Edited {
+        cell_id,
+        cell_number,
+        cell_type,
+        ..
+    } = &edited;
+    let cell = format!("cell {cell_number} ({cell_type}, cell_id {cell_id:?})");
+    let (shown, total) = (&target.shown, count(edited.total_cells, "cell"));
+    let told = match edited.edit_mode {
+        _ if !edited.changed => {
+            format!("No change: {cell} of {shown} has this source already. Go on to the next step.")
+        }
+        EditMode::Replace => format!("Replaced {cell} of {shown}"),
+        EditMode::Insert => format!("Inserted {cell} in {shown}, which has {total} now"),
+        EditMode::Delete => format!("Deleted {cell} of {shown}, which has {total} now"),
+    };
+    edited.diff_stat = change
+        .stat()
+        .map(|(added, removed)| DiffStat { added, removed });
+    let mut llm = told.clone();
+    if edited.changed && !source.is_empty() {
+        let shown: Vec<&str> = source.lines().take(MOST_LINES).collect();
+        llm.push('\n');
+        llm.push_str(&shown.join("\n"));
+        let left = source.lines().count() - shown.len();
+        if left > 0 {
+            // Writing to a String cannot fail.
+            let _ = write!(llm, "\n({} more)", count(left, "line"));
+        }
+    }
+    let outcome = Outcome::text(llm).summary(told).structured(&edited);
+    match change.into_diff() {
+        Some(diff) if edited.changed => outcome.display(Display::diff(diff)),
+        _ => outcome,
+    }
+}
+
+/// Of the new source this much is told back.
+const MOST_LINES: usize = 40;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! `delete_file`: takes a file, a link or a directory away. What was deleted the host keeps, and can put back.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::Path;
+
+use toolhost_sdk::prelude::*;
+
+use crate::guard;
+use crate::path::{Target, resolve};
+use crate::text::size;
+
+/// What was done.
+#[data]
+pub struct Deletion {
+    /// Absolute path.
+    path: String,
+    /// It was there, and is gone.
+    deleted: bool,
+    /// Files, links and directories that are gone.
+    entries: usize,
+    /// Bytes in the files that are gone.
+    bytes: u64,
+}
+
+/// Delete a file, a link (never what it leads to), or a directory.
+///
+/// A directory that has something in it goes only with `recursive`. The allowed directories themselves and `.git` are
+/// never deleted.
+#[tool(
+    destroys,
+    category = "file",
+    kind = "delete",
+    icon = "trash",
+    aliases = ["remove_file", "delete_directory"],
+    tags = ["file", "directory"],
+    output = Deletion,
+    example(description = "A file", input = r#"{"path": "notes/old.md"}"#),
+    example(description = "A directory with all in it, if it is there", input = r#"{"path": "build", "recursive": true, "missing_ok": true}"#),
+)]
+pub fn delete_file(
+    cx: &Context,
+    /// Path of the file or directory, relative to the workspace or absolute.
+    #[arg(aliases = ["file_path", "filePath", "absolute_path", "dir_path", "directory", "target_file", "notebook_path"])]
+    path: String,
+    /// Delete a directory with everything in it.
+    #[arg(default = false)]
+    recursive: bool,
+    /// It is fine if there is nothing to delete.
+    #[arg(default = false)]
+    missing_ok: bool,
+) -> Result<Outcome> {
+    let target = resolve(cx, &path)?;
+    guard::check(cx, &target, "deleted")?;
+    let metadata = match fs::symlink_metadata(&target.path) {
+        Ok(metadata) => metadata,
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(missing(&target, missing_ok));
+        }
+        Err(error) => return Err(target.error(&error)),
+    };
+    let mut gone = Gone::default();
+    if metadata.is_dir() {
+        let held = fs::read_dir(&target.path)
+            .map_err(|error| target.error(&error))?
+            .count();
+        if held > 0 && !recursive {
+            let message = format!(
+                "{} is a directory with {} in it; set `recursive` to delete them too",
+                target.shown,
+                entries(held)
+            );
+            return Err(Error::invalid_input(message)
+                .code("directory_not_empty")
+                .recommend(format!(
+                    "look at it first: list_directory with path {:?}",
+                    target.shown
+                )));
+        }
+        gone.directory(cx, &target, &target.path)?;
+    } else {
+        gone.file(&target, &target.path, &metadata)?;
+    }
+    let shown = &target.shown;
+    let told = if metadata.is_dir() {
+        match gone.entries - 1 {
+            0 => format!("Deleted the empty directory {shown}"),
+            held => format!(
+                "Deleted the directory {shown} with {} in it ({})",
+                entries(held),
+                size(gone.bytes)
+            ),
+        }
+    } else if metadata.is_symlink() {
+        format!("Deleted the link {shown}; what it led to is still there")
+    } else {
+        format!("Deleted {shown} ({})", size(gone.bytes))
+    };
+    Ok(Outcome::text(&*told).summary(&*told).structured(&Deletion {
+        path: target.path.display().to_string(),
+        deleted: true,
+        entries: gone.entries,
+        bytes: gone.bytes,
+    }))
+}
+
+fn entries(number: usize) -> String {
+    format!("{number} {}", if number == 1 { "entry" } else { "entries" })
+}
+
+/// Nothing is there: an answer that is no, unless that is fine.
+fn missing(target: &Target, missing_ok: bool) -> Outcome {
+    let shown = &target.shown;
+    let outcome = Outcome::new()
+        .summary(format!("{shown} does not exist"))
+        .structured(&Deletion {
+            path: target.path.display().to_string(),
+            deleted: false,
+            entries: 0,
+            bytes: 0,
+        });
+    if missing_ok {
+        outcome.part(Part::text(format!(
+            "No change: {shown} does not exist. Go on to the next step."
+        )))
+    } else {
+        outcome.logical_error(target.not_found())
+    }
+}
+
+/// What has been deleted so far.
+#[derive(Default)]
+struct Gone {
+    entries: usize,
+    bytes: u64,
+}
+
+impl Gone {
+    fn file(&mut self, target: &Target, path: &Path, metadata: &Metadata) -> Result<()> {
+        fs::remove_file(path).map_err(|error| target.error(&error))?;
+        self.entries += 1;
+        if metadata.is_file() {
+            self.bytes += metadata.len();
+        }
+        Ok(())
+    }
+
+    /// By hand and not by `remove_dir_all`, so that a call that is cancelled stops. Links are deleted, not followed.
+    fn directory(&mut self, cx: &Context, target: &Target, dir: &Path) -> Result<()> {
+        cx.check()?;
+        let explain = |error: io::Error| target.error(&error);
+        for entry in fs::read_dir(dir).map_err(explain)? {
+            let entry = entry.map_err(explain)?;
+            let path = entry.path();
+            let metadata = fs::symlink_metadata(&path).map_err(explain)?;
+            if metadata.is_dir() {
+                self.directory(cx, target, &path)?;
+            } else {
+                self.file(target, &path, &metadata)?;
+            }
+        }
+        fs::remove_dir(dir).map_err(explain)?;
+        self.entries += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! Which line breaks a new file shall have, where `.gitattributes` says it.
+
+use std::fs;
+use std::path::Path;
+
+use ignore::gitignore::GitignoreBuilder;
+
+use crate::path::Target;
+
+/// A larger one is not read.
+const MOST_BYTES: u64 = 64 << 10;
+
+/// Is the new file `target` to have CR LF?
+pub fn wants_crlf(target: &Target) -> bool {
+    let mut dirs: Vec<&Path> = target
+        .path
+        .ancestors()
+        .skip(1)
+        .take_while(|dir| dir.starts_with(&target.root))
+        .collect();
+    // The nearest file has the last word, and in it the last line.
+    dirs.reverse();
+    let mut crlf = false;
+    for dir in dirs {
+        let path = dir.join(".gitattributes");
+        let is_small = fs::metadata(&path)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MOST_BYTES);
+        let Some(text) = is_small.then(|| fs::read_to_string(&path).ok()).flatten() else {
+            continue;
+        };
+        for line in text.lines() {
+            if let Some(said) = says(line)
+                && matches(dir, line, &target.path)
+            {
+                crlf = said;
+            }
+        }
+    }
+    crlf
+}
+
+/// Whether a line asks for CR LF; nothing when it says nothing about line breaks.
+fn says(line: &str) -> Option<bool> {
+    if line.trim_start().starts_with('#') {
+        return None;
+    }
+    let attributes = line.split_whitespace().skip(1);
+    attributes.fold(None, |said, attribute| match attribute {
+        "eol=crlf" => Some(true),
+        "eol=lf" | "-text" | "binary" | "-eol" | "!eol" => Some(false),
+        _ => said,
+    })
+}
+
+fn matches(dir: &Path, line: &str, path: &Path) -> bool {
+    let Some(pattern) = line.split_whitespace().next() else {
+        return false;
+    };
+    let mut builder = GitignoreBuilder::new(dir);
+    drop(builder.add_line(None, pattern));
+    builder
+        .build()
+        .is_ok_and(|pattern| pattern.matched(path, false).is_ignore())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::resolve;
+    use crate::testing::Workspace;
+
+    #[test]
+    fn the_nearest_file_and_its_last_line_have_the_last_word() {
+        let workspace = Workspace::new(&[
+            (
+                ".gitattributes",
+                "# *.rs eol=crlf\n* text=auto\n*.bat text eol=crlf\nkeep.bat -text\n/win/** eol=crlf\n",
+            ),
+            ("win/unix/.gitattributes", "* eol=lf\n*.cmd eol=crlf\n"),
+        ]);
+        for (path, expected) in [
+            ("a.rs", false),
+            ("a.bat", true),
+            ("deep/a.bat", true),
+            ("keep.bat", false),
+            ("win/a.rs", true),
+            ("win/unix/a.rs", false),
+            ("win/unix/a.cmd", true),
+        ] {
+            let target = resolve(&workspace.cx(), path).unwrap();
+            assert_eq!(wants_crlf(&target), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `create_directory`: a directory and those on the way to it.
+
+use std::fs;
+use std::io;
+
+use toolhost_sdk::prelude::*;
+
+use crate::path::{Target, resolve};
+
+/// What there is now.
+#[data]
+pub struct Made {
+    /// Absolute path.
+    path: String,
+    /// It was not there before.
+    created: bool,
+}
+
+/// Create a directory, with all directories on the way to it. One that exists is fine.
+#[tool(
+    writes,
+    idempotent,
+    category = "file",
+    kind = "edit",
+    icon = "folder",
+    aliases = ["make_directory", "mkdir"],
+    tags = ["file", "directory"],
+    output = Made,
+    example(description = "A directory in a directory", input = r#"{"path": "docs/images"}"#),
+)]
+pub fn create_directory(
+    cx: &Context,
+    /// Path of the directory, relative to the workspace or absolute, for example `docs/images`.
+    #[arg(aliases = ["dir_path", "directory", "file_path", "filePath", "absolute_path", "target_file"])]
+    path: String,
+) -> Result<Outcome> {
+    let target = resolve(cx, &path)?;
+    let shown = &target.shown;
+    let created = match fs::metadata(&target.path) {
+        Ok(metadata) if metadata.is_dir() => false,
+        Ok(_) => return Err(target.not_a_directory()),
+        Err(_) => {
+            target.check_writable()?;
+            make(&target)?;
+            true
+        }
+    };
+    let told = if created {
+        format!("Created the directory {shown}")
+    } else {
+        format!("No change: the directory {shown} exists already. Go on to the next step.")
+    };
+    let made = Made {
+        path: target.path.display().to_string(),
+        created,
+    };
+    Ok(Outcome::text(&*told).summary(&*told).structured(&made))
+}
+
+/// The directory `target`, and those on the way to it.
+pub fn make(target: &Target) -> Result<()> {
+    make_all(target, &target.path)
+}
+
+/// The directory that holds `target`, if it is not there.
+pub fn make_parent(target: &Target) -> Result<()> {
+    match target.path.parent() {
+        Some(parent) if !parent.is_dir() => make_all(target, parent),
+        _ => Ok(()),
+    }
+}
+
+fn make_all(target: &Target, dir: &std::path::Path) -> Result<()> {
+    fs::create_dir_all(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            Error::invalid_input(format!(
+                "cannot create {}: a part of its path is a file or a link that leads nowhere",
+                target.shown
+            ))
+            .code("path_is_not_a_directory")
+        }
+        _ => target.error(&error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::testing::Workspace;
+
+    fn check(workspace: &Workspace, path: &str, expected: Expect) {
+        expected.assert_eq(&workspace.call::<create_directory>(json!({"path": path})));
+    }
+
+    #[test]
+    fn it_is_there_afterwards_however_often_it_is_called() {
+        let workspace = Workspace::new(&[]);
+        check(
+            &workspace,
+            "a/b/c",
+            expect![[r#"
+            Created the directory a/b/c
+            summary: Created the directory a/b/c
+            {"path":"<root>/a/b/c","created":true}"#]],
+        );
+        assert!(workspace.path("a/b/c").is_dir());
+        check(
+            &workspace,
+            "a/b/c",
+            expect![[r#"
+            No change: the directory a/b/c exists already. Go on to the next step.
+            summary: No change: the directory a/b/c exists already. Go on to the next step.
+            {"path":"<root>/a/b/c","created":false}"#]],
+        );
+        check(
+            &workspace,
+            ".",
+            expect![[r#"
+            No change: the directory . exists already. Go on to the next step.
+            summary: No change: the directory . exists already. Go on to the next step.
+            {"path":"<root>","created":false}"#]],
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_made() {
+        let workspace = Workspace::new(&[("file", "")]);
+        check(
+            &workspace,
+            "file",
+            expect!["InvalidInput path_is_not_a_directory: file is a file, not a directory"],
+        );
+        check(
+            &workspace,
+            "file/below",
+            expect![
+                "InvalidInput path_is_not_a_directory: cannot create file/below: a part of its path is a file or a link that leads nowhere"
+            ],
+        );
+        check(
+            &workspace,
+            "../elsewhere",
+            expect![
+                "Denied path_not_in_workspace: Permission denied: Access denied: ../elsewhere is outside the allowed paths (<root>)"
+            ],
+        );
+        check(
+            &workspace,
+            "",
+            expect![
+                "InvalidInput invalid_path: the path is empty; name a file or directory, for example `src/main.rs`"
+            ],
+        );
+        let error = workspace.read_only::<create_directory>(json!({"path": "a"}));
+        expect!["Denied permission_denied: Permission denied: Access denied: a is in <root>, which is read-only"].assert_eq(&error);
+    }
+
+    #[test]
+    fn examples_are_inputs_and_run() {
+        toolhost_sdk::testing::check_examples::<create_directory>().unwrap();
+        Workspace::new(&[]).run_examples::<create_directory>();
+    }
+}

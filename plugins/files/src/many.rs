@@ -1,0 +1,306 @@
+//! `read_many_files`: several files in one answer, by name, directory or glob.
+
+use std::fmt::Write as _;
+
+use toolhost_sdk::prelude::*;
+
+use crate::attach;
+use crate::ignored::Respect;
+use crate::list::Ignored;
+use crate::media;
+use crate::notebook::view::View;
+use crate::notebook::{Notebook, is_notebook};
+use crate::open::{Limit, open};
+use crate::page::{Page, Range};
+use crate::read::sha256;
+use crate::seen;
+use crate::text::{self, Encoding, count, size};
+
+use select::{Chosen, Skipped, Wish, select};
+
+mod select;
+
+const LIMIT: Limit = Limit {
+    bytes: 20_000_000,
+    tool: "read_many_files",
+    advice: "read it alone with read_file",
+};
+const MOST_FILES: usize = 1000;
+/// Pictures and sounds do not count as text, and have a limit of their own, all together.
+const MOST_MEDIA_BYTES: u64 = 15_000_000;
+/// So many skipped files are told with their reasons.
+const MOST_TOLD: usize = 10;
+
+/// What was read.
+#[data]
+pub struct Report {
+    /// Those that were read and those that were not, in the order of the answer.
+    files: Vec<FileRead>,
+    /// How many were read.
+    read: usize,
+    /// How many were not.
+    skipped: usize,
+    /// Entries left out by ignore files.
+    ignored: Ignored,
+}
+
+/// One file.
+#[data]
+pub struct FileRead {
+    /// Absolute path; for what was not found as it was asked for.
+    path: String,
+    /// Bytes of it that are in the answer.
+    bytes: u64,
+    /// There is more of it.
+    truncated: bool,
+    /// Why it was not read.
+    error: Option<String>,
+}
+
+/// Read several files at once: names, directories and globs such as `src/**/*.rs`.
+///
+/// The text of each file comes after a line `--- path ---`, without line numbers, at most 2000 lines each and
+/// `max_bytes` in all. Pictures, sounds and PDFs are read only when named, or by a glob with their extension. A file
+/// that cannot be read is told and hinders no other.
+#[tool(
+    reads,
+    idempotent,
+    category = "file",
+    kind = "read",
+    icon = "files",
+    aliases = ["read_multiple_files"],
+    tags = ["file", "text", "image"],
+    requires = ["fs.read", "session"],
+    output = Report,
+    example(description = "Two files", input = r#"{"include": ["README.md", "src/main.rs"]}"#),
+    example(description = "All of src but tests", input = r#"{"include": ["src/**/*.rs"], "exclude": ["**/tests/**"]}"#),
+)]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parameters of a tool are its schema"
+)]
+pub fn read_many_files(
+    cx: &Context,
+    /// Paths of files, of directories (all files below), or globs. Without a `/` a glob is matched with names at any
+    /// depth.
+    #[arg(min_len = 1, max_len = 500, aliases = ["paths", "files"])]
+    include: Vec<String>,
+    /// Globs of files and directories to leave out.
+    exclude: Option<Vec<String>>,
+    /// Go into subdirectories.
+    #[arg(default = true)]
+    recursive: bool,
+    /// Leave out `node_modules`, `.git`, `bower_components`, `.svn` and `.hg`.
+    #[arg(default = true, aliases = ["useDefaultExcludes"])]
+    use_default_excludes: bool,
+    /// Leave out what `.gitignore` files name, unless it is named itself.
+    #[arg(default = true)]
+    respect_git_ignore: bool,
+    /// Leave out what `.toolignore` files name. They are never read; with `false` they are told as skipped.
+    #[arg(default = true, aliases = ["respect_gemini_ignore"])]
+    respect_tool_ignore: bool,
+    /// Show at most this much text of all files together.
+    #[arg(default = 200_000, min = 1, max = 2_000_000)]
+    max_bytes: usize,
+) -> Result<Outcome> {
+    let selected = select(
+        cx,
+        &Wish {
+            include,
+            exclude: exclude.unwrap_or_default(),
+            recursive,
+            use_default_excludes,
+            respect: Respect {
+                git: respect_git_ignore,
+                tool: respect_tool_ignore,
+            },
+        },
+    )?;
+    let mut answer = Answer {
+        left: max_bytes,
+        max_bytes,
+        skipped: selected.skipped,
+        ..Answer::default()
+    };
+    for (index, file) in selected.files.iter().enumerate() {
+        cx.check()?;
+        let read = if index < MOST_FILES {
+            answer.read(cx, file)
+        } else {
+            Err(format!("there are more than {MOST_FILES} files"))
+        };
+        if let Err(reason) = read {
+            answer.skipped.push(Skipped {
+                path: file.target.shown.clone(),
+                reason,
+            });
+        }
+    }
+    Ok(answer.outcome(selected.ignored))
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Answer {
+    text: String,
+    media: Vec<Part>,
+    media_bytes: u64,
+    /// Bytes of text that there is still room for.
+    left: usize,
+    max_bytes: usize,
+    files: Vec<FileRead>,
+    skipped: Vec<Skipped>,
+}
+
+impl Answer {
+    /// Adds a file, or tells why not.
+    fn read(&mut self, cx: &Context, file: &Chosen) -> Result<(), String> {
+        if self.left == 0 {
+            return Err(format!(
+                "no room was left: `max_bytes` is {}",
+                self.max_bytes
+            ));
+        }
+        let (target, message) = (&file.target, |error: Error| error.message().to_owned());
+        let (bytes, _) = open(target, &LIMIT).map_err(message)?;
+        if media::is_binary(&bytes) {
+            return self.media(file, bytes);
+        }
+        let hash = sha256(&bytes);
+        let decoded = text::decode(bytes, Encoding::Auto, &target.shown).map_err(message)?;
+        let notebook = is_notebook(&target.path)
+            .then(|| Notebook::parse(&decoded.text, &target.shown).ok())
+            .flatten();
+        let view = notebook.map(|notebook| View::of(&notebook).text);
+        let all = view.as_ref().unwrap_or(&decoded.text);
+        let page = Page::of(all, Range::default(), &target.shown).map_err(message)?;
+        let rendered = page.render(false);
+        let shown = fitting(&rendered, self.left);
+        let is_cut = shown.len() < rendered.len();
+        let truncated = is_cut || page.is_truncated();
+        let lines = truncated.then_some((1, shown.lines().count()));
+        seen::note(cx, target, &hash, lines);
+        self.left -= shown.len();
+
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "--- {} ---\n{shown}", target.shown);
+        if is_cut {
+            let end = shown.lines().count();
+            let _ = writeln!(
+                self.text,
+                "(showing lines 1-{end} of {}, because `max_bytes` is {}; to go on: read_file with path {:?} and \
+                 offset {})",
+                page.total,
+                self.max_bytes,
+                target.shown,
+                end + 1
+            );
+            self.left = 0;
+        } else if let Some(note) = page.how_to_go_on(&target.shown) {
+            let _ = writeln!(self.text, "({note})");
+        }
+        self.text.push('\n');
+        self.done(file, shown.len() as u64, truncated);
+        Ok(())
+    }
+
+    fn media(&mut self, file: &Chosen, bytes: Vec<u8>) -> Result<(), String> {
+        let media_type = media::media_type(&file.target.path, &bytes);
+        let length = bytes.len() as u64;
+        let described = format!("{media_type}, {}", size(length));
+        let can_be_shown = ["image/", "audio/", "application/pdf"]
+            .iter()
+            .any(|kind| media_type.starts_with(kind));
+        if !can_be_shown {
+            return Err(format!("it is not text: {described}"));
+        }
+        if !file.is_meant {
+            return Err(format!("it is not text: {described}; name it to get it"));
+        }
+        if self.media_bytes + length > MOST_MEDIA_BYTES {
+            let most = size(MOST_MEDIA_BYTES);
+            return Err(format!(
+                "no room was left: {described}, and pictures and sounds have {most} together"
+            ));
+        }
+        self.media_bytes += length;
+        let _ = writeln!(
+            self.text,
+            "--- {} ---\n({described}, below)\n",
+            file.target.shown
+        );
+        self.media
+            .push(attach::part(&file.target, bytes, media_type));
+        self.done(file, length, false);
+        Ok(())
+    }
+
+    fn done(&mut self, file: &Chosen, bytes: u64, truncated: bool) {
+        self.files.push(FileRead {
+            path: file.target.path.display().to_string(),
+            bytes,
+            truncated,
+            error: None,
+        });
+    }
+
+    fn outcome(mut self, ignored: Ignored) -> Outcome {
+        let (read, skipped) = (self.files.len(), self.skipped.len());
+        if read > 0 {
+            self.text.push_str("--- end of content ---\n");
+        }
+        if skipped > 0 {
+            let _ = writeln!(self.text, "Skipped {}:", count(skipped, "file"));
+            for Skipped { path, reason } in self.skipped.iter().take(MOST_TOLD) {
+                let _ = writeln!(self.text, "- {path}: {reason}");
+            }
+            if skipped > MOST_TOLD {
+                let _ = writeln!(self.text, "- … and {} more", skipped - MOST_TOLD);
+            }
+        }
+        let Ignored { git, tool } = ignored;
+        if git + tool > 0 {
+            let _ = writeln!(
+                self.text,
+                "({} ignored: git {git}, tool {tool})",
+                git + tool
+            );
+        }
+        let told = self.skipped.into_iter().take(MOST_FILES);
+        self.files
+            .extend(told.map(|Skipped { path, reason }| FileRead {
+                path,
+                bytes: 0,
+                truncated: false,
+                error: Some(reason),
+            }));
+        let mut outcome = Outcome::text(self.text.trim_end())
+            .summary(format!("{}, {skipped} skipped", count(read, "file")))
+            .structured(&Report {
+                files: self.files,
+                read,
+                skipped,
+                ignored,
+            });
+        outcome.llm.extend(self.media);
+        if read > 0 {
+            return outcome;
+        }
+        let error = Error::not_found("no file was read: none was found, or all were skipped")
+            .code("file_not_found")
+            .recommend("list the directory to see what is there");
+        outcome.logical_error(error)
+    }
+}
+
+/// As many lines as fit, or the beginning of the first.
+fn fitting(text: &str, bytes: usize) -> &str {
+    if text.len() <= bytes {
+        return text;
+    }
+    let cut = &text[..text.floor_char_boundary(bytes)];
+    cut.rfind('\n').map_or(cut, |end| &cut[..end])
+}
+
+#[cfg(test)]
+mod tests;

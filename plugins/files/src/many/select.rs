@@ -1,0 +1,243 @@
+//! Which files a list of names, directories and globs means.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use globset::GlobSet;
+use toolhost_sdk::prelude::*;
+
+use crate::ignored::{Respect, Rules};
+use crate::list::Ignored;
+use crate::path::{Target, resolve};
+use crate::walk::{CLOSED, Found, MOST_DEPTH, Walk, globs};
+
+/// What a call asks for.
+pub struct Wish {
+    pub include: Vec<String>,
+    pub exclude: Vec<String>,
+    pub recursive: bool,
+    pub use_default_excludes: bool,
+    pub respect: Respect,
+}
+
+#[derive(Default)]
+pub struct Selected {
+    /// Each once, in the order of the wish, and for a directory or glob by name.
+    pub files: Vec<Chosen>,
+    pub skipped: Vec<Skipped>,
+    pub ignored: Ignored,
+    known: HashSet<PathBuf>,
+}
+
+pub struct Chosen {
+    pub target: Target,
+    /// A picture or sound is only read when it is meant: named itself, or by a glob that has its extension.
+    pub is_meant: bool,
+}
+
+pub struct Skipped {
+    pub path: String,
+    pub reason: String,
+}
+
+/// The files that `wish` means. What cannot be found is told, and hinders nothing else.
+pub fn select(cx: &Context, wish: &Wish) -> Result<Selected> {
+    let mut selected = Selected::default();
+    for text in &wish.include {
+        let found = selected.add(cx, wish, text);
+        match found {
+            Ok(()) => {}
+            // A glob that is none and a call that is over are no matter of one file.
+            Err(error) if error.code.as_deref() == Some("invalid_glob") => return Err(error),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+            Err(error) => selected.skipped.push(Skipped {
+                path: text.clone(),
+                reason: error.message().to_owned(),
+            }),
+        }
+    }
+    Ok(selected)
+}
+
+impl Selected {
+    fn add(&mut self, cx: &Context, wish: &Wish, text: &str) -> Result<()> {
+        let target = resolve(cx, text)?;
+        match fs::metadata(&target.path) {
+            Ok(metadata) if metadata.is_dir() => self.walk(cx, wish, text, &target, None),
+            Ok(_) => {
+                let leave_out = excluded(wish, &target)?;
+                let relative = relative(&target.path, &target);
+                if leave_out.is_match(relative) {
+                    self.skipped.push(Skipped {
+                        path: target.shown.clone(),
+                        reason: "it is named by `exclude`".to_owned(),
+                    });
+                } else {
+                    self.choose(target, true);
+                }
+                Ok(())
+            }
+            Err(_) if is_glob(&target.shown) => {
+                let (start, rest) = split(&target.shown);
+                let top = resolve(cx, start)?;
+                self.walk(cx, wish, text, &top, Some(rest))
+            }
+            Err(error) => Err(target.error(&error)),
+        }
+    }
+
+    /// Everything below `top`, or what matches `glob` there.
+    fn walk(
+        &mut self,
+        cx: &Context,
+        wish: &Wish,
+        by: &str,
+        top: &Target,
+        glob: Option<&str>,
+    ) -> Result<()> {
+        let start = relative(&top.path, top);
+        let start = globset::escape(&start.to_string_lossy());
+        // A glob without `/` is left as it is: it means names at any depth.
+        let full = |glob: &str| match by.contains('/') {
+            true if start.is_empty() => format!("./{glob}"),
+            true => format!("{start}/{glob}"),
+            false => glob.to_owned(),
+        };
+        let levels = glob.map_or(0, |glob| glob.matches('/').count());
+        let levels = u32::try_from(levels).unwrap_or(MOST_DEPTH);
+        let mut walk = Walk {
+            cx,
+            top,
+            base: &top.root,
+            depth: if wish.recursive {
+                MOST_DEPTH
+            } else {
+                levels + 1
+            },
+            pattern: glob.map(|glob| globs(&[full(glob)])).transpose()?,
+            leave_out: excluded(wish, top)?,
+            show_hidden: true,
+            rules: Rules::above(&top.root, &top.path, wish.respect),
+            closed: if wish.use_default_excludes {
+                CLOSED
+            } else {
+                &[]
+            },
+            found: Vec::new(),
+            ignored: Ignored::default(),
+            unread: 0,
+            is_complete: true,
+        };
+        walk.directory(&top.path, 1)?;
+        let Walk {
+            mut found,
+            ignored,
+            is_complete,
+            ..
+        } = walk;
+        self.ignored.git += ignored.git;
+        self.ignored.tool += ignored.tool;
+        found.retain(|entry| !entry.is_dir);
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        if !is_complete {
+            self.skipped.push(Skipped {
+                path: by.to_owned(),
+                reason: "it has more entries than are looked through at once".to_owned(),
+            });
+        }
+        if found.is_empty() {
+            self.skipped.push(Skipped {
+                path: by.to_owned(),
+                reason: "not found: no file matches".to_owned(),
+            });
+        }
+        for Found { name, path, .. } in found {
+            // A link may lead to a directory, or nowhere.
+            if fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
+                let target = Target {
+                    path,
+                    shown: name,
+                    root: top.root.clone(),
+                    writable: top.writable,
+                };
+                let is_meant = has_extension(by, &target.path);
+                self.choose(target, is_meant);
+            }
+        }
+        Ok(())
+    }
+
+    fn choose(&mut self, target: Target, is_meant: bool) {
+        if self.known.insert(target.path.clone()) {
+            self.files.push(Chosen { target, is_meant });
+        }
+    }
+}
+
+/// The globs of `exclude`, relative to the root that `target` lies in.
+fn excluded(wish: &Wish, target: &Target) -> Result<GlobSet> {
+    let root = format!(
+        "{}/",
+        target.root.display().to_string().trim_end_matches('/')
+    );
+    let patterns: Vec<String> = wish
+        .exclude
+        .iter()
+        .map(|pattern| {
+            let pattern = pattern.strip_prefix(&root).unwrap_or(pattern);
+            pattern.trim_end_matches('/').to_owned()
+        })
+        .collect();
+    globs(&patterns)
+}
+
+fn relative<'a>(path: &'a Path, target: &Target) -> &'a Path {
+    path.strip_prefix(&target.root).unwrap_or(path)
+}
+
+/// `docs/*.{png,jpg}` has the extension of `docs/logo.PNG`. So has `png` alone, but that is a directory's name.
+fn has_extension(glob: &str, path: &Path) -> bool {
+    let Some(extension) = path.extension() else {
+        return false;
+    };
+    let extension = extension.to_string_lossy().to_lowercase();
+    is_glob(glob)
+        && glob
+            .to_lowercase()
+            .split(|c: char| !c.is_alphanumeric())
+            .any(|word| word == extension)
+}
+
+fn is_glob(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{'])
+}
+
+/// A glob as the directory where its matches begin, and what is left of it.
+fn split(glob: &str) -> (&str, &str) {
+    let meta = glob.find(['*', '?', '[', '{']).unwrap_or(glob.len());
+    match glob[..meta].rfind('/') {
+        Some(0) => ("/", &glob[1..]),
+        Some(at) => (&glob[..at], &glob[at + 1..]),
+        None => (".", glob),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glob_begins_below_its_last_plain_directory() {
+        for (glob, expected) in [
+            ("*.rs", (".", "*.rs")),
+            ("src/**/*.rs", ("src", "**/*.rs")),
+            ("a/b/{c,d}/e", ("a/b", "{c,d}/e")),
+            ("/ws/a?.rs", ("/ws", "a?.rs")),
+            ("/*", ("/", "*")),
+            ("src/a*b/c", ("src", "a*b/c")),
+        ] {
+            assert_eq!(split(glob), expected, "{glob}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `move_file`: gives a file or directory another name or place.
+
+use std::fs::{self, Metadata};
+
+use toolhost_sdk::prelude::*;
+
+use crate::guard;
+use crate::make::make_parent;
+use crate::path::{Target, resolve};
+use crate::relocate::{Way, relocate};
+
+/// What was moved.
+#[data]
+pub struct Moved {
+    /// Always true: anything else is an error.
+    success: bool,
+    /// Absolute path it had.
+    from: String,
+    /// Absolute path it has.
+    to: String,
+    /// A file that was at the new place is gone.
+    overwritten: bool,
+    /// The places are on two devices, so that its bytes were copied.
+    copied: bool,
+}
+
+/// Move or rename a file or a directory.
+///
+/// `to` is the new path itself, not the directory to put it in. A file that is there already is replaced only with
+/// `overwrite`, a directory never.
+#[tool(
+    writes,
+    category = "file",
+    kind = "move",
+    icon = "move",
+    aliases = ["rename_file"],
+    tags = ["file", "directory"],
+    output = Moved,
+    example(description = "Another name", input = r#"{"from": "notes/old.md", "to": "notes/new.md"}"#),
+)]
+pub fn move_file(
+    cx: &Context,
+    /// Path of what is moved, relative to the workspace or absolute.
+    #[arg(aliases = ["source", "src", "old_path", "source_path"])]
+    from: String,
+    /// The path it shall have, with its name. Directories that are missing on the way are made.
+    #[arg(aliases = ["destination", "dest", "dst", "target", "new_path", "destination_path"])]
+    to: String,
+    /// Replace a file that is there already.
+    #[arg(default = false)]
+    overwrite: bool,
+) -> Result<Outcome> {
+    let from = resolve(cx, &from)?;
+    let to = resolve(cx, &to)?;
+    guard::check(cx, &from, "moved")?;
+    to.check_writable()?;
+    let metadata = fs::symlink_metadata(&from.path).map_err(|error| from.error(&error))?;
+    let overwritten = check_ends(&from, &metadata, &to, overwrite)?;
+    make_parent(&to)?;
+    let way = relocate(cx, &from, &to, |from, to| fs::rename(from, to))?;
+
+    let what = if metadata.is_dir() { "directory " } else { "" };
+    let replaced = if overwritten {
+        ", in place of the file that was there"
+    } else {
+        ""
+    };
+    let told = format!("Moved {what}{} to {}{replaced}", from.shown, to.shown);
+    Ok(Outcome::text(&*told).summary(&*told).structured(&Moved {
+        success: true,
+        from: from.path.display().to_string(),
+        to: to.path.display().to_string(),
+        overwritten,
+        copied: way == Way::Copied,
+    }))
+}
+
+/// Whether something will be replaced at the new place.
+fn check_ends(from: &Target, metadata: &Metadata, to: &Target, overwrite: bool) -> Result<bool> {
+    let refuse = |code: &str, message: String| Err(Error::invalid_input(message).code(code));
+    let (was, is) = (&from.shown, &to.shown);
+    if from.path == to.path {
+        return refuse(
+            "edit_no_change",
+            format!("`from` and `to` are both {was}; name another place"),
+        );
+    }
+    if metadata.is_dir() && to.path.starts_with(&from.path) {
+        return refuse(
+            "invalid_path",
+            format!("{is} lies in {was}: a directory cannot be moved into itself"),
+        );
+    }
+    let name = from.path.file_name().unwrap_or_default().to_string_lossy();
+    let inside = format!("{}/{name}", is.trim_end_matches('/'));
+    let Ok(there) = fs::symlink_metadata(&to.path) else {
+        // Nobody writes a name like this who means a file.
+        if is.ends_with('/') && !metadata.is_dir() {
+            return refuse(
+                "invalid_path",
+                format!(
+                    "`to` {is:?} is the name of a directory; to put {was} in it, say {inside:?}"
+                ),
+            );
+        }
+        return Ok(false);
+    };
+    if there.is_dir() {
+        let error = Error::invalid_input(format!("{is} is a directory, and is not replaced"))
+            .code("attempt_to_create_existing_file")
+            .recommend(format!("to put {was} in it, say `to` {inside:?}"));
+        return Err(error);
+    }
+    if metadata.is_dir() {
+        return refuse(
+            "path_is_not_a_directory",
+            format!("{is} is a file, and {was} is a directory; name another place"),
+        );
+    }
+    if !overwrite {
+        return refuse(
+            "attempt_to_create_existing_file",
+            format!("{is} exists already; set `overwrite` to replace it"),
+        );
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests;

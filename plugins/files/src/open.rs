@@ -1,0 +1,48 @@
+//! The bytes of a file that somebody wants to read, unless it is no file, too large, or kept from tools.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use toolhost_sdk::prelude::*;
+
+use crate::ignored::check_readable;
+use crate::path::Target;
+use crate::text::size;
+
+/// How large a file may be, and what else to do with a larger one.
+pub struct Limit {
+    pub bytes: u64,
+    pub tool: &'static str,
+    pub advice: &'static str,
+}
+
+/// The bytes of a regular file and the time of its last change, in milliseconds since 1970.
+pub fn open(target: &Target, limit: &Limit) -> Result<(Vec<u8>, Option<u64>)> {
+    check_readable(target)?;
+    let metadata = fs::metadata(&target.path).map_err(|error| target.error(&error))?;
+    let shown = &target.shown;
+    if metadata.is_dir() {
+        return Err(target.is_directory());
+    }
+    // A pipe or a device may never end.
+    if !metadata.is_file() {
+        return Err(
+            Error::invalid_input(format!("{shown} is not a regular file")).code("not_a_file"),
+        );
+    }
+    if metadata.len() > limit.bytes {
+        let (has, most, tool) = (size(metadata.len()), size(limit.bytes), limit.tool);
+        return Err(Error::failed(format!(
+            "{shown} has {has}, and {tool} takes at most {most}"
+        ))
+        .code("file_too_large")
+        .recommend(limit.advice));
+    }
+    let bytes = fs::read(&target.path).map_err(|error| target.error(&error))?;
+    Ok((bytes, metadata.modified().ok().and_then(milliseconds)))
+}
+
+/// Milliseconds since 1970; nothing for what lies before.
+fn milliseconds(time: SystemTime) -> Option<u64> {
+    u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+}

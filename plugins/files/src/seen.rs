@@ -1,0 +1,145 @@
+//! What the agent knows of a file: noted when a tool shows or writes it, asked before a tool writes over it.
+
+use toolhost_sdk::prelude::*;
+
+use crate::path::Target;
+
+/// Notes that the agent knows the file as it is now: these lines of it, or all.
+pub fn note(cx: &Context, target: &Target, sha256: &str, lines: Option<(usize, usize)>) {
+    let number = |line: usize| u32::try_from(line).unwrap_or(u32::MAX);
+    let lines = lines.map(|(first, last)| (number(first), number(last)));
+    // A host that remembers nothing is no reason not to read.
+    if let Err(error) = cx.saw(&target.path.display().to_string(), sha256, lines) {
+        cx.debug(&format!("not noted as seen: {error}"));
+    }
+}
+
+/// Is the file, whose SHA-256 is `now`, another one than the agent has seen? By content and never by time: a file
+/// that was written again as it was has not changed.
+pub fn is_stale(cx: &Context, target: &Target, now: &str) -> bool {
+    let sight = cx.last_seen(&target.path.display().to_string());
+    sight
+        .ok()
+        .flatten()
+        .is_some_and(|sight| !sight.sha256.eq_ignore_ascii_case(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use expect_test::{Expect, expect};
+    use toolhost_sdk::testing;
+
+    use crate::cell::notebook_edit;
+    use crate::many::read_many_files;
+    use crate::read::read_file;
+    use crate::testing::Workspace;
+    use crate::write::write_file;
+    use toolhost_sdk::prelude::*;
+
+    const NOTEBOOK: &str = r#"{"cells": [{"cell_type": "raw", "id": "a", "metadata": {}, "source": ["x"]}], "nbformat": 4, "nbformat_minor": 5}"#;
+
+    /// Reads with `T`, changes the file behind the agent's back, then writes with `U`.
+    fn check<T: Tool, U: Tool>(first: Value, then: Option<&str>, second: Value, expected: Expect) {
+        let workspace = Workspace::new(&[("a.txt", "one\n"), ("a.ipynb", NOTEBOOK)]);
+        let cx = workspace.cx();
+        testing::call::<T>(&cx, first).unwrap();
+        if let Some(content) = then {
+            let path = second["path"].as_str().unwrap();
+            fs::write(workspace.path(path), content).unwrap();
+        }
+        let answer = match testing::call::<U>(&cx, second) {
+            Ok(outcome) => outcome.summary.unwrap(),
+            Err(error) => format!("{} {error}", error.code.as_deref().unwrap()),
+        };
+        expected.assert_eq(&answer);
+    }
+
+    #[test]
+    fn a_file_that_changed_since_it_was_read_is_not_written_over() {
+        let read = || json!({"path": "a.txt"});
+        let write = || json!({"path": "a.txt", "content": "two\n"});
+        check::<read_file, write_file>(
+            read(),
+            None,
+            write(),
+            expect!["Overwrote a.txt (4 B → 4 B, +1 -1 lines)"],
+        );
+        check::<read_file, write_file>(
+            read(),
+            Some("1\n"),
+            write(),
+            expect!["edit_stale a.txt has changed since you have seen it"],
+        );
+        check::<read_file, write_file>(
+            read(),
+            Some("one\n"),
+            write(),
+            expect!["Overwrote a.txt (4 B → 4 B, +1 -1 lines)"],
+        );
+        check::<write_file, write_file>(
+            write(),
+            Some("1\n"),
+            write(),
+            expect!["edit_stale a.txt has changed since you have seen it"],
+        );
+        let many = json!({"include": ["a.txt"]});
+        check::<read_many_files, write_file>(
+            many,
+            Some("1\n"),
+            write(),
+            expect!["edit_stale a.txt has changed since you have seen it"],
+        );
+    }
+
+    #[test]
+    fn whoever_says_the_hash_or_only_appends_knows_what_is_there() {
+        let read = || json!({"path": "a.txt"});
+        let hash = crate::read::sha256(b"1\n");
+        let write = json!({"path": "a.txt", "content": "two\n", "expected_sha256": hash});
+        check::<read_file, write_file>(
+            read(),
+            Some("1\n"),
+            write,
+            expect!["Overwrote a.txt (2 B → 4 B, +1 -1 lines)"],
+        );
+        let append = json!({"path": "a.txt", "content": "two\n", "mode": "append"});
+        check::<read_file, write_file>(
+            read(),
+            Some("1\n"),
+            append,
+            expect!["Appended 4 B to a.txt (now 6 B)"],
+        );
+    }
+
+    #[test]
+    fn in_a_notebook_that_changed_a_cell_is_found_by_its_own_id_alone() {
+        let read = || json!({"path": "a.ipynb"});
+        let changed = NOTEBOOK.replace("\"x\"", "\"y\"");
+        let edit =
+            |name: &str, cell: Value| json!({"path": "a.ipynb", name: cell, "new_source": "z"});
+        check::<read_file, notebook_edit>(
+            read(),
+            Some(&changed),
+            edit("cell_id", json!("a")),
+            expect![[r#"Replaced cell 0 (raw, cell_id "a") of a.ipynb"#]],
+        );
+        check::<read_file, notebook_edit>(
+            read(),
+            Some(&changed),
+            edit("cell_number", json!(0)),
+            expect![
+                "edit_stale a.ipynb has changed since you have seen it, and its cells may have moved"
+            ],
+        );
+        check::<read_file, notebook_edit>(
+            read(),
+            Some(&changed),
+            edit("cell_id", json!("cell-0")),
+            expect![
+                "edit_stale a.ipynb has changed since you have seen it, and its cells may have moved"
+            ],
+        );
+    }
+}

@@ -1,0 +1,259 @@
+//! `directory_tree`: the shape of a part of the workspace, as nested data.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+use toolhost_sdk::prelude::*;
+
+use crate::ignored::{Respect, Rules};
+use crate::list::Ignored;
+use crate::path::resolve;
+use crate::walk::{CLOSED, Found, MOST_DEPTH, Walk, globs};
+
+/// What a directory holds.
+#[data]
+pub struct Shape {
+    /// Absolute path of the directory.
+    path: String,
+    /// The directory.
+    tree: Node,
+    /// Files and directories in the tree, without the topmost.
+    count: usize,
+    /// There is more than is shown.
+    truncated: bool,
+    /// Entries left out by ignore files.
+    ignored: Ignored,
+}
+
+/// A file or directory in a tree.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Node {
+    name: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    /// Absent for what is not a directory, and for a directory that was not looked into.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    children: Option<Vec<Node>>,
+    /// Entries of this directory that had no place.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    omitted: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Directory,
+    File,
+    Symlink,
+}
+
+// By hand, because a node holds nodes, and a schema that is written out has an end.
+impl Schema for Node {
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "description": "A file or directory.",
+            "properties": {
+                "name": {"type": "string", "description": "Its name."},
+                "type": {"type": "string", "enum": ["directory", "file", "symlink"]},
+                "children": {
+                    "type": "array",
+                    "description": "What a directory holds, each the like of this; absent where it was not looked into.",
+                    "items": {"type": "object"},
+                },
+                "omitted": {
+                    "type": "integer",
+                    "description": "How many entries of this directory are left out by `limit`.",
+                },
+            },
+            "required": ["name", "type"],
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// Show what is in a directory and below as a tree: JSON with `name`, `type` and `children`.
+///
+/// Of a large directory the upper levels come first; what had no place is counted as `omitted`. What ignore files
+/// leave out is not shown, and directories such as `node_modules` and `.git` are not looked into.
+#[tool(
+    reads,
+    idempotent,
+    category = "file",
+    kind = "read",
+    icon = "tree",
+    tags = ["file", "directory"],
+    output = Shape,
+    example(description = "The workspace, three levels", input = "{}"),
+    example(description = "Two levels of src without tests", input = r#"{"path": "src", "depth": 2, "exclude_patterns": ["tests"]}"#),
+)]
+pub fn directory_tree(
+    cx: &Context,
+    /// Path of the directory, relative to the workspace or absolute.
+    #[arg(default = ".", aliases = ["dir_path", "directory", "file_path", "filePath", "absolute_path", "target_file"])]
+    path: String,
+    /// Leave out entries that match one of these globs, with all below them. Without a `/` a glob is matched with
+    /// names at any depth.
+    #[arg(aliases = ["exclude", "excludePatterns", "ignore"])]
+    exclude_patterns: Option<Vec<String>>,
+    /// How many levels to show: 1 is the directory itself.
+    #[arg(default = 3, min = 1, max = 64, aliases = ["max_depth"])]
+    depth: u32,
+    /// Show at most this many files and directories.
+    #[arg(default = 500, min = 1, max = 5000)]
+    limit: usize,
+    /// Leave out what `.gitignore` files name.
+    #[arg(default = true)]
+    respect_git_ignore: bool,
+) -> Result<Outcome> {
+    let target = resolve(cx, &path)?;
+    let metadata = fs::metadata(&target.path).map_err(|error| target.error(&error))?;
+    if !metadata.is_dir() {
+        return Err(target.not_a_directory());
+    }
+    let depth = depth.min(MOST_DEPTH);
+    let respect = Respect {
+        git: respect_git_ignore,
+        tool: true,
+    };
+    let mut walk = Walk {
+        cx,
+        top: &target,
+        base: &target.path,
+        depth,
+        pattern: None,
+        leave_out: globs(&exclude_patterns.unwrap_or_default())?,
+        show_hidden: true,
+        rules: Rules::above(&target.root, &target.path, respect),
+        closed: CLOSED,
+        found: Vec::new(),
+        ignored: Ignored::default(),
+        unread: 0,
+        is_complete: true,
+    };
+    walk.directory(&target.path, 1)?;
+    let Walk {
+        found,
+        ignored,
+        unread,
+        is_complete,
+        ..
+    } = walk;
+
+    let total = found.len();
+    let name = target.path.file_name().map_or_else(
+        || "/".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    let tree = grow(name, found, limit, depth);
+    let count = total.min(limit);
+    let mut notes = Vec::new();
+    if count < total {
+        notes.push(format!(
+            "showing {count} of {total} entries, the upper levels first; for more: a larger `limit`, or \
+             directory_tree of a directory in it"
+        ));
+    }
+    if ignored.git + ignored.tool > 0 {
+        let Ignored { git, tool } = ignored;
+        notes.push(format!("{} ignored: git {git}, tool {tool}", git + tool));
+    }
+    if unread > 0 {
+        notes.push(format!("directories that could not be read: {unread}"));
+    }
+    if !is_complete {
+        notes.push(format!("stopped after {total} entries"));
+    }
+    let shape = Shape {
+        path: target.path.display().to_string(),
+        count,
+        truncated: count < total || unread > 0 || !is_complete,
+        ignored,
+        tree,
+    };
+    let mut text = toolhost_sdk::serde_json::to_string(&shape.tree)?;
+    for note in notes {
+        text.push_str("\n(");
+        text.push_str(&note);
+        text.push(')');
+    }
+    let noun = if total == 1 { "entry" } else { "entries" };
+    Ok(Outcome::text(text)
+        .summary(format!("{count} of {total} {noun} below {}", target.shown))
+        .structured(&shape))
+}
+
+/// The tree of `found`, cut to `limit` entries, upper levels first.
+fn grow(name: String, mut found: Vec<Found>, limit: usize, depth: u32) -> Node {
+    let level = |name: &str| name.matches('/').count();
+    found.sort_by_cached_key(|entry| (level(&entry.name), entry.kind(), entry.name.clone()));
+    let mut omitted: BTreeMap<String, usize> = BTreeMap::new();
+    let mut below: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+    for (index, entry) in found.into_iter().enumerate() {
+        let parent = entry.name.rsplit_once('/').map_or("", |(parent, _)| parent);
+        if index < limit {
+            below.entry(parent.to_owned()).or_default().push(entry);
+        } else {
+            *omitted.entry(parent.to_owned()).or_default() += 1;
+        }
+    }
+    branch(name, "", 0, depth, &mut below, &omitted)
+}
+
+fn branch(
+    name: String,
+    path: &str,
+    level: u32,
+    depth: u32,
+    below: &mut BTreeMap<String, Vec<Found>>,
+    omitted: &BTreeMap<String, usize>,
+) -> Node {
+    let is_open = level < depth && (level == 0 || !CLOSED.contains(&name.as_str()));
+    let children = is_open.then(|| {
+        below
+            .remove(path)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|entry| {
+                let (kind, path) = (entry.kind(), entry.name);
+                let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+                if kind == Kind::Directory {
+                    return branch(name, &path, level + 1, depth, below, omitted);
+                }
+                Node {
+                    name,
+                    kind,
+                    children: None,
+                    omitted: 0,
+                }
+            })
+            .collect()
+    });
+    Node {
+        name,
+        kind: Kind::Directory,
+        children,
+        omitted: omitted.get(path).copied().unwrap_or_default(),
+    }
+}
+
+impl Found {
+    fn kind(&self) -> Kind {
+        if self.is_symlink {
+            Kind::Symlink
+        } else if self.is_dir {
+            Kind::Directory
+        } else {
+            Kind::File
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests;
