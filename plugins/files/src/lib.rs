@@ -15,6 +15,7 @@ mod cell;
 mod change;
 mod compose;
 mod delete;
+mod edit;
 mod eol;
 mod guard;
 mod ignored;
@@ -24,9 +25,11 @@ mod make;
 mod many;
 mod media;
 mod moving;
+mod multi_edit;
 mod notebook;
 mod open;
 mod page;
+mod patch;
 mod path;
 mod read;
 
@@ -46,11 +49,13 @@ mod write;
 use attach::read_media;
 use cell::notebook_edit;
 use delete::delete_file;
+use edit::edit_file;
 use info::get_file_info;
 use list::list_directory;
 use make::create_directory;
 use many::read_many_files;
 use moving::move_file;
+use patch::apply_patch;
 use read::read_file;
 use roots::list_allowed_directories;
 use tree::directory_tree;
@@ -61,6 +66,9 @@ toolhost_sdk::export_tools![
     read_many_files,
     read_media,
     write_file,
+    edit_file,
+    multi_edit::multi_edit,
+    apply_patch,
     notebook_edit,
     list_directory,
     directory_tree,

@@ -85,7 +85,7 @@ fn fill(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn make_parent(target: &Target, create_dirs: bool) -> Result<()> {
+pub fn make_parent(target: &Target, create_dirs: bool) -> Result<()> {
     let Some(parent) = target.path.parent().filter(|parent| !parent.is_dir()) else {
         return Ok(());
     };

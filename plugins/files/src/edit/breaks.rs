@@ -1,0 +1,123 @@
+//! How lines end where something new is put, so that it ends its lines in the same way.
+
+use std::rc::Rc;
+
+use memchr::{memchr, memmem, memrchr};
+
+use super::find::Place;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breaks {
+    /// There is no line break at all.
+    None,
+    Lf,
+    Crlf,
+    Mixed,
+}
+
+impl Breaks {
+    pub fn of(text: &str) -> Self {
+        let bytes = text.as_bytes();
+        if memchr(b'\n', bytes).is_none() {
+            return Self::None;
+        }
+        // Most files have no carriage return, and one look tells.
+        if memchr(b'\r', bytes).is_none() {
+            return Self::Lf;
+        }
+        let all = memchr::memchr_iter(b'\n', bytes).count();
+        match memmem::find_iter(bytes, b"\r\n").count() {
+            0 => Self::Lf,
+            crlf if crlf == all => Self::Crlf,
+            _ => Self::Mixed,
+        }
+    }
+
+    pub fn has_crlf(self) -> bool {
+        matches!(self, Self::Crlf | Self::Mixed)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lf => "lf",
+            Self::Crlf => "crlf",
+            Self::Mixed => "mixed",
+        }
+    }
+
+    /// Gives what is new the line breaks of where it goes.
+    pub fn adapt(self, text: &str, mut places: Vec<Place>) -> Vec<Place> {
+        let mut before: Option<[Rc<str>; 3]> = None;
+        // Where the next line break is; places ascend, so it is looked for once.
+        let mut next = memchr(b'\n', text.as_bytes());
+        for place in &mut places {
+            if !place.new.contains('\n') {
+                continue;
+            }
+            let crlf = match self {
+                Self::None => continue,
+                Self::Lf => false,
+                Self::Crlf => true,
+                Self::Mixed => {
+                    while let Some(at) = next
+                        && at < place.range.start
+                    {
+                        next = memchr(b'\n', &text.as_bytes()[at + 1..]).map(|more| at + 1 + more);
+                    }
+                    let bytes = text.as_bytes();
+                    // Behind the last line break, the last one counts; that is looked for from the end.
+                    next.or_else(|| memrchr(b'\n', bytes))
+                        .is_some_and(|at| bytes[..at].ends_with(b"\r"))
+                }
+            };
+            // The same new text goes to every place; it is made over once.
+            let [_, lf_new, crlf_new] = match &mut before {
+                Some(known) if Rc::ptr_eq(&known[0], &place.new) => known,
+                other => {
+                    let lf = place.new.replace("\r\n", "\n");
+                    let crlf = lf.replace('\n', "\r\n");
+                    other.insert([Rc::clone(&place.new), lf.into(), crlf.into()])
+                }
+            };
+            place.new = Rc::clone(if crlf { crlf_new } else { lf_new });
+        }
+        places
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of `a\nb` at the place of `x` in `text`.
+    fn check(text: &str, expected: &str) {
+        let at = text.find('x').expect("there is an x");
+        let places = vec![Place::new(at..at + 1, "a\nb")];
+        let adapted = Breaks::of(text).adapt(text, places);
+        assert_eq!(&*adapted[0].new, expected, "{text:?}");
+    }
+
+    #[test]
+    fn line_breaks_are_those_of_the_place() {
+        check("x", "a\nb");
+        check("x\n", "a\nb");
+        check("x\r\n", "a\r\nb");
+        check("1\nx\r\n2\n", "a\r\nb");
+        check("1\r\nx\n", "a\nb");
+        check("1\n2\r\nx", "a\r\nb");
+    }
+
+    #[test]
+    fn r_320_all_four_kinds_are_told() {
+        for (text, expected) in [
+            ("a", "none"),
+            ("a\n", "lf"),
+            ("a\rb\n", "lf"),
+            ("a\r\n", "crlf"),
+            ("a\r\nb\n", "mixed"),
+        ] {
+            assert_eq!(Breaks::of(text).as_str(), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Makes several changes to files, or none: when one fails, those before it are taken back.
+
+use std::fs;
+use std::io;
+
+use toolhost_sdk::prelude::*;
+
+use crate::path::Target;
+use crate::store::{load, make_parent, store};
+
+/// One change to one file.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// The file gets this content, or comes into being with it.
+    Put {
+        target: &'a Target,
+        old: Option<&'a [u8]>,
+        new: Vec<u8>,
+    },
+    /// The file gets another name.
+    Rename {
+        from: &'a Target,
+        to: &'a Target,
+    },
+    Remove {
+        target: &'a Target,
+        old: &'a [u8],
+    },
+}
+
+/// Makes all of them, in this order.
+pub fn commit(steps: &[Step]) -> Result<()> {
+    for (index, step) in steps.iter().enumerate() {
+        // A second step may be about the same file under another name; what the first one did must not be lost.
+        let done = if index > 0 { step.check() } else { Ok(()) };
+        let Err(error) = done.and_then(|()| step.make()) else {
+            continue;
+        };
+        let undone = steps[..index].iter().rev().map(Step::undo);
+        let failed = undone.filter(Result::is_err).count();
+        return Err(match (index, failed) {
+            (0, _) => error,
+            (_, 0) => error.recommend("nothing was changed; try again when the cause is gone"),
+            (_, failed) => error.cause(format!("{failed} earlier changes could not be taken back")),
+        });
+    }
+    Ok(())
+}
+
+impl Step<'_> {
+    fn check(&self) -> Result<()> {
+        match self {
+            Self::Put {
+                target,
+                old: Some(old),
+                ..
+            }
+            | Self::Remove { target, old } => {
+                if load(target)?.as_deref() == Some(old) {
+                    return Ok(());
+                }
+                let message = format!(
+                    "{} is not what it was a moment ago; another path of this call may lead to the same file",
+                    target.shown
+                );
+                Err(Error::failed(message).code("edit_stale"))
+            }
+            Self::Put { old: None, .. } | Self::Rename { .. } => Ok(()),
+        }
+    }
+
+    fn make(&self) -> Result<()> {
+        match self {
+            Self::Put { target, old, new } => store(target, *old, new, true),
+            Self::Rename { from, to } => {
+                make_parent(to, true)?;
+                fs::rename(&from.path, &to.path).map_err(|error| from.error(&error))
+            }
+            Self::Remove { target, .. } => {
+                fs::remove_file(&target.path).map_err(|error| target.error(&error))
+            }
+        }
+    }
+
+    fn undo(&self) -> io::Result<()> {
+        match self {
+            Self::Put {
+                target, old: None, ..
+            } => fs::remove_file(&target.path),
+            Self::Put {
+                target,
+                old: Some(old),
+                ..
+            }
+            | Self::Remove { target, old } => fs::write(&target.path, old),
+            Self::Rename { from, to } => fs::rename(&to.path, &from.path),
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Finds the text that an edit is about: as it is written first, and then in ever more lenient readings, each of
+//! which has to be as clear as the exact one.
+
+use std::ffi::OsStr;
+use std::ops::Range;
+use std::path::Path;
+use std::rc::Rc;
+
+use memchr::memmem;
+
+use super::breaks::Breaks;
+use super::indent::{self, Indents};
+use super::{fuzzy, lines, loose, pasted, view};
+
+/// A file has no sensible edit with more places than this.
+pub const MOST_PLACES: usize = 500_000;
+
+const DATA: &[&str] = &[
+    "geojson",
+    "har",
+    "ipynb",
+    "json",
+    "json5",
+    "jsonc",
+    "jsonl",
+    "ndjson",
+    "webmanifest",
+];
+const INDENTED: &[&str] = &[
+    "coffee", "fs", "fsx", "haml", "hs", "jade", "mak", "markdown", "md", "mk", "nim", "pug", "py",
+    "pyi", "pyw", "pyx", "rst", "sass", "slim", "styl", "tsv", "yaml", "yml",
+];
+const INDENTED_NAMES: &[&str] = &["gnumakefile", "makefile", "justfile"];
+
+/// How much a reading may differ from the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leniency {
+    /// White space is free, and a few letters may be wrong.
+    Free,
+    /// White space has a meaning.
+    Indented,
+    /// Data: every character counts, only the indentation of whole lines does not.
+    Data,
+}
+
+impl Leniency {
+    pub fn of(path: &Path) -> Self {
+        let lower = |part: Option<&OsStr>| part.map(|part| part.to_string_lossy().to_lowercase());
+        let extension = lower(path.extension()).unwrap_or_default();
+        let name = lower(path.file_name()).unwrap_or_default();
+        if DATA.contains(&extension.as_str()) {
+            Self::Data
+        } else if INDENTED.contains(&extension.as_str()) || INDENTED_NAMES.contains(&name.as_str())
+        {
+            Self::Indented
+        } else {
+            Self::Free
+        }
+    }
+}
+
+/// A piece of the text and what takes its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub range: Range<usize>,
+    pub new: Rc<str>,
+}
+
+impl Place {
+    pub fn new(range: Range<usize>, new: impl Into<Rc<str>>) -> Self {
+        let new = new.into();
+        Self { range, new }
+    }
+}
+
+/// Where the text is, and how it had to be read to find it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// `exact`, or the readings that were needed.
+    pub strategy: String,
+    pub places: Vec<Place>,
+}
+
+/// Finds `old` in `text`. Nothing found is an empty list of places; more than one place is for the caller to judge.
+pub fn find(text: &str, old: &str, new: &str, leniency: Leniency) -> Found {
+    let breaks = Breaks::of(text);
+    let found = |strategy: &str, places: Vec<Place>| Found {
+        strategy: strategy.to_owned(),
+        places,
+    };
+    let exact = exact(text, old, new, breaks);
+    if !exact.is_empty() {
+        return found("exact", exact);
+    }
+    let as_meant = pasted::without_numbers(old, new);
+    let first = match &as_meant {
+        Some((old, new)) => strict(text, old, new, breaks, leniency, "line_numbers"),
+        None => strict(text, old, new, breaks, leniency, ""),
+    };
+    if let Some(found) = first {
+        return found;
+    }
+    let (old, new) = as_meant
+        .as_ref()
+        .map_or((old, new), |(old, new)| (old.as_str(), new.as_str()));
+    if let Some((old, new)) = pasted::without_escapes(old, new)
+        && let Some(found) = strict(text, &old, &new, breaks, leniency, "escapes")
+    {
+        return found;
+    }
+    if leniency != Leniency::Free {
+        return found("none", Vec::new());
+    }
+    let places = loose::find(text, old, new);
+    if !places.is_empty() {
+        return found("whitespace", breaks.adapt(text, places));
+    }
+    let places = fuzzy::find(text, old, new);
+    found("fuzzy", breaks.adapt(text, places))
+}
+
+/// The readings in which every character but those of white space at the ends of lines counts.
+fn strict(
+    text: &str,
+    old: &str,
+    new: &str,
+    breaks: Breaks,
+    leniency: Leniency,
+    repair: &str,
+) -> Option<Found> {
+    let found = |strategy: &str, places: Vec<Place>| {
+        let words = [repair, strategy];
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        (!places.is_empty()).then(|| Found {
+            strategy: words.join("+"),
+            places: breaks.adapt(text, places),
+        })
+    };
+    if !repair.is_empty() {
+        // What is exact now was not before.
+        let places = exact(text, old, new, breaks);
+        if !places.is_empty() {
+            return found("", places);
+        }
+    }
+    found("line_endings", with_other_breaks(text, old, new, breaks))
+        .or_else(|| found("characters", plain(text, old, new)))
+        .or_else(|| found("indentation", trimmed(text, old, new, leniency)))
+}
+
+fn exact(text: &str, old: &str, new: &str, breaks: Breaks) -> Vec<Place> {
+    let places = occurrences(text, old).map(|range| range.start);
+    let new: Rc<str> = new.into();
+    let places = places
+        .map(|start| Place::new(start..start + old.len(), Rc::clone(&new)))
+        .collect();
+    // Whoever writes a carriage return and finds it knows what the file has.
+    if old.contains('\r') {
+        return places;
+    }
+    breaks.adapt(text, places)
+}
+
+fn occurrences<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
+    memmem::find_iter(text.as_bytes(), old.as_bytes())
+        .take(MOST_PLACES + 1)
+        .map(|start| start..start + old.len())
+}
+
+fn with_other_breaks(text: &str, old: &str, new: &str, breaks: Breaks) -> Vec<Place> {
+    if !old.contains('\n') || (!breaks.has_crlf() && !old.contains("\r\n")) {
+        return Vec::new();
+    }
+    let wanted = view::read(old, view::breaks);
+    let view = view::View::of(text, view::breaks);
+    let new: Rc<str> = new.into();
+    occurrences(&view.text, &wanted)
+        .map(|range| Place::new(view.original(&range), Rc::clone(&new)))
+        .collect()
+}
+
+/// Typographic quotes, dashes and spaces are read as plain ones.
+fn plain(text: &str, old: &str, new: &str) -> Vec<Place> {
+    let wanted = view::read(old, view::plain);
+    // In plain letters on both sides it is what was looked for already.
+    if wanted.is_empty() || (text.is_ascii() && wanted == old) {
+        return Vec::new();
+    }
+    let view = view::View::of(text, view::plain);
+    occurrences(&view.text, &wanted)
+        .map(|range| {
+            let range = view.original(&range);
+            keep_ends(text, range, &wanted, new)
+        })
+        .collect()
+}
+
+/// Replaces only what changes between `old` and `new`, so that what both have stays as the file has it.
+fn keep_ends(text: &str, range: Range<usize>, old: &str, new: &str) -> Place {
+    let ours = &text[range.clone()];
+    let plain_new = view::read(new, view::plain);
+    // Characters are counted, and they correspond where none was dropped.
+    let same_count = |a: &str, b: &str| a.chars().count() == b.chars().count();
+    if !same_count(ours, old) || !same_count(new, &plain_new) {
+        return Place::new(range, new);
+    }
+    let (old, plain_new): (Vec<char>, Vec<char>) =
+        (old.chars().collect(), plain_new.chars().collect());
+    let head = old
+        .iter()
+        .zip(&plain_new)
+        .take_while(|(a, b)| a == b)
+        .count();
+    let tail = old[head..]
+        .iter()
+        .rev()
+        .zip(plain_new[head..].iter().rev())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let cut = |text: &str, chars: usize| {
+        text.char_indices()
+            .nth(chars)
+            .map_or(text.len(), |(at, _)| at)
+    };
+    let (ours_start, ours_end) = (cut(ours, head), cut(ours, old.len() - tail));
+    let middle = &new[cut(new, head)..cut(new, plain_new.len() - tail)];
+    let new = format!("{}{middle}{}", &ours[..ours_start], &ours[ours_end..]);
+    Place::new(range, new)
+}
+
+/// Whole lines that are the same but for white space at their ends; the new lines are indented as the old ones are.
+fn trimmed(text: &str, old: &str, new: &str, leniency: Leniency) -> Vec<Place> {
+    if old.trim().is_empty() {
+        return Vec::new();
+    }
+    let theirs: Vec<&str> = old.lines().collect();
+    let wanted: Vec<&str> = theirs.iter().map(|line| line.trim()).collect();
+    let all = lines::split(text);
+    let line = |index: usize| &text[all[index].start..all[index].end];
+    let found = lines::positions(&wanted, (0..all.len()).map(|index| line(index).trim()));
+    let mut free = 0;
+    found
+        .into_iter()
+        .filter(|range| {
+            let is_free = range.start >= free;
+            free = if is_free { range.end } else { free };
+            is_free
+        })
+        .take(MOST_PLACES + 1)
+        .filter_map(|range| {
+            let pairs = theirs.iter().copied().zip(range.clone().map(line));
+            let indents = Indents::of(pairs);
+            (leniency == Leniency::Free || indents.agree())
+                .then(|| whole_lines(text, &all[range], old, &indents.apply(new)))
+        })
+        .collect()
+}
+
+/// Puts `new` in place of whole lines. `old` and `new` may end with a line break or not.
+pub fn whole_lines(text: &str, range: &[lines::Line], old: &str, new: &str) -> Place {
+    let (first, last) = (range[0], range[range.len() - 1]);
+    let is_broken = last.next > last.end;
+    match (old.ends_with('\n'), is_broken) {
+        (true, true) => Place::new(first.start..last.next, new),
+        (true, false) => {
+            let new = new.strip_suffix('\n').unwrap_or(new);
+            Place::new(first.start..text.len(), new)
+        }
+        (false, _) => Place::new(first.start..last.end, new),
+    }
+}
+
+/// Takes the line away with its text: an empty line in its place is never what was meant.
+pub fn delete_lines(text: &str, old: &str, places: &mut [Place]) {
+    if old.ends_with('\n') || old.trim().is_empty() {
+        return;
+    }
+    // Where the place before ends: its text is not taken twice.
+    let mut least = 0;
+    for place in places.iter_mut().filter(|place| place.new.is_empty()) {
+        let floor = std::mem::replace(&mut least, place.range.end);
+        let after = &text[place.range.end..];
+        let line_break = ["\r\n", "\n"]
+            .into_iter()
+            .find(|one| after.starts_with(one));
+        let Some(line_break) = line_break else {
+            continue;
+        };
+        let before = &text[..place.range.start];
+        let line = &before[before.rfind('\n').map_or(0, |at| at + 1)..];
+        if indent::of(line).len() == line.len() {
+            place.range.start = (place.range.start - line.len()).max(floor);
+            place.range.end += line_break.len();
+            least = place.range.end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! The ways in which a model can say an edit, read as one.
+
+use toolhost_sdk::prelude::*;
+
+use super::draft::Edit;
+use super::failure;
+
+/// A text to find, and the text that takes its place.
+#[data]
+pub struct Replacement {
+    /// Text to replace, exactly as in the file and without line numbers; long enough to be there once.
+    #[arg(aliases = ["oldText", "old_text", "old", "find", "search"])]
+    pub old_string: String,
+    /// Text to put in its place.
+    #[arg(aliases = ["newText", "new_text", "new", "replace"])]
+    pub new_string: String,
+    /// Replace every match instead of the only one.
+    #[arg(default = false, aliases = ["allow_multiple", "replaceAll"])]
+    pub replace_all: bool,
+}
+
+impl Replacement {
+    pub fn into_edit(self) -> Edit {
+        Edit {
+            old: self.old_string,
+            new: self.new_string,
+            all: self.replace_all,
+            expected: None,
+        }
+    }
+}
+
+/// What `edit_file` may be told: one edit by itself or several in a list.
+#[derive(Debug, Default)]
+pub struct Form {
+    pub old: Option<String>,
+    pub new: Option<String>,
+    pub all: bool,
+    pub expected: Option<usize>,
+}
+
+impl Form {
+    pub fn edits(self, list: Vec<Replacement>) -> Result<Vec<Edit>> {
+        let Self {
+            old,
+            new,
+            all,
+            expected,
+        } = self;
+        match (old, new) {
+            (None, None) if list.is_empty() => Err(failure::unprepared(
+                "there is nothing to do; give `old_string` and `new_string`, or a list of `edits`",
+            )),
+            (None, None) if expected.is_some() => Err(failure::unprepared(
+                "`expected_replacements` goes with `old_string`; in `edits` say `replace_all`",
+            )),
+            (None, None) => {
+                let edits: Vec<Edit> = list
+                    .into_iter()
+                    .map(Replacement::into_edit)
+                    .map(|edit| Edit {
+                        all: edit.all || all,
+                        ..edit
+                    })
+                    .collect();
+                check_order(&edits)?;
+                Ok(edits)
+            }
+            (Some(_), _) | (_, Some(_)) if !list.is_empty() => Err(failure::unprepared(
+                "`edits` and `old_string` exclude each other; put all edits into `edits`",
+            )),
+            (None, Some(_)) => Err(failure::unprepared(
+                "`old_string` is missing; give the text to replace, or an empty one to create a file",
+            )),
+            (Some(old), None) => Err(failure::unprepared(format!(
+                "`new_string` is missing; give the text to put in place of {:?}, or an empty one to delete it",
+                old.chars().take(60).collect::<String>()
+            ))),
+            (Some(old), Some(new)) => Ok(vec![Edit {
+                old,
+                new,
+                all,
+                expected,
+            }]),
+        }
+    }
+}
+
+/// Only the first edit of a file can create it.
+pub fn check_order(edits: &[Edit]) -> Result<()> {
+    match edits.iter().skip(1).position(|edit| edit.old.is_empty()) {
+        Some(index) => Err(failure::unprepared(format!(
+            "`old_string` of edit {} is empty, and only the first edit may create the file",
+            index + 2
+        ))),
+        None => Ok(()),
+    }
+}

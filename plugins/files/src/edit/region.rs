@@ -1,0 +1,184 @@
+//! The lines of a file that look most like a text which is not in it. It takes time in proportion to both, however
+//! they look.
+
+use std::ops::Range;
+
+use super::lines::Line;
+
+/// Letters are taken three at a time, and each three fall into one of so many drawers. Two that share one make a
+/// region look a little more alike, and nothing worse.
+const DRAWERS: usize = 4096;
+/// So many regions that do not overlap are kept.
+const MOST: usize = 8;
+
+/// Some lines of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Region {
+    /// Indices of lines.
+    pub lines: Range<usize>,
+    /// From 0, nothing in common, to 1.
+    pub likeness: f64,
+}
+
+/// Regions of as many lines as `old` has, the likest first.
+pub fn likest(text: &str, lines: &[Line], old: &str) -> Vec<Region> {
+    let height = old.trim_matches('\n').lines().count().min(lines.len());
+    let mut wanted = Counts::new();
+    old.lines().for_each(|line| wanted.add(line));
+    if height == 0 || wanted.total == 0 {
+        return Vec::new();
+    }
+    let line = |index: usize| &text[lines[index].start..lines[index].end];
+    let mut window = Window::new(&wanted);
+    let mut scores = Vec::with_capacity(lines.len());
+    for index in 0..lines.len() {
+        window.put(line(index), 1);
+        if index >= height {
+            window.put(line(index - height), -1);
+        }
+        if index + 1 >= height {
+            scores.push((window.likeness(), index + 1 - height));
+        }
+    }
+    best(scores, height, |start| {
+        // A region ends where its text does.
+        !line(start).trim().is_empty() && !line(start + height - 1).trim().is_empty()
+    })
+}
+
+fn best(mut scores: Vec<(f64, usize)>, height: usize, fits: impl Fn(usize) -> bool) -> Vec<Region> {
+    scores.retain(|(likeness, _)| *likeness > 0.0);
+    // Of two that are alike, the first.
+    scores.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut regions: Vec<Region> = Vec::new();
+    for (likeness, start) in scores {
+        let overlaps = regions
+            .iter()
+            .any(|known| start < known.lines.end && known.lines.start < start + height);
+        if !overlaps && fits(start) {
+            regions.push(Region {
+                lines: start..start + height,
+                likeness,
+            });
+        }
+        if regions.len() == MOST {
+            break;
+        }
+    }
+    regions
+}
+
+/// How often each three letters stand in a text.
+struct Counts {
+    drawers: Vec<i64>,
+    total: i64,
+}
+
+impl Counts {
+    fn new() -> Self {
+        Self {
+            drawers: vec![0; DRAWERS],
+            total: 0,
+        }
+    }
+
+    fn add(&mut self, line: &str) {
+        threes(line, |drawer| {
+            self.drawers[drawer] += 1;
+            self.total += 1;
+        });
+    }
+}
+
+struct Window<'a> {
+    wanted: &'a Counts,
+    here: Counts,
+    common: i64,
+}
+
+impl<'a> Window<'a> {
+    fn new(wanted: &'a Counts) -> Self {
+        Self {
+            wanted,
+            here: Counts::new(),
+            common: 0,
+        }
+    }
+
+    fn put(&mut self, line: &str, step: i64) {
+        threes(line, |drawer| {
+            let (wanted, here) = (self.wanted.drawers[drawer], &mut self.here.drawers[drawer]);
+            let before = wanted.min(*here);
+            *here += step;
+            self.common += wanted.min(*here) - before;
+            self.here.total += step;
+        });
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a file has fewer letters than that"
+    )]
+    fn likeness(&self) -> f64 {
+        // What is missing weighs four times as much as what is too much: half of the right place with half of its
+        // neighbour must not win against the right place with other words in it.
+        let both = 4 * self.wanted.total + self.here.total;
+        5.0 * self.common as f64 / both as f64
+    }
+}
+
+/// Calls `each` for every three bytes in a row that are no white space; shorter lines count as a whole.
+fn threes(line: &str, mut each: impl FnMut(usize)) {
+    let (mut a, mut b, mut seen) = (0, 0, 0);
+    for byte in line.bytes().filter(|byte| !byte.is_ascii_whitespace()) {
+        seen += 1;
+        if seen >= 3 {
+            each(drawer(a, b, byte));
+        }
+        (a, b) = (b, byte);
+    }
+    if seen == 1 || seen == 2 {
+        each(drawer(a, b, 0));
+    }
+}
+
+fn drawer(a: u8, b: u8, c: u8) -> usize {
+    let number = (u32::from(a) << 16) | (u32::from(b) << 8) | u32::from(c);
+    // A multiplication spreads the bits; the upper ones are the best spread.
+    (number.wrapping_mul(2_654_435_761) >> 20) as usize % DRAWERS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edit::lines;
+
+    fn check(text: &str, old: &str, expected: &[(Range<usize>, u32)]) {
+        let found = likest(text, &lines::split(text), old);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is from 0 to 100"
+        )]
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|region| (region.lines, (region.likeness * 100.0) as u32))
+            .collect();
+        assert_eq!(found, expected, "{old:?} in {text:?}");
+    }
+
+    #[test]
+    fn what_is_most_alike_comes_first() {
+        let text = "fn alpha() {\n    one();\n}\n\nfn beta() {\n    two();\n}\n";
+        check(
+            text,
+            "fn beta() {\n    twice();\n}",
+            &[(4..7, 66), (0..3, 36)],
+        );
+        check(text, "\n    one()\n", &[(1..2, 93)]);
+        check(text, "zzzzz", &[]);
+        check("", "a", &[]);
+        check("a\n", "", &[]);
+        check("a\n", "a\nb\nc", &[(0..1, 38)]);
+    }
+}

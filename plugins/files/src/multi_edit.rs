@@ -1,0 +1,367 @@
+//! `multi_edit`: several replacements in one file or in several, all of them or none.
+
+use std::fmt::Write as _;
+
+use toolhost_sdk::prelude::*;
+
+use crate::edit::DiffStat;
+use crate::edit::commit::{Step, commit};
+use crate::edit::draft::{Applied, Draft, Edit, writable};
+use crate::edit::several::{Piece, report};
+use crate::edit::{failure, notes};
+use crate::read::sha256;
+use crate::seen;
+use crate::text::{Encoding, count};
+
+/// A text to find in a file, and the text that takes its place.
+#[data]
+pub struct FileEdit {
+    /// Path of the file, if it is not the `path` of the call.
+    #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
+    path: Option<String>,
+    /// Text to replace, exactly as in the file and without line numbers; long enough to be there once. Empty to
+    /// create the file.
+    #[arg(aliases = ["oldText", "old_text", "old", "find", "search"])]
+    old_string: String,
+    /// Text to put in its place; empty to delete it.
+    #[arg(aliases = ["newText", "new_text", "new", "replace"])]
+    new_string: String,
+    /// Replace every match instead of the only one.
+    #[arg(default = false, aliases = ["allow_multiple", "replaceAll"])]
+    replace_all: bool,
+}
+
+/// What became of the edits.
+#[data]
+pub struct MultiEdited {
+    /// One for each edit, in the order of the call.
+    edits: Vec<EditResult>,
+    /// The files that changed.
+    files: Vec<EditedFile>,
+    /// Nothing was written.
+    dry_run: bool,
+}
+
+/// What became of one edit.
+#[data]
+pub struct EditResult {
+    /// As in the call.
+    path: String,
+    /// Whether it was made.
+    status: Status,
+    /// How many places were replaced.
+    replacements: usize,
+    /// How the text was found: `exact`, or the reading that was needed.
+    strategy: Option<String>,
+    /// Why it was not made.
+    error: Option<String>,
+}
+
+/// Whether an edit was made.
+#[data]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It was made.
+    Ok,
+    /// It could have been made, and was not because another one failed.
+    Skipped,
+    /// It failed.
+    Error,
+}
+
+/// One file as it is now.
+#[data]
+pub struct EditedFile {
+    /// Absolute path.
+    path: String,
+    /// The file is new.
+    created: bool,
+    /// Lines added and removed.
+    diff_stat: DiffStat,
+    /// SHA-256 of the file, in hexadecimal.
+    sha256: String,
+}
+
+/// Make several replacements at once, in one file or in several.
+///
+/// The edits are made in order, and each sees what those before it did. Either all are made or none; with `atomic`
+/// false those that can be made are, and the others are told.
+#[tool(
+    writes,
+    category = "file",
+    kind = "edit",
+    requires = ["fs.read", "fs.write", "session"],
+    icon = "pencil",
+    aliases = ["fs_multi_edit"],
+    tags = ["file", "text"],
+    output = MultiEdited,
+    example(description = "Two places of a file", input = r#"{"path": "src/main.rs", "edits": [{"old_string": "let retries = 3;", "new_string": "let retries = 5;"}, {"old_string": "wait(1)", "new_string": "wait(2)"}]}"#),
+    example(description = "A name in two files", input = r#"{"edits": [{"path": "src/main.rs", "old_string": "old_name", "new_string": "new_name", "replace_all": true}, {"path": "src/lib.rs", "old_string": "old_name", "new_string": "new_name"}]}"#),
+)]
+pub fn multi_edit(
+    cx: &Context,
+    /// Path of the file for all edits that name none, for example `src/main.rs`.
+    #[arg(aliases = ["file_path", "filePath", "absolute_path", "target_file"])]
+    path: Option<String>,
+    /// The replacements, at most 500.
+    #[arg(min_len = 1, max_len = 500)]
+    edits: Vec<FileEdit>,
+    /// Make all edits or none.
+    #[arg(default = true)]
+    atomic: bool,
+    /// Show what would change and write nothing.
+    #[arg(default = false, aliases = ["dryRun"])]
+    dry_run: bool,
+) -> Result<Outcome> {
+    let mut batch = Batch::default();
+    for edit in edits {
+        cx.check()?;
+        batch.make(cx, path.as_deref(), edit);
+    }
+    batch.check_fresh(cx);
+    let failed = batch.tries.iter().filter(|one| one.result.is_err()).count();
+    let is_refused = failed == batch.tries.len() || (atomic && failed > 0);
+    if is_refused {
+        return Ok(batch.refuse(dry_run));
+    }
+    batch.drafts.retain(Draft::is_changed);
+    if batch.drafts.is_empty() {
+        let message = "the edits undo one another, so no file would change";
+        return Err(failure::no_change(message));
+    }
+    let bytes: Vec<Vec<u8>> = batch
+        .drafts
+        .iter()
+        .map(Draft::new_bytes)
+        .collect::<Result<_>>()?;
+    let hashes: Vec<String> = bytes.iter().map(|bytes| sha256(bytes)).collect();
+    cx.check()?;
+    if !dry_run {
+        let steps = batch.drafts.iter().zip(bytes);
+        let steps: Vec<Step> = steps.map(|(draft, bytes)| draft.step(bytes)).collect();
+        commit(&steps)?;
+        for (draft, sha256) in batch.drafts.iter().zip(&hashes) {
+            seen::note(cx, &draft.target, sha256, None);
+        }
+    }
+    Ok(batch.tell(&hashes, dry_run))
+}
+
+/// All edits of a call and the files they are about.
+#[derive(Default)]
+struct Batch {
+    drafts: Vec<Draft>,
+    tries: Vec<Try>,
+}
+
+struct Try {
+    /// As the model wrote it.
+    path: String,
+    /// Index of the draft.
+    draft: Option<usize>,
+    result: Result<Applied>,
+    has_changed: bool,
+}
+
+impl Batch {
+    /// Makes an edit in its draft, whatever became of those before it: a model should hear of all its mistakes at once.
+    fn make(&mut self, cx: &Context, common: Option<&str>, edit: FileEdit) {
+        let FileEdit {
+            path,
+            old_string,
+            new_string,
+            replace_all,
+        } = edit;
+        let mut one = Try {
+            path: path.as_deref().or(common).unwrap_or_default().to_owned(),
+            draft: None,
+            result: Err(failure::unprepared(
+                "it names no file; give a `path` with the edit or for all of them",
+            )),
+            has_changed: false,
+        };
+        if path.is_some() || common.is_some() {
+            let edit = Edit {
+                old: old_string,
+                new: new_string,
+                all: replace_all,
+                expected: None,
+            };
+            one.result = self.draft(cx, &one.path).and_then(|index| {
+                one.draft = Some(index);
+                self.drafts[index].apply(&edit)
+            });
+        }
+        self.tries.push(one);
+    }
+
+    fn draft(&mut self, cx: &Context, path: &str) -> Result<usize> {
+        let target = writable(cx, path)?;
+        let known = self
+            .drafts
+            .iter()
+            .position(|draft| draft.target.path == target.path);
+        if let Some(index) = known {
+            return Ok(index);
+        }
+        self.drafts.push(Draft::of(target, Encoding::Auto)?);
+        Ok(self.drafts.len() - 1)
+    }
+
+    fn check_fresh(&mut self, cx: &Context) {
+        for (index, draft) in self.drafts.iter_mut().enumerate() {
+            let fresh = draft.check_fresh(cx);
+            let tries = self.tries.iter_mut();
+            for one in tries.filter(|one| one.draft == Some(index) && one.result.is_ok()) {
+                match &fresh {
+                    Ok(has_changed) => one.has_changed = *has_changed,
+                    Err(error) => one.result = Err(error.clone()),
+                }
+            }
+            // Without atomicity the other files are written; this one is not.
+            if fresh.is_err() {
+                draft.forget();
+            }
+        }
+    }
+
+    /// Nothing is written.
+    fn refuse(self, dry_run: bool) -> Outcome {
+        let failed = self.tries.iter().filter(|one| one.result.is_err()).count();
+        let edits = count(self.tries.len(), "edit");
+        let told = format!("{failed} of {edits} failed, so nothing was written");
+        let mut text = told.clone();
+        self.list(&mut text, Status::Skipped);
+        let first = self.tries.iter().find_map(|one| one.result.as_ref().err());
+        let mut error = first.cloned().unwrap_or_else(|| failure::unprepared(""));
+        error.message.clone_from(&told);
+        let edited = MultiEdited {
+            edits: self.results(Status::Skipped),
+            files: Vec::new(),
+            dry_run,
+        };
+        Outcome::text(text)
+            .summary(told)
+            .structured(&edited)
+            .logical_error(error)
+    }
+
+    fn tell(&self, hashes: &[String], dry_run: bool) -> Outcome {
+        let pieces: Vec<Piece> = self
+            .drafts
+            .iter()
+            .map(|draft| Piece {
+                shown: &draft.target.shown,
+                old: draft.original.as_deref(),
+                new: Some(&draft.text),
+            })
+            .collect();
+        let report = report(&pieces);
+        let made = self.tries.iter().filter(|one| one.result.is_ok()).count();
+        let (verb, end) = if dry_run {
+            ("Would make", "; nothing was written")
+        } else {
+            ("Made", "")
+        };
+        let edits = count(self.tries.len(), "edit");
+        let of = if made == self.tries.len() {
+            edits
+        } else {
+            format!("{made} of {edits}")
+        };
+        let told = format!("{verb} {of} in {}{end}", count(self.drafts.len(), "file"));
+        let mut text = told.clone();
+        self.list(&mut text, Status::Ok);
+        let applied: Vec<Applied> = self
+            .tries
+            .iter()
+            .filter_map(|one| one.result.clone().ok())
+            .collect();
+        notes(&mut text, &applied);
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n{}", report.snippets.trim_end());
+        let files = self.drafts.iter().zip(&report.stats).zip(hashes);
+        let edited = MultiEdited {
+            edits: self.results(Status::Ok),
+            files: files
+                .map(|((draft, &(added, removed)), sha256)| EditedFile {
+                    path: draft.target.path.display().to_string(),
+                    created: draft.is_new(),
+                    diff_stat: DiffStat { added, removed },
+                    sha256: sha256.clone(),
+                })
+                .collect(),
+            dry_run,
+        };
+        let outcome = Outcome::text(text).summary(told).structured(&edited);
+        match report.display {
+            Some(display) => outcome.display(display),
+            None => outcome,
+        }
+    }
+
+    /// A line for each edit.
+    fn list(&self, text: &mut String, good: Status) {
+        for (index, (one, error)) in self.tries.iter().zip(self.errors()).enumerate() {
+            let what = match &one.result {
+                Ok(applied) => {
+                    let replacements = count(applied.replacements, "replacement");
+                    let note = match (good, one.has_changed) {
+                        (Status::Skipped, _) => " (possible, but not made)",
+                        (_, true) => {
+                            " (the file has changed since it was read; the edit fits all the same)"
+                        }
+                        (_, false) => "",
+                    };
+                    format!("{replacements} at line {}{note}", applied.line)
+                }
+                Err(_) => format!("error: {}", error.unwrap_or_default()),
+            };
+            let _ = write!(text, "\n{}. {}: {what}", index + 1, one.path);
+        }
+    }
+
+    /// What is said of each edit that failed: of the first few everything, of the others one line.
+    fn errors(&self) -> Vec<Option<String>> {
+        const MOST_LONG: usize = 5;
+        let mut failed = 0;
+        let errors = self.tries.iter().map(|one| {
+            let message = &one.result.as_ref().err()?.message;
+            failed += 1;
+            Some(if failed > MOST_LONG {
+                message.lines().next().unwrap_or_default().to_owned()
+            } else {
+                message.clone()
+            })
+        });
+        errors.collect()
+    }
+
+    fn results(&self, good: Status) -> Vec<EditResult> {
+        let tries = self.tries.iter().zip(self.errors());
+        let results = tries.map(|(one, error)| match &one.result {
+            Ok(applied) => EditResult {
+                path: one.path.clone(),
+                status: good,
+                replacements: if good == Status::Ok {
+                    applied.replacements
+                } else {
+                    0
+                },
+                strategy: Some(applied.strategy.clone()),
+                error: None,
+            },
+            Err(_) => EditResult {
+                path: one.path.clone(),
+                status: Status::Error,
+                replacements: 0,
+                strategy: None,
+                error,
+            },
+        });
+        results.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! `apply_patch`: a whole change, over as many files as it takes, or nothing of it.
+
+use std::fmt::Write as _;
+
+use toolhost_sdk::prelude::*;
+
+mod apply;
+mod parse;
+mod plan;
+mod section;
+mod unified;
+
+use crate::edit::DiffStat;
+use crate::edit::commit::commit;
+use crate::edit::several::{Piece, report};
+use crate::seen;
+use crate::text::count;
+use plan::{Kind, Plan};
+
+/// What a patch did.
+#[data]
+pub struct Patched {
+    /// The files, in the order of the patch.
+    files: Vec<PatchedFile>,
+    /// Nothing was written.
+    dry_run: bool,
+}
+
+/// What became of one file.
+#[data]
+pub struct PatchedFile {
+    /// Absolute path, the new one of a moved file.
+    path: String,
+    /// What was done.
+    change: Change,
+    /// Where a moved file was.
+    moved_from: Option<String>,
+    /// Lines added and removed.
+    diff_stat: DiffStat,
+    /// SHA-256 of the file, in hexadecimal, as it is now; of a file that is gone, nothing.
+    sha256: Option<String>,
+}
+
+/// What was done with a file.
+#[data]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Added,
+    Updated,
+    Deleted,
+    /// It has another name, and perhaps another content.
+    Moved,
+}
+
+/// Apply a patch: add, change, move and delete files in one go, or change nothing if any part of it does not fit.
+///
+/// The patch is text of this form, or a unified diff:
+///
+/// ```text
+/// *** Begin Patch
+/// *** Add File: docs/new.md
+/// +every line of the new file begins with +
+/// *** Update File: src/main.rs
+/// *** Move to: src/app.rs
+/// @@ fn main() {
+///  a line that stays, to find the place
+/// -a line that goes
+/// +a line that comes
+/// *** Delete File: old.txt
+/// *** End Patch
+/// ```
+///
+/// Show three lines around each change as they are in the file. `@@` may name a line further up to say which place is
+/// meant; the line `*** Move to:` is only for a new name. Paths are relative to the workspace.
+#[tool(
+    writes,
+    category = "file",
+    kind = "edit",
+    requires = ["fs.read", "fs.write", "session"],
+    icon = "pencil",
+    tags = ["file", "text"],
+    output = Patched,
+    example(description = "Change a line and add a file", input = r#"{"patch": "*** Begin Patch\n*** Update File: src/main.rs\n@@ fn main() {\n-    wait(1);\n+    wait(2);\n*** Add File: docs/notes.md\n+# Notes\n*** End Patch\n"}"#),
+    example(description = "A unified diff", input = r#"{"patch": "--- a/src/main.rs\n+++ b/src/main.rs\n@@ -1,2 +1,2 @@\n fn main() {\n-    wait(1);\n+    wait(2);\n"}"#),
+)]
+pub fn apply_patch(
+    cx: &Context,
+    /// The patch, complete.
+    #[arg(min_len = 1, max_len = 4_000_000, aliases = ["input", "diff"])]
+    patch: String,
+    /// Show what would change and write nothing.
+    #[arg(default = false, aliases = ["dryRun"])]
+    dry_run: bool,
+) -> Result<Outcome> {
+    let sections = parse::parse(&patch)?;
+    let plan = Plan::of(cx, sections).map_err(|error| {
+        error.recommend(
+            "nothing was changed; read the file again and send the whole patch once more",
+        )
+    })?;
+    let (steps, hashes) = plan.steps()?;
+    cx.check()?;
+    if !dry_run {
+        commit(&steps)?;
+        for (file, sha256) in plan.files.iter().zip(&hashes) {
+            let target = match &file.kind {
+                Kind::Move { to, .. } => to,
+                Kind::Add(_) | Kind::Update(_) | Kind::Delete { .. } => &file.target,
+            };
+            if let Some(sha256) = sha256 {
+                seen::note(cx, target, sha256, None);
+            }
+        }
+    }
+    Ok(tell(&plan, &hashes, dry_run))
+}
+
+fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
+    let pieces: Vec<Piece> = plan.files.iter().map(plan::File::piece).collect();
+    let report = report(&pieces);
+    let (added, removed) = report
+        .stats
+        .iter()
+        .fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+    let files = count(plan.files.len(), "file");
+    let told = if dry_run {
+        format!("Would patch {files}, +{added} -{removed} lines; nothing was written")
+    } else {
+        format!("Patched {files}, +{added} -{removed} lines")
+    };
+    let mut text = told.clone();
+    let mut patched = Vec::new();
+    for ((file, &(added, removed)), sha256) in plan.files.iter().zip(&report.stats).zip(hashes) {
+        let (sign, change, name) = match &file.kind {
+            Kind::Add(_) => ('A', Change::Added, file.target.shown.clone()),
+            Kind::Update(_) => ('M', Change::Updated, file.target.shown.clone()),
+            Kind::Delete { .. } => ('D', Change::Deleted, file.target.shown.clone()),
+            Kind::Move { to, .. } => {
+                let name = format!("{} → {}", file.target.shown, to.shown);
+                ('R', Change::Moved, name)
+            }
+        };
+        let note = if file.has_changed {
+            " (it has changed since it was read; the patch fits all the same)"
+        } else {
+            ""
+        };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n{sign} {name} +{added} -{removed}{note}");
+        let path = file.target.path.display().to_string();
+        let (path, moved_from) = match &file.kind {
+            Kind::Move { to, .. } => (to.path.display().to_string(), Some(path)),
+            Kind::Add(_) | Kind::Update(_) | Kind::Delete { .. } => (path, None),
+        };
+        patched.push(PatchedFile {
+            path,
+            change,
+            moved_from,
+            diff_stat: DiffStat { added, removed },
+            sha256: sha256.clone(),
+        });
+    }
+    let _ = write!(text, "\n{}", report.snippets);
+    let outcome = Outcome::text(text.trim_end())
+        .summary(told)
+        .structured(&Patched {
+            files: patched,
+            dry_run,
+        });
+    match report.display {
+        Some(display) => outcome.display(display),
+        None => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,307 @@
+//! Applies the hunks of a patch to a text.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::section::{Hunk, Sign};
+use crate::edit::breaks::Breaks;
+use crate::edit::find::Leniency;
+use crate::edit::indent::Indents;
+use crate::edit::lines::{self, Line};
+use crate::edit::view;
+
+/// A text with the hunks applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Patched {
+    pub text: String,
+    /// The line of the first hunk.
+    pub line: usize,
+    /// Every line was as the patch says, and in one place only.
+    pub is_exact: bool,
+}
+
+/// Why a hunk could not be applied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Misfit {
+    /// There are no such lines.
+    Missing { hunk: usize, wanted: String },
+    /// They are in front of the hunk before.
+    Behind { hunk: usize, line: usize },
+}
+
+/// How lines are compared, from the strict to the lenient.
+const READINGS: [fn(&str) -> Cow<'_, str>; 4] = [
+    |line| Cow::Borrowed(line),
+    |line| Cow::Borrowed(line.trim_end()),
+    |line| Cow::Borrowed(line.trim()),
+    |line| view::read(line.trim(), view::plain),
+];
+/// From this reading on, the indentation is not that of the file.
+const MOVED: usize = 2;
+
+pub fn apply(text: &str, hunks: &[Hunk], leniency: Leniency) -> Result<Patched, Misfit> {
+    let file = File::of(text);
+    let mut writer = Writer {
+        file: &file,
+        text: String::with_capacity(text.len()),
+        next: 0,
+    };
+    let mut patched = Patched {
+        text: String::new(),
+        line: 1,
+        is_exact: true,
+    };
+    for (index, hunk) in hunks.iter().enumerate() {
+        let (range, reading, is_only) = file.place(hunk, index, writer.next, leniency)?;
+        patched.is_exact &= reading == 0 && is_only;
+        if index == 0 {
+            patched.line = range.start + 1;
+        }
+        writer.hunk(hunk, range, reading);
+    }
+    writer.keep_until(file.lines.len());
+    patched.text = writer.text;
+    Ok(patched)
+}
+
+struct File<'a> {
+    text: &'a str,
+    lines: Vec<Line>,
+    breaks: Breaks,
+    indices: [OnceCell<Index<'a>>; READINGS.len()],
+}
+
+/// The lines of the file as numbers, equal where the lines read the same.
+struct Index<'a> {
+    numbers: HashMap<Cow<'a, str>, usize>,
+    lines: Vec<usize>,
+}
+
+impl<'a> File<'a> {
+    fn of(text: &'a str) -> Self {
+        Self {
+            text,
+            lines: lines::split(text),
+            breaks: Breaks::of(text),
+            indices: [const { OnceCell::new() }; READINGS.len()],
+        }
+    }
+
+    fn line(&self, index: usize) -> &'a str {
+        &self.text[self.lines[index].start..self.lines[index].end]
+    }
+
+    fn index(&self, reading: usize) -> &Index<'a> {
+        self.indices[reading].get_or_init(|| {
+            let mut numbers = HashMap::new();
+            let lines = (0..self.lines.len()).map(|index| {
+                let next = numbers.len();
+                *numbers
+                    .entry(READINGS[reading](self.line(index)))
+                    .or_insert(next)
+            });
+            let lines = lines.collect();
+            Index { numbers, lines }
+        })
+    }
+
+    /// Where `wanted` is, from the line `from` on.
+    fn positions(&self, wanted: &[&str], from: usize, reading: usize) -> Vec<Range<usize>> {
+        let index = self.index(reading);
+        let wanted: Option<Vec<usize>> = wanted
+            .iter()
+            .map(|line| index.numbers.get(&READINGS[reading](line)).copied())
+            .collect();
+        let Some(wanted) = wanted else {
+            return Vec::new();
+        };
+        let found = lines::positions(&wanted, index.lines[from..].iter().copied());
+        found
+            .into_iter()
+            .map(|range| range.start + from..range.end + from)
+            .collect()
+    }
+
+    /// The lines that `hunk` is about, how they had to be read, and whether they are in no other place.
+    fn place(
+        &self,
+        hunk: &Hunk,
+        number: usize,
+        mut from: usize,
+        leniency: Leniency,
+    ) -> Result<(Range<usize>, usize, bool), Misfit> {
+        for context in &hunk.contexts {
+            let line = [without_cr(context)];
+            let found = (0..READINGS.len())
+                .find_map(|reading| self.positions(&line, from, reading).into_iter().next());
+            from = found
+                .map(|range| range.end)
+                .ok_or_else(|| Misfit::Missing {
+                    hunk: number,
+                    wanted: context.clone(),
+                })?;
+        }
+        let old: Vec<&str> = hunk.old().map(without_cr).collect();
+        if old.is_empty() {
+            let at = match (hunk.hint, hunk.contexts.is_empty() || hunk.at_end) {
+                (Some(hint), _) => hint.before.min(self.lines.len()).max(from),
+                (None, false) => from,
+                (None, true) => self.lines.len(),
+            };
+            return Ok((at..at, 0, true));
+        }
+        for reading in 0..READINGS.len() {
+            let found = self.positions(&old, from, reading);
+            let range = match hunk.hint {
+                Some(hint) => found
+                    .iter()
+                    .min_by_key(|range| range.start.abs_diff(hint.before)),
+                None if hunk.at_end => found
+                    .last()
+                    .filter(|range| range.end == self.lines.len())
+                    .or(found.first()),
+                None => found.first(),
+            };
+            if let Some(range) = range
+                && self.is_allowed(&old, range, reading, leniency)
+            {
+                return Ok((range.clone(), reading, found.len() == 1));
+            }
+        }
+        if let Some(behind) = self.positions(&old, 0, 0).first() {
+            return Err(Misfit::Behind {
+                hunk: number,
+                line: behind.start + 1,
+            });
+        }
+        Err(Misfit::Missing {
+            hunk: number,
+            wanted: old.join("\n"),
+        })
+    }
+
+    /// Where white space has a meaning, lines may be moved only together.
+    fn is_allowed(
+        &self,
+        old: &[&str],
+        range: &Range<usize>,
+        reading: usize,
+        leniency: Leniency,
+    ) -> bool {
+        reading < MOVED || leniency == Leniency::Free || self.indents(old, range).agree()
+    }
+
+    fn indents<'b>(&'b self, old: &[&'b str], range: &Range<usize>) -> Indents<'b> {
+        let ours = range.clone().map(|index| self.line(index));
+        Indents::of(old.iter().copied().zip(ours))
+    }
+
+    fn ends_in_crlf(&self, index: usize) -> bool {
+        let Line { end, next, .. } = self.lines[index];
+        next - end == 2
+    }
+}
+
+struct Writer<'a, 'b> {
+    file: &'b File<'a>,
+    text: String,
+    /// The first line of the file that is not dealt with.
+    next: usize,
+}
+
+impl Writer<'_, '_> {
+    fn keep_until(&mut self, line: usize) {
+        if line > self.next {
+            let range = self.file.lines[self.next].start..self.file.lines[line - 1].next;
+            self.push_text(range);
+            self.next = line;
+        }
+    }
+
+    fn push_text(&mut self, range: Range<usize>) {
+        self.break_line();
+        self.text.push_str(&self.file.text[range]);
+    }
+
+    /// What follows a line begins on the next one.
+    fn break_line(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with('\n') {
+            self.text.push_str(if self.file.breaks == Breaks::Crlf {
+                "\r\n"
+            } else {
+                "\n"
+            });
+        }
+    }
+
+    fn hunk(&mut self, hunk: &Hunk, range: Range<usize>, reading: usize) {
+        self.keep_until(range.start);
+        let old: Vec<&str> = hunk.old().map(without_cr).collect();
+        let indents = (reading >= MOVED).then(|| self.file.indents(&old, &range));
+        // A hunk that shows carriage returns means what it says; any other follows the file, if there is something.
+        let shows_cr =
+            self.file.breaks == Breaks::None || hunk.old().any(|line| line.ends_with('\r'));
+        for (sign, line) in &hunk.lines {
+            match sign {
+                Sign::Keep => self.keep_until(self.next + 1),
+                Sign::Remove => self.next += 1,
+                Sign::Add => {
+                    let is_crlf = if shows_cr {
+                        line.ends_with('\r')
+                    } else {
+                        self.follows_crlf()
+                    };
+                    let line = without_cr(line);
+                    self.break_line();
+                    match &indents {
+                        Some(indents) => self.text.push_str(&indents.apply(line)),
+                        None => self.text.push_str(line),
+                    }
+                    self.text.push_str(if is_crlf { "\r\n" } else { "\n" });
+                }
+            }
+        }
+        if range.end == self.file.lines.len() {
+            self.end(hunk);
+        }
+    }
+
+    fn follows_crlf(&self) -> bool {
+        match self.file.breaks {
+            Breaks::None | Breaks::Lf => false,
+            Breaks::Crlf => true,
+            Breaks::Mixed => {
+                let last = self.file.lines.len() - 1;
+                self.file
+                    .ends_in_crlf(self.next.saturating_sub(1).min(last))
+            }
+        }
+    }
+
+    /// The last line of the file gets a line break as the hunk says, or else as it was.
+    fn end(&mut self, hunk: &Hunk) {
+        let was_unbroken = !self.file.text.is_empty() && !self.file.text.ends_with('\n');
+        let is_unbroken = match (hunk.is_old_unbroken, hunk.is_new_unbroken) {
+            (_, true) => true,
+            (true, false) => false,
+            (false, false) => was_unbroken,
+        };
+        if !is_unbroken {
+            self.break_line();
+        } else if self.text.ends_with('\n') {
+            self.text.pop();
+            if self.text.ends_with('\r') {
+                self.text.pop();
+            }
+        }
+    }
+}
+
+fn without_cr(line: &str) -> &str {
+    line.strip_suffix('\r').unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests;
