@@ -5,6 +5,11 @@ use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use toolhost_sdk::prelude::*;
 
+/// Of plain bytes, on either side.
+const MOST_BYTES: usize = 10 << 20;
+/// Base64 of as many, with room for line breaks and the beginning of a `data:` URL.
+const MOST_ENCODED_BYTES: usize = 14 << 20;
+
 /// A base64 text.
 #[data]
 pub struct Encoded {
@@ -26,7 +31,7 @@ pub struct Decoded {
     size: usize,
 }
 
-/// Write a text, or bytes, in base64.
+/// Write a text, or bytes, in base64. At most 10 MiB.
 #[tool(
     pure,
     category = "data",
@@ -59,11 +64,12 @@ pub fn base64_encode(
         }
         (None, None) => return Err(one_of_both("nothing to encode; give `text` or `bytes`")),
     };
+    within(bytes.len(), MOST_BYTES)?;
     let encoded = engine(url_safe, padding).encode(bytes);
     Ok(Outcome::text(&*encoded).structured(&Encoded { encoded }))
 }
 
-/// Read base64, plain or for URLs, with or without padding and line breaks.
+/// Read base64, plain or for URLs, with or without padding and line breaks. At most 10 MiB of bytes.
 #[tool(
     pure,
     category = "data",
@@ -77,6 +83,7 @@ pub fn base64_decode(
     /// The base64 text; a `data:` URL is fine too.
     encoded: String,
 ) -> Result<Outcome> {
+    within(encoded.len(), MOST_ENCODED_BYTES)?;
     let compact: String = payload(&encoded)
         .chars()
         .filter(|c| !c.is_whitespace())
@@ -131,6 +138,14 @@ fn payload(encoded: &str) -> &str {
         .map_or(encoded, |(_, payload)| payload)
 }
 
+fn within(size: usize, most: usize) -> Result<()> {
+    if size <= most {
+        return Ok(());
+    }
+    let message = format!("the input has {size} bytes; at most {most} can be taken");
+    Err(Error::invalid_input(message).code("input_too_large"))
+}
+
 fn one_of_both(message: &str) -> Error {
     Error::invalid_input(message).code("invalid_input")
 }
@@ -153,6 +168,7 @@ mod tests {
         });
     }
 
+    // R-376, C-29
     #[test]
     fn encoding() {
         check::<base64_encode>(json!({"text": "hé"}), expect![[r#"{"encoded":"aMOp"}"#]]);
@@ -181,6 +197,7 @@ mod tests {
         );
     }
 
+    // R-377, C-29
     #[test]
     fn decoding() {
         check::<base64_decode>(
@@ -217,6 +234,26 @@ mod tests {
             json!({"encoded": "aGVsb"}),
             expect![
                 "InvalidInput invalid_base64: `encoded` is not base64: invalid input length: 5"
+            ],
+        );
+    }
+
+    // C-29
+    #[test]
+    fn more_than_ten_mebibytes_is_too_much() {
+        let text = |size: usize| "A".repeat(size);
+        let large = |input: Value| matches!(testing::call::<base64_encode>(&Context::test(), input), Ok(outcome) if outcome.error.is_none());
+        assert!(large(json!({"text": text(MOST_BYTES)})));
+        check::<base64_encode>(
+            json!({"text": text(MOST_BYTES + 1)}),
+            expect![
+                "InvalidInput input_too_large: the input has 10485761 bytes; at most 10485760 can be taken"
+            ],
+        );
+        check::<base64_decode>(
+            json!({"encoded": text(MOST_ENCODED_BYTES + 1)}),
+            expect![
+                "InvalidInput input_too_large: the input has 14680065 bytes; at most 14680064 can be taken"
             ],
         );
     }

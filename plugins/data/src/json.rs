@@ -139,6 +139,7 @@ mod tests {
         });
     }
 
+    //
     #[test]
     fn values() {
         check::<json_parse>(
@@ -211,6 +212,7 @@ mod tests {
         );
     }
 
+    // R-374, C-29
     #[test]
     fn a_text_has_a_limit() {
         check::<json_parse>(
@@ -221,6 +223,7 @@ mod tests {
         );
     }
 
+    //
     #[test]
     fn texts() {
         let data = json!({"b": [1, {}], "a": "é\n"});

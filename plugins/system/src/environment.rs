@@ -1,8 +1,10 @@
-//! `get_env`: the variables that the operator grants, and never a secret.
+//! `get_env`: the variables that the session has set, then those that the operator grants, and never a secret.
 
 use std::env;
 
 use toolhost_sdk::prelude::*;
+
+use crate::overlay::Overlay;
 
 /// Anywhere in a name, these stand for a secret.
 const SECRET_PARTS: &[&str] = &[
@@ -29,10 +31,11 @@ pub struct Variable {
     note: Option<String>,
 }
 
-/// Read an environment variable. Only those that the operator lets tools see are there, and secrets never.
+/// Read an environment variable: what `set_env` set in this session, else the host's own. Of those only the ones are
+/// there that the operator lets tools see, and secrets never.
 #[tool(
     reads,
-    requires = ["env"],
+    requires = ["env", "session"],
     category = "system",
     kind = "read",
     icon = "terminal",
@@ -41,6 +44,7 @@ pub struct Variable {
     example(description = "Which language?", input = r#"{"key": "LANG"}"#),
 )]
 pub fn get_env(
+    cx: &Context,
     /// Name of the variable, for example `LANG`.
     #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
     key: String,
@@ -50,8 +54,10 @@ pub fn get_env(
         let message = format!("{key:?} is not the name of a variable; a name has no `=`");
         return Err(Error::invalid_input(message).code("invalid_name"));
     }
-    let value = env::var(&key).ok();
-    let variable = show(key, value);
+    // Without a session there is still the environment.
+    let overlay = Overlay::of(cx).ok();
+    let set = overlay.and_then(|overlay| overlay.get(&key).cloned());
+    let variable = show(key.clone(), set.or_else(|| env::var(key).ok()));
     let text = match (&variable.value, &variable.note) {
         (Value::String(value), _) => value.clone(),
         (_, note) => format!(
@@ -64,22 +70,33 @@ pub fn get_env(
 }
 
 fn show(key: String, value: Option<String>) -> Variable {
-    // Judged by the name before anything else: whether a secret is set is nobody's business either.
     let (value, note) = match value {
-        _ if is_secret_name(&key) => (None, Some("secrets are not shown")),
-        Some(value) if has_password(&value) => {
-            (None, Some("its value holds a password and is not shown"))
-        }
-        Some(value) => (Some(value), None),
+        // Whether a secret is set is nobody's business either.
+        None if is_secret_name(&key) => (None, Some("secrets are not shown")),
         None => (
             None,
             Some("not set, or not among the variables that the operator lets tools see"),
         ),
+        Some(value) => match shown(&key, value) {
+            Ok(value) => (Some(value), None),
+            Err(reason) => (None, Some(reason)),
+        },
     };
     Variable {
         key,
         value: value.map_or(Value::Null, Value::String),
         note: note.map(str::to_owned),
+    }
+}
+
+/// The value, unless it is or holds a secret.
+pub fn shown(key: &str, value: String) -> Result<String, &'static str> {
+    if is_secret_name(key) {
+        Err("secrets are not shown")
+    } else if has_password(&value) {
+        Err("its value holds a password and is not shown")
+    } else {
+        Ok(value)
     }
 }
 
@@ -117,6 +134,7 @@ mod tests {
         );
     }
 
+    // R-362
     #[test]
     fn a_value_or_null() {
         check(
@@ -206,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn it_needs_the_environment_alone() {
-        assert_eq!(get_env::descriptor().requires, ["env"]);
+    fn it_needs_the_environment_and_the_session_alone() {
+        assert_eq!(get_env::descriptor().requires, ["env", "session"]);
         testing::check_examples::<get_env>().unwrap();
     }
 }

@@ -10,11 +10,13 @@
 )]
 
 mod environment;
+mod overlay;
 mod pause;
+mod set_env;
 mod time;
 
 use environment::get_env;
 use pause::sleep;
 use time::current_time;
 
-toolhost_sdk::export_tools![current_time, sleep, get_env];
+toolhost_sdk::export_tools![current_time, sleep, get_env, set_env::set_env];

@@ -83,6 +83,7 @@ mod tests {
         ));
     }
 
+    //
     #[test]
     fn it_waits_no_less_than_it_says() {
         let outcome = testing::call::<sleep>(&Context::test(), json!({"duration": 0.001})).unwrap();

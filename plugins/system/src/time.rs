@@ -103,6 +103,7 @@ mod tests {
         });
     }
 
+    //
     #[test]
     fn zones() {
         check(
@@ -142,6 +143,7 @@ mod tests {
         );
     }
 
+    //
     #[test]
     fn an_unknown_zone_is_an_error() {
         check(

@@ -1,0 +1,182 @@
+//! `ask_user`: questions that only a person can answer.
+
+mod answers;
+
+use std::collections::HashSet;
+
+use toolhost_sdk::prelude::*;
+
+use self::answers::Answers;
+use crate::show::inline;
+
+/// What kind of answer a question wants.
+#[data]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One of the options, or several with `multi_select`.
+    Choice,
+    /// Free text.
+    Text,
+    /// Yes or no.
+    Yesno,
+}
+
+/// One answer to choose.
+#[data]
+#[derive(Debug)]
+pub struct Choice {
+    /// What is chosen, in one to five words.
+    #[arg(min_len = 1, max_len = 60)]
+    pub label: String,
+    /// What it means to choose it.
+    #[arg(max_len = 500)]
+    pub description: String,
+    /// What it would look like: a piece of code or a sketch.
+    #[arg(max_len = 4000)]
+    pub preview: Option<String>,
+}
+
+/// One question.
+#[data]
+#[derive(Debug)]
+pub struct Question {
+    /// The question in full, with a question mark.
+    #[arg(min_len = 1, max_len = 1000)]
+    pub question: String,
+    /// A very short name for it, at most 12 characters.
+    #[arg(min_len = 1, max_len = 12)]
+    pub header: String,
+    /// What kind of answer it wants.
+    #[arg(rename = "type", default = "choice")]
+    pub kind: Kind,
+    /// For a choice: 2 to 4 different answers. "Other" is always offered besides; leave it out.
+    #[arg(max_len = 4)]
+    pub options: Option<Vec<Choice>>,
+    /// More than one option may be chosen.
+    #[arg(default = false, aliases = ["multiSelect"])]
+    pub multi_select: bool,
+    /// For a text: a hint that is shown while it is empty.
+    #[arg(max_len = 200)]
+    pub placeholder: Option<String>,
+}
+
+/// Where the questions come from.
+#[data]
+pub struct Metadata {
+    /// For example the name of a skill.
+    #[arg(max_len = 200)]
+    source: Option<String>,
+}
+
+/// Ask the user one to four questions and wait for the answers. For decisions that are theirs: what is wanted, which
+/// of several good ways to take. Not for what you can find out yourself, nor for permission to use a tool.
+// It changes nothing, but no mode answers in the place of a person.
+#[tool(
+    reads,
+    interactive,
+    requires = ["people"],
+    category = "interact",
+    kind = "communicate",
+    icon = "message-circle-question",
+    concurrency = "exclusive",
+    aliases = ["askuserquestion", "ask_user_question"],
+    tags = ["question", "user", "clarify"],
+    output = Answers,
+    example(
+        description = "A choice",
+        input = r#"{"questions": [{"question": "Which database shall it be?", "header": "Database", "options": [{"label": "SQLite", "description": "One file, no server"}, {"label": "PostgreSQL", "description": "A server, many writers"}]}]}"#
+    ),
+    example(
+        description = "A text",
+        input = r#"{"questions": [{"question": "What shall the package be called?", "header": "Name", "type": "text", "placeholder": "lower-case letters"}]}"#
+    ),
+)]
+pub fn ask_user(
+    cx: &Context,
+    /// The questions, all shown at once.
+    #[arg(min_len = 1, max_len = 4)]
+    questions: Vec<Question>,
+    /// Where the questions come from.
+    metadata: Option<Metadata>,
+) -> Result<Outcome> {
+    check(&questions)?;
+    if let Some(source) = metadata.and_then(|metadata| metadata.source) {
+        cx.debug(&format!("asked for {}", inline(&source, 200)));
+    }
+    match cx.ask(&json!(questions)) {
+        Ok(answers) => Ok(Answers::read(&questions, answers)?.outcome()),
+        Err(error) if is_no(&error) => Ok(Answers::dismissed().outcome()),
+        Err(error) => Err(nobody(error)),
+    }
+}
+
+fn check(questions: &[Question]) -> Result<()> {
+    let mut asked = HashSet::new();
+    for (position, question) in questions.iter().enumerate() {
+        let refuse = |reason: String| {
+            let message = format!(
+                "questions[{position}] ({}): {reason}",
+                inline(&question.header, 12)
+            );
+            Err(Error::invalid_input(message).code("invalid_question"))
+        };
+        if question.question.trim().is_empty() || question.header.trim().is_empty() {
+            return refuse("`question` and `header` must not be empty".to_owned());
+        }
+        // The answers are told by their questions.
+        if !asked.insert(question.question.trim().to_lowercase()) {
+            return refuse("the same question is there twice; ask it once".to_owned());
+        }
+        let options = question.options.as_deref().unwrap_or_default();
+        if question.kind != Kind::Choice {
+            if !options.is_empty() || question.multi_select {
+                return refuse(
+                    "`options` and `multi_select` are for the type `choice`; leave them out"
+                        .to_owned(),
+                );
+            }
+            continue;
+        }
+        if options.len() < 2 {
+            return refuse(format!(
+                "a choice has 2 to 4 options and this one has {}; for a free answer use the type `text`",
+                options.len()
+            ));
+        }
+        let mut labels = HashSet::new();
+        for option in options {
+            let label = option.label.trim().to_lowercase();
+            if label.is_empty() {
+                return refuse("an option has an empty label".to_owned());
+            }
+            if label == "other" {
+                return refuse("\"Other\" is always offered; leave it out".to_owned());
+            }
+            if !labels.insert(label) {
+                let label = inline(&option.label, 60);
+                return refuse(format!(
+                    "two options have the label {label:?}; labels are unique"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A person was asked, and did not want to.
+pub fn is_no(error: &Error) -> bool {
+    matches!(error.code.as_deref(), Some("user_denied" | "dismissed"))
+}
+
+/// A run without a person is no reason to stop working.
+fn nobody(error: Error) -> Error {
+    if error.code.as_deref() != Some("nobody_to_ask") {
+        return error;
+    }
+    Error::unavailable(format!("nobody is there to answer: {}", error.message))
+        .code("nobody_to_ask")
+        .recommend("go on with your best judgement, and say in the end what you have assumed")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! `tool_chain`: several calls in one, each with what the earlier ones found.
+
+mod reference;
+mod run;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toolhost_sdk::prelude::*;
+
+use self::reference::Template;
+use self::run::{Chain, Report};
+use crate::show::inline;
+
+const NAME: &str = "tool_chain";
+
+/// What to do after a step that failed.
+#[data]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnError {
+    /// Leave the rest undone.
+    Stop,
+    /// Go on with the steps that do not need it.
+    Continue,
+}
+
+/// One call.
+#[data]
+pub struct Step {
+    /// Name of the tool.
+    #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
+    pub tool: String,
+    /// Its parameters, as an object. A text that is `${steps.0.structured.PATH}`, `${steps.0.text}` or
+    /// `${steps.0.summary}` becomes that value of an earlier step; within a longer text it is put in as text.
+    #[arg(aliases = ["arguments", "input", "params"])]
+    pub args: Option<BTreeMap<String, Value>>,
+    /// A parameter that takes the whole text of the step before: a pipe.
+    #[arg(min_len = 1, max_len = 128)]
+    pub with: Option<String>,
+}
+
+/// Call several tools one after the other without coming back in between, and get the result of the last one with a
+/// line about each. Steps count from 0. Each step is judged like a call of its own. For work whose steps you know
+/// beforehand; when you have to think about a result, call the tools one by one. At most 20 steps.
+// `destroys`: each step is judged for itself, but the chain may be made of anything.
+#[tool(
+    destroys,
+    requires = ["tools"],
+    category = "agent",
+    kind = "other",
+    icon = "link",
+    timeout = "600s",
+    concurrency = "serial",
+    aliases = ["toolchain"],
+    tags = ["chain", "pipe", "batch", "compose"],
+    output = Report,
+    example(
+        description = "Find a file and read it",
+        input = r#"{"steps": [{"tool": "glob", "args": {"pattern": "**/Cargo.toml"}}, {"tool": "read_file", "args": {"path": "${steps.0.structured.matches.0}"}}]}"#
+    ),
+    example(
+        description = "A pipe",
+        input = r#"{"steps": [{"tool": "http_get", "args": {"url": "https://example.org/data.json"}}, {"tool": "json_parse", "with": "text"}]}"#
+    ),
+)]
+pub fn tool_chain(
+    cx: &Context,
+    /// The calls in their order.
+    #[arg(min_len = 1, max_len = 20)]
+    steps: Vec<Step>,
+    /// What to do after a step that failed.
+    #[arg(default = "stop")]
+    on_error: OnError,
+) -> Result<Outcome> {
+    let plan = steps
+        .into_iter()
+        .enumerate()
+        .map(|(position, step)| Planned::of(position, step));
+    let plan = plan.collect::<Result<Vec<_>>>()?;
+    Chain {
+        cx,
+        on_error,
+        done: Vec::new(),
+    }
+    .run(&plan)
+}
+
+/// Is it this tool, under whatever name? A chain in a chain would have no end to its steps.
+pub fn is_chain(tool: &str) -> bool {
+    let name = tool.trim().to_lowercase();
+    // `plugin/tool@version` and `plugin__tool` are the same tool.
+    let short = name.split('@').next().unwrap_or_default();
+    let short = short.rsplit('/').next().unwrap_or_default();
+    let short = short.rsplit("__").next().unwrap_or_default();
+    [NAME, "toolchain"].contains(&short)
+}
+
+/// A step whose references were looked at before anything was run.
+pub struct Planned {
+    tool: String,
+    args: Template,
+    with: Option<String>,
+    /// The earlier steps that it needs.
+    needs: BTreeSet<usize>,
+}
+
+impl Planned {
+    fn of(position: usize, Step { tool, args, with }: Step) -> Result<Self> {
+        let refuse = |reason: String| {
+            let message = format!("steps[{position}] ({}): {reason}", inline(&tool, 64));
+            Err(Error::invalid_input(message).code("invalid_step"))
+        };
+        if is_chain(&tool) {
+            return refuse("a chain cannot be a step of a chain; write its steps here".to_owned());
+        }
+        let members = args.unwrap_or_default();
+        if let Some(with) = &with {
+            if position == 0 {
+                return refuse(
+                    "`with` takes the text of the step before, and there is none".to_owned(),
+                );
+            }
+            if members.contains_key(with) {
+                return refuse(format!(
+                    "{:?} is given by `with` and by `args`; leave one out",
+                    inline(with, 64)
+                ));
+            }
+        }
+        let args = match Template::parse(&json!(members)) {
+            Ok(args) => args,
+            Err(reason) => return refuse(reason),
+        };
+        let mut needs = args.needs();
+        if let Some(late) = needs.iter().find(|step| **step >= position) {
+            return refuse(format!(
+                "it refers to step {late}, which does not come before it; steps count from 0"
+            ));
+        }
+        needs.extend(with.as_ref().map(|_| position - 1));
+        Ok(Self {
+            tool,
+            args,
+            with,
+            needs,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! The steps of a chain, one after the other, and what is told about them.
+
+use toolhost_sdk::prelude::*;
+
+use super::reference::Left;
+use super::{OnError, Planned};
+use crate::show::{count, cut, inline};
+
+const MOST_RESULT_CHARS: usize = 30_000;
+const MOST_STEP_CHARS: usize = 4000;
+const MOST_STEP_BYTES: usize = 16 << 10;
+/// What a step can leave to later ones, as text and as data.
+const MOST_LEFT_BYTES: usize = 1 << 20;
+
+/// How a step ended.
+#[data]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It was done.
+    Completed,
+    /// It was not done, or its answer is no.
+    Failed,
+    /// It needed a step that failed.
+    Skipped,
+    /// The chain ended before it.
+    NotRun,
+}
+
+/// One step.
+#[data]
+pub struct Done {
+    /// The tool.
+    pub tool: String,
+    /// How it ended.
+    pub status: State,
+    /// One line about it.
+    pub summary: String,
+    /// Its text, at most 4000 characters of it.
+    pub text: Option<String>,
+    /// Its data, unless it is larger than 16 KiB.
+    pub structured: Value,
+}
+
+/// What became of a chain.
+#[data]
+pub struct Report {
+    /// The steps in their order.
+    pub steps: Vec<Done>,
+    /// How many were done.
+    pub completed: usize,
+    /// How many were not done, or said no.
+    pub failed: usize,
+}
+
+pub struct Chain<'a> {
+    pub cx: &'a Context,
+    pub on_error: OnError,
+    pub done: Vec<Done>,
+}
+
+impl Chain<'_> {
+    pub fn run(mut self, plan: &[Planned]) -> Result<Outcome> {
+        let mut left: Vec<Option<Left>> = Vec::new();
+        // Of the last step that was done: what the chain is for.
+        let mut last: Option<(usize, Vec<Part>)> = None;
+        for (position, step) in plan.iter().enumerate() {
+            self.cx.check()?;
+            self.cx.progress(&format!(
+                "step {position} of {}: {}",
+                plan.len(),
+                inline(&step.tool, 64)
+            ));
+            let stopped = self.on_error == OnError::Stop
+                && self.done.iter().any(|done| done.status == State::Failed);
+            let missing = step.needs.iter().find(|needed| left[**needed].is_none());
+            let (done, leaves) = match missing {
+                _ if stopped => (step.ended(State::NotRun, "not run"), None),
+                Some(missing) => (
+                    step.ended(State::Skipped, &format!("skipped: it needs step {missing}")),
+                    None,
+                ),
+                None => match self.call(step, &left)? {
+                    Ok(outcome) => {
+                        let (done, leaves) = step.told(&outcome);
+                        if leaves.is_some() {
+                            last = Some((position, outcome.llm));
+                        }
+                        (done, leaves)
+                    }
+                    Err(reason) => (step.ended(State::Failed, &reason), None),
+                },
+            };
+            self.done.push(done);
+            left.push(leaves);
+        }
+        Ok(self.report(last))
+    }
+
+    /// The outer error ends the chain, the inner one the step.
+    fn call(&self, step: &Planned, left: &[Option<Left>]) -> Result<Result<Outcome, String>> {
+        let mut args = match step.args.fill(left) {
+            Ok(args) => args,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if let Some(with) = &step.with {
+            let before = left.last().and_then(Option::as_ref);
+            args[with] = before
+                .map(|before| before.text.clone())
+                .unwrap_or_default()
+                .into();
+        }
+        match self.cx.call_tool(&step.tool, &args) {
+            Ok(outcome) => Ok(Ok(outcome)),
+            // Whoever called off the chain has called off all of it.
+            Err(error) if error.kind == ErrorKind::Interrupted && self.cx.check().is_err() => {
+                Err(error)
+            }
+            Err(error) => Ok(Err(reason(&error))),
+        }
+    }
+
+    fn report(self, last: Option<(usize, Vec<Part>)>) -> Outcome {
+        let of = |state: State| self.done.iter().filter(|done| done.status == state).count();
+        let (completed, failed) = (of(State::Completed), of(State::Failed));
+        let undone = self.done.len() - completed - failed;
+        let mut line = format!("{}: {completed} completed", count(self.done.len(), "step"));
+        for (number, word) in [(failed, "failed"), (undone, "not run")] {
+            if number > 0 {
+                push!(line, ", {number} {word}");
+            }
+        }
+        let mut lines = vec![line.clone()];
+        lines.extend(self.done.iter().enumerate().map(|(position, done)| {
+            format!("{position}. {}: {}", inline(&done.tool, 64), done.summary)
+        }));
+        let first = self
+            .done
+            .iter()
+            .position(|done| done.status == State::Failed);
+        // What a step that failed had to say is why it failed.
+        let words = first.and_then(|position| Some((position, self.done[position].text.as_ref()?)));
+        if let Some((position, words)) = words.filter(|(_, words)| !words.is_empty()) {
+            lines.push(format!("\nstep {position} said:\n{words}"));
+        }
+        let error = first
+            .filter(|_| self.on_error == OnError::Stop || completed == 0)
+            .map(|position| {
+                let Done { tool, summary, .. } = &self.done[position];
+                Error::failed(format!("step {position} ({}) {summary}", inline(tool, 64)))
+                    .code("chain_step_failed")
+            });
+        let mut others = Vec::new();
+        if let Some((position, parts)) = last {
+            let (texts, rest): (Vec<Part>, Vec<Part>) =
+                parts.into_iter().partition(|part| part.text.is_some());
+            others = rest;
+            let text: Vec<String> = texts.into_iter().filter_map(|part| part.text).collect();
+            lines.push(format!(
+                "\nresult of step {position}:\n{}",
+                cut(&text.join("\n"), MOST_RESULT_CHARS)
+            ));
+        }
+        let mut outcome = Outcome::text(lines.join("\n")).summary(line);
+        outcome.llm.extend(others);
+        outcome.error = error;
+        outcome.structured(&Report {
+            steps: self.done,
+            completed,
+            failed,
+        })
+    }
+}
+
+impl Planned {
+    fn ended(&self, status: State, summary: &str) -> Done {
+        let (tool, summary) = (inline(&self.tool, 64), inline(summary, 400));
+        let summary = if status == State::Failed {
+            format!("failed: {summary}")
+        } else {
+            summary
+        };
+        Done {
+            tool,
+            status,
+            summary,
+            text: None,
+            structured: Value::Null,
+        }
+    }
+
+    /// What a call says. A call whose answer is no leaves nothing behind: nobody should build on it.
+    fn told(&self, outcome: &Outcome) -> (Done, Option<Left>) {
+        let texts: Vec<&str> = outcome
+            .llm
+            .iter()
+            .filter_map(|part| part.text.as_deref())
+            .collect();
+        let structured = outcome.structured.clone().unwrap_or_default();
+        let mut text = texts.join("\n");
+        if texts.is_empty() && !structured.is_null() {
+            text = structured.to_string();
+        }
+        text.truncate(text.floor_char_boundary(MOST_LEFT_BYTES));
+        let shown = Some(cut(&text, MOST_STEP_CHARS));
+        let size = structured.to_string().len();
+        let data = if size <= MOST_STEP_BYTES {
+            structured.clone()
+        } else {
+            Value::Null
+        };
+        if let Some(error) = &outcome.error {
+            let done = self.ended(State::Failed, &reason(error));
+            return (
+                Done {
+                    text: shown,
+                    structured: data,
+                    ..done
+                },
+                None,
+            );
+        }
+        let summary = match &outcome.summary {
+            Some(summary) => summary.clone(),
+            None => text
+                .lines()
+                .find(|line| !line.trim().is_empty())
+                .unwrap_or("done")
+                .to_owned(),
+        };
+        let summary = inline(&summary, 200);
+        let structured = (size <= MOST_LEFT_BYTES).then_some(structured);
+        let done = self.ended(State::Completed, &summary);
+        (
+            Done {
+                text: shown,
+                structured: data,
+                ..done
+            },
+            Some(Left {
+                text,
+                structured,
+                summary,
+            }),
+        )
+    }
+}
+
+fn reason(error: &Error) -> String {
+    match &error.code {
+        Some(code) => format!("{} ({code})", error.message),
+        None => error.message.clone(),
+    }
+}

@@ -1,0 +1,193 @@
+//! `tool_search`: finds a tool by what it does, for hosts with more tools than a model should read about at once.
+
+mod rank;
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::ToolSummary;
+
+use crate::show::{count, cut, inline, nearest};
+
+const MOST_DESCRIPTION_CHARS: usize = 1000;
+const MOST_SCHEMA_BYTES: usize = 8 << 10;
+
+/// A tool that fits.
+#[data]
+pub struct Hit {
+    /// Its name.
+    pub name: String,
+    /// Its plugin.
+    pub plugin: String,
+    /// What it does.
+    pub description: String,
+    /// The JSON Schema of its parameters; null when it is larger than 8 KiB.
+    pub input_schema: Value,
+}
+
+/// The tools that were found, best first.
+#[data]
+pub struct Found {
+    /// The tools.
+    pub tools: Vec<Hit>,
+    /// How many fit, with those that are not shown.
+    pub total: usize,
+    /// Names that were asked for and do not exist.
+    pub missing: Vec<String>,
+}
+
+/// Find tools by what they do, with the schema of their parameters, so that you can call them. For tools that you were
+/// not told about. Search with a few words (`send mail`), with words that must be there (`+mail send`), or take tools
+/// by name (`select:read_file,grep`).
+#[tool(
+    reads,
+    idempotent,
+    requires = ["tools"],
+    category = "agent",
+    kind = "search",
+    icon = "search",
+    aliases = ["toolsearch"],
+    tags = ["tool", "discover", "find"],
+    output = Found,
+    example(description = "By what it does", input = r#"{"query": "read file"}"#),
+    example(description = "By name", input = r#"{"query": "select:read_file,grep"}"#),
+)]
+pub fn tool_search(
+    cx: &Context,
+    /// Words of the name or the description, or `select:` and names.
+    #[arg(min_len = 1, max_len = 500)]
+    query: String,
+    /// Show at most this many.
+    #[arg(default = 5, min = 1, max = 50, aliases = ["max_results"])]
+    limit: usize,
+    /// The query is one name, or several with commas between.
+    #[arg(default = false)]
+    exact: bool,
+) -> Result<Outcome> {
+    let tools = cx.tools()?;
+    let selected = query
+        .trim()
+        .strip_prefix("select:")
+        .or_else(|| exact.then_some(query.as_str()));
+    let (hits, missing) = match selected {
+        Some(names) => select(&tools, names)?,
+        None => (rank::rank(&tools, &query)?, Vec::new()),
+    };
+    let total = hits.len();
+    let found = Found {
+        tools: hits.into_iter().take(limit).map(Hit::of).collect(),
+        total,
+        missing,
+    };
+    if total == 0 && selected.is_some() {
+        return Err(unknown(&tools, &found.missing));
+    }
+    Ok(found.outcome(&query, tools.len()))
+}
+
+fn select<'a>(
+    tools: &'a [ToolSummary],
+    names: &str,
+) -> Result<(Vec<&'a ToolSummary>, Vec<String>)> {
+    let mut hits: Vec<&ToolSummary> = Vec::new();
+    let mut missing = Vec::new();
+    for name in names
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+    {
+        let is = |tool: &&ToolSummary| {
+            let mut names = std::iter::once(&tool.name).chain(&tool.aliases);
+            names.any(|known| known.eq_ignore_ascii_case(name))
+        };
+        match tools.iter().find(is) {
+            Some(tool) if hits.iter().any(|hit| hit.name == tool.name) => {}
+            Some(tool) => hits.push(tool),
+            None => missing.push(inline(name, 64)),
+        }
+    }
+    if hits.is_empty() && missing.is_empty() {
+        let message = "no name after `select:`; write for example `select:read_file,grep`";
+        return Err(Error::invalid_input(message).code("invalid_query"));
+    }
+    Ok((hits, missing))
+}
+
+fn unknown(tools: &[ToolSummary], missing: &[String]) -> Error {
+    let mut message = format!(
+        "Tool {} not found",
+        missing
+            .iter()
+            .map(|name| format!("{name:?}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
+    let near = missing
+        .first()
+        .and_then(|name| nearest(name, tools.iter().map(|tool| tool.name.as_str())));
+    if let Some(near) = near {
+        push!(message, ". Did you mean: {near}?");
+    }
+    Error::not_found(message)
+        .code("tool_not_registered")
+        .recommend("search with words for what it should do")
+}
+
+impl Hit {
+    fn of(tool: &ToolSummary) -> Self {
+        let small = tool.input_schema.to_string().len() <= MOST_SCHEMA_BYTES;
+        Self {
+            name: inline(&tool.name, 64),
+            plugin: inline(&tool.plugin, 64),
+            description: cut(tool.description.trim(), MOST_DESCRIPTION_CHARS),
+            input_schema: if small {
+                tool.input_schema.clone()
+            } else {
+                Value::Null
+            },
+        }
+    }
+}
+
+impl Found {
+    fn outcome(&self, query: &str, all: usize) -> Outcome {
+        let mut lines: Vec<String> = self
+            .tools
+            .iter()
+            .map(
+                |Hit {
+                     name,
+                     plugin,
+                     description,
+                     input_schema,
+                 }| {
+                    let schema = match input_schema {
+                        Value::Null => "larger than is shown".to_owned(),
+                        schema => schema.to_string(),
+                    };
+                    format!("{name} (plugin {plugin}): {description}\nparameters: {schema}")
+                },
+            )
+            .collect();
+        let shown = self.tools.len();
+        if self.total == 0 {
+            lines.push(format!(
+                "none of {} fits {:?}; try other or fewer words",
+                count(all, "tool"),
+                inline(query, 200)
+            ));
+        } else if shown < self.total {
+            lines.push(format!(
+                "(showing {shown} of {} that fit; raise `limit` or add words)",
+                self.total
+            ));
+        }
+        if !self.missing.is_empty() {
+            lines.push(format!("(not found: {})", self.missing.join(", ")));
+        }
+        Outcome::text(lines.join("\n\n"))
+            .summary(format!("{} found", count(self.total, "tool")))
+            .structured(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

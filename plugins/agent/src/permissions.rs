@@ -1,0 +1,336 @@
+//! `request_permissions`: asks a person for what a plan of work needs, at once and before it is needed.
+
+use toolhost_sdk::prelude::*;
+
+use crate::ask::is_no;
+use crate::show::inline;
+
+/// Files.
+#[data]
+#[derive(Default)]
+pub struct Files {
+    /// Files and folders to read.
+    #[arg(max_len = 16)]
+    read: Option<Vec<String>>,
+    /// Files and folders to change.
+    #[arg(max_len = 16)]
+    write: Option<Vec<String>>,
+}
+
+/// The network.
+#[data]
+#[derive(Default)]
+pub struct Network {
+    /// Names of hosts, such as `example.org` or `*.example.org`.
+    #[arg(max_len = 16)]
+    hosts: Option<Vec<String>>,
+}
+
+/// How long.
+#[data]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Until you have answered the user.
+    Turn,
+    /// Until the session ends.
+    Session,
+}
+
+/// What was given.
+#[data]
+pub struct Given {
+    /// Everything that was asked for was given.
+    granted: bool,
+    /// Files and folders that may be read.
+    read: Vec<String>,
+    /// Files and folders that may be changed.
+    write: Vec<String>,
+    /// Hosts that may be reached.
+    hosts: Vec<String>,
+    /// How long.
+    scope: Lifetime,
+    /// What was asked for and not given.
+    refused: Vec<String>,
+}
+
+/// Ask the user for permissions that the work ahead needs: files, folders and hosts that you would otherwise be asked
+/// about one by one, or refused. Ask for little, and say why. Nothing can be given that whoever runs this host has
+/// ruled out.
+#[tool(
+    reads,
+    interactive,
+    requires = ["people"],
+    category = "interact",
+    kind = "communicate",
+    icon = "key-round",
+    concurrency = "exclusive",
+    tags = ["permission", "grant", "access"],
+    output = Given,
+    example(
+        description = "A folder for this session",
+        input = r#"{"reason": "the new pages go there", "file_system": {"write": ["docs"]}, "scope": "session"}"#
+    ),
+)]
+pub fn request_permissions(
+    cx: &Context,
+    /// What it is needed for, in one sentence; the user reads it.
+    #[arg(min_len = 1, max_len = 500, aliases = ["justification"])]
+    reason: String,
+    /// Files and folders.
+    file_system: Option<Files>,
+    /// Hosts.
+    network: Option<Network>,
+    /// How long.
+    #[arg(default = "turn")]
+    scope: Lifetime,
+) -> Result<Outcome> {
+    let Files { read, write } = file_system.unwrap_or_default();
+    let hosts = network.unwrap_or_default().hosts;
+    let (read, write, hosts) = (clean(read), clean(write), clean(hosts));
+    check(&reason, [&read, &write, &hosts])?;
+    let wish = json!({"reason": reason.trim(), "read": read, "write": write, "hosts": hosts, "scope": scope});
+    let answer = match cx.request_permissions(&wish) {
+        Ok(answer) => answer,
+        Err(error) if is_no(&error) => json!({}),
+        Err(error) => return Err(error),
+    };
+    let given = |key: &str| -> Vec<String> {
+        let items = answer[key].as_array().into_iter().flatten();
+        items
+            .filter_map(Value::as_str)
+            .map(|item| inline(item, 300))
+            .take(60)
+            .collect()
+    };
+    let (given_read, given_write, given_hosts) = (given("read"), given("write"), given("hosts"));
+    let refused: Vec<String> = [
+        ("read", &read, &given_read),
+        ("write", &write, &given_write),
+        ("reach", &hosts, &given_hosts),
+    ]
+    .into_iter()
+    .flat_map(|(deed, asked, given)| {
+        let missing = asked.iter().filter(|item| !given.contains(item));
+        missing.map(move |item| format!("{deed} {}", inline(item, 300)))
+    })
+    .collect();
+    let scope = if answer["scope"] == "session" {
+        Lifetime::Session
+    } else {
+        Lifetime::Turn
+    };
+    let data = Given {
+        granted: refused.is_empty(),
+        read: given_read,
+        write: given_write,
+        hosts: given_hosts,
+        scope,
+        refused,
+    };
+    Ok(data.outcome())
+}
+
+impl Given {
+    fn outcome(&self) -> Outcome {
+        let lines = |deed: &str, items: &[String]| {
+            items
+                .iter()
+                .map(|item| format!("{deed} {item}"))
+                .collect::<Vec<_>>()
+        };
+        let given = [
+            lines("read", &self.read),
+            lines("write", &self.write),
+            lines("reach", &self.hosts),
+        ]
+        .concat();
+        let time = match self.scope {
+            Lifetime::Turn => "until the end of this turn",
+            Lifetime::Session => "until the end of this session",
+        };
+        let mut text = if given.is_empty() {
+            "nothing was given".to_owned()
+        } else {
+            format!("given {time}: {}", given.join(", "))
+        };
+        if !self.refused.is_empty() {
+            push!(
+                text,
+                "\nnot given: {}; do without, or ask the user how to go on",
+                self.refused.join(", ")
+            );
+        }
+        let summary = format!("{} given, {} not", given.len(), self.refused.len());
+        Outcome::text(text).summary(summary).structured(self)
+    }
+}
+
+fn clean(items: Option<Vec<String>>) -> Vec<String> {
+    items
+        .unwrap_or_default()
+        .into_iter()
+        .map(|item| item.trim().to_owned())
+        .collect()
+}
+
+fn check(reason: &str, wishes: [&Vec<String>; 3]) -> Result<()> {
+    let invalid = |message: String| Err(Error::invalid_input(message).code("invalid_permissions"));
+    if reason.trim().is_empty() {
+        return invalid("`reason` is empty; say what the permissions are needed for".to_owned());
+    }
+    if wishes.iter().all(|items| items.is_empty()) {
+        return invalid(
+            "nothing is asked for; name files under `file_system` or hosts under `network`"
+                .to_owned(),
+        );
+    }
+    let [read, write, hosts] = wishes;
+    for path in read.iter().chain(write) {
+        if path.is_empty() || path.contains('\0') || path.len() > 4096 {
+            return invalid(format!("{:?} is not a path", inline(path, 100)));
+        }
+    }
+    for host in hosts {
+        let is_host = !host.is_empty()
+            && host.len() <= 260
+            && host.chars().all(|letter| {
+                letter.is_alphanumeric()
+                    || matches!(letter, '.' | '-' | '*' | ':' | '[' | ']' | '_')
+            });
+        if !is_host {
+            let message = format!("{:?} is not the name of a host", inline(host, 100));
+            return Err(Error::invalid_input(message)
+                .code("invalid_permissions")
+                .recommend(
+                    "write the host alone, without `https://` and path, such as `example.org`",
+                ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::testing::{check, run_examples, shown};
+
+    fn person(answer: Value) -> Context {
+        Context::test().with_service("people.request-permissions", move |_| Ok(answer.clone()))
+    }
+
+    fn wish() -> Value {
+        json!({
+            "reason": "docs", "file_system": {"read": ["/etc/hosts"], "write": ["docs", "src"]},
+            "network": {"hosts": ["*.example.org"]}, "scope": "session",
+        })
+    }
+
+    #[test]
+    fn the_host_is_asked_in_its_own_words() {
+        let cx = Context::test().with_service("people.request-permissions", |wish| {
+            assert_eq!(
+                wish,
+                json!({
+                    "reason": "docs", "read": ["/etc/hosts"], "write": ["docs", "src"], "hosts": ["*.example.org"],
+                    "scope": "session",
+                })
+            );
+            Ok(wish)
+        });
+        check::<request_permissions>(
+            &cx,
+            wish(),
+            expect![[r#"
+            given until the end of this session: read /etc/hosts, write docs, write src, reach *.example.org
+            summary: 4 given, 0 not
+            {"granted":true,"read":["/etc/hosts"],"write":["docs","src"],"hosts":["*.example.org"],"scope":"session","refused":[]}"#]],
+        );
+    }
+
+    #[test]
+    fn what_was_not_given_is_told() {
+        let some =
+            json!({"reason": "", "read": [], "write": ["docs"], "hosts": [], "scope": "turn"});
+        check::<request_permissions>(
+            &person(some),
+            wish(),
+            expect![[r#"
+            given until the end of this turn: write docs
+            not given: read /etc/hosts, write src, reach *.example.org; do without, or ask the user how to go on
+            summary: 1 given, 3 not
+            {"granted":false,"read":[],"write":["docs"],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write src","reach *.example.org"]}"#]],
+        );
+        check::<request_permissions>(
+            &person(json!({})),
+            wish(),
+            expect![[r#"
+            nothing was given
+            not given: read /etc/hosts, write docs, write src, reach *.example.org; do without, or ask the user how to go on
+            summary: 0 given, 4 not
+            {"granted":false,"read":[],"write":[],"hosts":[],"scope":"turn","refused":["read /etc/hosts","write docs","write src","reach *.example.org"]}"#]],
+        );
+        let no = Context::test().with_service("people.request-permissions", |_| {
+            Err(Error::denied("no").code("user_denied"))
+        });
+        assert_eq!(
+            shown::<request_permissions>(&no, wish()),
+            shown::<request_permissions>(&person(json!({})), wish())
+        );
+    }
+
+    #[test]
+    fn bad_wishes() {
+        let refused = |input: Value, expected: Expect| {
+            expected.assert_eq(&shown::<request_permissions>(&person(json!(7)), input));
+        };
+        refused(
+            json!({"reason": "x"}),
+            expect![
+                "InvalidInput invalid_permissions: nothing is asked for; name files under `file_system` or hosts under `network`"
+            ],
+        );
+        refused(
+            json!({"reason": "x", "file_system": {}, "network": {"hosts": []}}),
+            expect![
+                "InvalidInput invalid_permissions: nothing is asked for; name files under `file_system` or hosts under `network`"
+            ],
+        );
+        refused(
+            json!({"reason": " ", "file_system": {"read": ["a"]}}),
+            expect![
+                "InvalidInput invalid_permissions: `reason` is empty; say what the permissions are needed for"
+            ],
+        );
+        refused(
+            json!({"reason": "x", "file_system": {"read": [" "]}}),
+            expect![[r#"InvalidInput invalid_permissions: "" is not a path"#]],
+        );
+        refused(
+            json!({"reason": "x", "network": {"hosts": ["https://example.org/"]}}),
+            expect![[r#"
+                InvalidInput invalid_permissions: "https://example.org/" is not the name of a host
+                - write the host alone, without `https://` and path, such as `example.org`"#]],
+        );
+        refused(
+            json!({"reason": "x", "file_system": {"read": vec!["a"; 17]}}),
+            expect![
+                "InvalidInput invalid_input: `file_system`.`read`: a length of 17 is more than the maximum of 16"
+            ],
+        );
+        refused(
+            json!({"reason": "x", "file_system": {"read": ["a"]}, "scope": "ever"}),
+            expect![[
+                r#"InvalidInput invalid_input: `scope`: "ever" is not one of ["turn","session"]"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn examples_work() {
+        run_examples::<request_permissions>(|| {
+            person(json!({"write": ["docs"], "scope": "session"}))
+        });
+    }
+}

@@ -1,0 +1,234 @@
+//! `enter_plan_mode` and `exit_plan_mode`: think first, and let a person read the plan before anything is changed.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use toolhost_sdk::prelude::*;
+
+use crate::ask::is_no;
+use crate::roots;
+use crate::show::inline;
+
+const PLAN: &str = "plan";
+/// More than anybody reads before saying yes, and what fits into one question of the host.
+const MOST_BYTES: usize = 16_000;
+
+/// The mode of the session.
+#[data]
+pub struct Mode {
+    /// The permission mode that holds now.
+    mode: String,
+}
+
+/// What became of a plan.
+#[data]
+pub struct Verdict {
+    /// The user agreed to it.
+    approved: bool,
+    /// The permission mode that holds now.
+    mode: String,
+    /// What the user said about it.
+    feedback: Option<String>,
+    /// The file with the plan.
+    plan_path: Option<String>,
+}
+
+/// Go into plan mode: nothing can be changed until the user has agreed to a plan. For work that is large or unclear;
+/// read what you need, then call `exit_plan_mode` with the plan.
+#[tool(
+    reads,
+    interactive,
+    requires = ["people"],
+    category = "plan",
+    kind = "switch-mode",
+    icon = "map",
+    concurrency = "exclusive",
+    aliases = ["enterplanmode"],
+    tags = ["plan", "mode"],
+    output = Mode,
+    example(description = "Before a large change", input = r#"{"reason": "the change touches every module"}"#),
+)]
+pub fn enter_plan_mode(
+    cx: &Context,
+    /// Why a plan is needed.
+    #[arg(max_len = 1000)]
+    reason: Option<String>,
+) -> Result<Outcome> {
+    if cx.mode() == PLAN {
+        let message =
+            "already in plan mode; read what you need, then call exit_plan_mode with the plan";
+        return Err(Error::invalid_input(message).code("already_in_plan_mode"));
+    }
+    let mode = cx.change_mode(PLAN, reason.as_deref().unwrap_or_default().trim())?;
+    if mode != PLAN {
+        let message = format!(
+            "the mode is still {}: the user did not want a plan",
+            inline(&mode, 40)
+        );
+        return Err(Error::denied(message)
+            .code("user_denied")
+            .recommend("go on without a plan"));
+    }
+    let text = "plan mode: files and commands that change something are refused now. Read what you need, ask the user \
+                what is unclear, then call exit_plan_mode with the plan.";
+    Ok(Outcome::text(text)
+        .summary("in plan mode")
+        .structured(&Mode { mode }))
+}
+
+/// Show the user the plan and ask to carry it out. Give it as text or as the path of a Markdown file in the workspace.
+/// If they say no you stay in plan mode: change the plan and call this again. Only for plans of changes; to answer a
+/// question no plan is needed.
+#[tool(
+    reads,
+    interactive,
+    requires = ["people", "fs.read"],
+    category = "plan",
+    kind = "switch-mode",
+    icon = "map",
+    concurrency = "exclusive",
+    aliases = ["exitplanmode"],
+    tags = ["plan", "mode"],
+    output = Verdict,
+    example(description = "A plan as text", input = r##"{"plan": "# Split the parser\n1. Move the lexer into its own file\n2. Run the tests"}"##),
+    example(description = "A plan in a file", input = r#"{"plan_path": "plan.md"}"#),
+)]
+pub fn exit_plan_mode(
+    cx: &Context,
+    /// The plan in Markdown, at most 16000 bytes.
+    plan: Option<String>,
+    /// Path of a `.md` file in the workspace that has the plan.
+    #[arg(min_len = 1, max_len = 4096, aliases = ["planFilePath", "plan_filename"])]
+    plan_path: Option<String>,
+) -> Result<Outcome> {
+    if cx.mode() != PLAN {
+        let message = format!("not in plan mode; the mode is {}", inline(cx.mode(), 40));
+        return Err(Error::invalid_input(message)
+            .code("not_in_plan_mode")
+            .recommend("carry out the work, or call enter_plan_mode first"));
+    }
+    let plan = match (plan, &plan_path) {
+        (Some(plan), None) => plan,
+        (None, Some(path)) => read(cx, path)?,
+        (Some(_), Some(_)) => {
+            return Err(invalid(
+                "`plan` and `plan_path` exclude each other; leave one out".to_owned(),
+            ));
+        }
+        (None, None) => {
+            return Err(invalid(
+                "no plan; give it as `plan`, or as a file with `plan_path`".to_owned(),
+            ));
+        }
+    };
+    let place = plan_path
+        .as_deref()
+        .map_or_else(|| "`plan`".to_owned(), |path| inline(path, 200));
+    if plan.trim().is_empty() {
+        return Err(invalid(format!(
+            "{place} is empty; write down what you are going to do"
+        )));
+    }
+    if plan.len() > MOST_BYTES {
+        return Err(invalid(format!(
+            "{place} has {} bytes; at most {MOST_BYTES} can be shown",
+            plan.len()
+        )));
+    }
+    let (mode, feedback) = match cx.change_mode("default", plan.trim()) {
+        Ok(mode) => (mode, None),
+        Err(error) if is_no(&error) => (PLAN.to_owned(), Some(error.message)),
+        Err(error) => return Err(error),
+    };
+    let verdict = Verdict {
+        approved: mode != PLAN,
+        mode,
+        feedback,
+        plan_path,
+    };
+    Ok(verdict
+        .outcome()
+        .display(Display::markdown(plan))
+        .structured(&verdict))
+}
+
+impl Verdict {
+    fn outcome(&self) -> Outcome {
+        if self.approved {
+            let mode = inline(&self.mode, 40);
+            let text =
+                format!("the user agreed to the plan; the mode is now {mode}. Carry the plan out.");
+            return Outcome::text(text).summary(format!("plan approved, mode {mode}"));
+        }
+        let said = match &self.feedback {
+            Some(feedback) => format!("the plan was not approved: {}", feedback.trim()),
+            None => "the plan was not approved".to_owned(),
+        };
+        let text =
+            format!("{said}\nStill in plan mode: change the plan and call exit_plan_mode again.");
+        Outcome::text(text).summary("plan not approved")
+    }
+}
+
+fn read(cx: &Context, given: &str) -> Result<String> {
+    let shown = inline(given, 200);
+    let path = locate(cx, given)?;
+    let size = fs::metadata(&path)
+        .map_err(|error| missing(&error, &shown))?
+        .len();
+    if size > MOST_BYTES as u64 {
+        return Err(invalid(format!(
+            "{shown} has {size} bytes; at most {MOST_BYTES} can be shown"
+        )));
+    }
+    let bytes = fs::read(&path).map_err(|error| missing(&error, &shown))?;
+    String::from_utf8(bytes).map_err(|_| invalid(format!("{shown} is not text in UTF-8")))
+}
+
+/// Finds the file in the workspace. What holds the plugin in its place is the sandbox; this is there to answer well.
+fn locate(cx: &Context, given: &str) -> Result<PathBuf> {
+    let shown = inline(given, 200);
+    let path = Path::new(given.trim());
+    if !path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("md"))
+    {
+        return Err(invalid(format!("{shown} is not the path of a `.md` file")));
+    }
+    let roots = roots::workspace(cx);
+    let outside = || {
+        Error::denied(format!("Access denied: {shown} is outside the workspace"))
+            .code("path_not_in_workspace")
+            .recommend("write the plan into a `.md` file of the workspace, or give it as `plan`")
+    };
+    let first = roots.first().ok_or_else(outside)?;
+    let mut full = PathBuf::new();
+    for component in Path::new(&first.path).join(path).components() {
+        match component {
+            Component::ParentDir => _ = full.pop(),
+            Component::CurDir => {}
+            other => full.push(other),
+        }
+    }
+    if roots.iter().any(|root| full.starts_with(&root.path)) {
+        Ok(full)
+    } else {
+        Err(outside())
+    }
+}
+
+fn missing(error: &std::io::Error, shown: &str) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Error::not_found(format!("File not found: {shown}"))
+            .code("file_not_found")
+            .recommend("write the plan into it first, or give it as `plan`"),
+        _ => Error::failed(format!("cannot read {shown}: {error}")).code("read_content_failure"),
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::invalid_input(message).code("invalid_plan")
+}
+
+#[cfg(test)]
+mod tests;

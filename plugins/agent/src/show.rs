@@ -1,0 +1,93 @@
+//! Texts of others in a line of our own: escaped, cut, counted.
+
+/// One line of at most `most` characters, without control characters.
+pub fn inline(text: &str, most: usize) -> String {
+    let mut line = String::new();
+    for (count, letter) in text.trim().chars().enumerate() {
+        if count == most {
+            line.push('…');
+            break;
+        }
+        match letter {
+            '\n' | '\r' | '\t' => line.push(' '),
+            letter if letter.is_control() || is_invisible(letter) => {
+                line.extend(letter.escape_unicode());
+            }
+            letter => line.push(letter),
+        }
+    }
+    line
+}
+
+/// What turns the direction of a text or takes no room in it can make a reader see another text.
+fn is_invisible(letter: char) -> bool {
+    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The beginning, and how much is missing.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => {
+            let left = text[end..].chars().count();
+            format!("{}… [+{left} characters]", &text[..end])
+        }
+    }
+}
+
+/// `a, b, c and 4 more`
+pub fn names<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| inline(name, 64)).collect();
+    let shown = names[..names.len().min(most)].join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        left => format!("{shown} and {left} more"),
+    }
+}
+
+/// `1 task`, `2 tasks`
+pub fn count(number: usize, word: &str) -> String {
+    match number {
+        1 => format!("1 {word}"),
+        _ => format!("{number} {word}s"),
+    }
+}
+
+/// The one of `known` that `word` was probably meant to be.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    known
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(&word, &name.to_lowercase()), name))
+        .filter(|(likeness, _)| *likeness >= 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_line() {
+        assert_eq!(inline(" a\nb\u{1b}c\u{202e} ", 20), "a b\\u{1b}c\\u{202e}");
+        assert_eq!(inline("äöü", 2), "äö…");
+    }
+
+    #[test]
+    fn what_is_cut_is_counted() {
+        assert_eq!(cut("äöü", 3), "äöü");
+        assert_eq!(cut("äöü", 1), "ä… [+2 characters]");
+    }
+
+    #[test]
+    fn names_and_numbers() {
+        assert_eq!(names(["a", "b", "c"], 2), "a, b and 1 more");
+        assert_eq!(
+            (count(1, "task"), count(0, "task")),
+            ("1 task".to_owned(), "0 tasks".to_owned())
+        );
+        assert_eq!(nearest("comit", ["review", "commit"]), Some("commit"));
+        assert_eq!(nearest("xyz", ["review", "commit"]), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! `skill`: instructions for a kind of work, which a person wrote into a folder with a `SKILL.md`.
+
+mod shelf;
+
+use toolhost_sdk::prelude::*;
+
+use self::shelf::{Shelf, Skill};
+use crate::show::{count, inline, names, nearest};
+
+/// A skill, or the list of them.
+#[data]
+#[derive(Default)]
+pub struct Loaded {
+    /// Its name.
+    pub name: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// Its folder. Paths in its text are relative to it.
+    pub base_dir: Option<String>,
+    /// The tools that its author has in mind; none means all.
+    pub allowed_tools: Option<Vec<String>>,
+    /// The other files of its folder.
+    pub resources: Option<Vec<String>>,
+    /// There are more files than are listed.
+    pub truncated: bool,
+    /// The skills there are, when none was named.
+    pub skills: Option<Vec<Known>>,
+}
+
+/// A skill that can be loaded.
+#[data]
+pub struct Known {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+}
+
+/// Load a skill: instructions for a kind of work, written by people who know it. Load a skill before you begin such
+/// work, then follow its text. Without `skill` you get the names of all skills and what they are for.
+#[tool(
+    reads,
+    idempotent,
+    requires = ["skills"],
+    category = "agent",
+    kind = "read",
+    icon = "graduation-cap",
+    aliases = ["activate_skill", "use_skill"],
+    tags = ["skill", "instructions", "workflow"],
+    output = Loaded,
+    example(description = "Which ones are there?", input = "{}"),
+    example(description = "With arguments", input = r#"{"skill": "commit", "args": "only what is staged"}"#),
+)]
+pub fn skill(
+    cx: &Context,
+    /// Name of the skill.
+    #[arg(min_len = 1, max_len = 128, aliases = ["name", "skill_name"])]
+    skill: Option<String>,
+    /// What to tell the skill; it takes the place of `$ARGUMENTS` in its text.
+    #[arg(max_len = 10000, aliases = ["arguments"])]
+    args: Option<String>,
+) -> Result<Outcome> {
+    let shelf = Shelf::of(cx)?;
+    let Some(wanted) = skill
+        .as_deref()
+        .map(|name| name.trim().trim_start_matches('/'))
+    else {
+        return Ok(list(&shelf));
+    };
+    let Some(skill) = shelf.find(wanted) else {
+        return Err(unknown(wanted, &shelf));
+    };
+    Ok(load(skill, args.as_deref().unwrap_or_default().trim()))
+}
+
+fn load(skill: &Skill, args: &str) -> Outcome {
+    let body = skill.body.trim();
+    let mut text = match args {
+        "" => body.replace("$ARGUMENTS", ""),
+        args if body.contains("$ARGUMENTS") => body.replace("$ARGUMENTS", args),
+        args => format!("{body}\n\nArguments: {args}"),
+    };
+    let (resources, truncated) = skill.resources();
+    push!(
+        text,
+        "\n\n(skill {}; its folder is {})",
+        inline(&skill.name, 64),
+        skill.folder.display()
+    );
+    if !resources.is_empty() {
+        let more = if truncated { "\n- … and more" } else { "" };
+        push!(
+            text,
+            "\nFiles in the folder:\n- {}{more}",
+            resources.join("\n- ")
+        );
+    }
+    if let Some(tools) = &skill.allowed_tools {
+        push!(
+            text,
+            "\nMeant to be done with these tools alone: {}",
+            names(tools.iter().map(String::as_str), 50)
+        );
+    }
+    let data = Loaded {
+        name: Some(skill.name.clone()),
+        description: Some(skill.description.clone()),
+        version: skill.version.clone(),
+        base_dir: Some(skill.folder.display().to_string()),
+        allowed_tools: skill.allowed_tools.clone(),
+        resources: Some(resources),
+        truncated,
+        skills: None,
+    };
+    Outcome::text(text)
+        .summary(format!("loaded the skill {}", inline(&skill.name, 64)))
+        .structured(&data)
+}
+
+fn list(shelf: &Shelf) -> Outcome {
+    let mut lines: Vec<String> = shelf
+        .skills
+        .iter()
+        .map(|skill| format!("{}: {}", skill.name, skill.description))
+        .collect();
+    lines.extend(
+        shelf
+            .broken
+            .iter()
+            .map(|broken| format!("(left out: {broken})")),
+    );
+    if shelf.skills.is_empty() {
+        lines.push("there are no skills".to_owned());
+    }
+    let skills = shelf.skills.iter().map(|skill| Known {
+        name: skill.name.clone(),
+        description: skill.description.clone(),
+    });
+    let data = Loaded {
+        skills: Some(skills.collect()),
+        ..Loaded::default()
+    };
+    Outcome::text(lines.join("\n"))
+        .summary(count(shelf.skills.len(), "skill"))
+        .structured(&data)
+}
+
+fn unknown(wanted: &str, shelf: &Shelf) -> Error {
+    let known = || shelf.skills.iter().map(|skill| skill.name.as_str());
+    let mut message = format!("there is no skill {:?}", inline(wanted, 64));
+    if let Some(near) = nearest(wanted, known()) {
+        push!(message, "; did you mean {near:?}?");
+    }
+    let error = Error::not_found(message).code("skill_not_found");
+    let error = match shelf
+        .broken
+        .iter()
+        .find(|broken| broken.starts_with(wanted))
+    {
+        Some(broken) => error.recommend(format!("have the user repair it: {broken}")),
+        None => error,
+    };
+    error.recommend(if shelf.skills.is_empty() {
+        "there are no skills at all; go on without one".to_owned()
+    } else {
+        format!("use one of: {}", names(known(), 50))
+    })
+}
+
+#[cfg(test)]
+mod tests;

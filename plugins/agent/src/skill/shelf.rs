@@ -1,0 +1,238 @@
+//! The folders of skills: each skill is a folder with a `SKILL.md`, and what an earlier folder has hides the same name
+//! in a later one.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use toolhost_sdk::prelude::*;
+
+use crate::roots;
+use crate::show::inline;
+
+const FILE: &str = "SKILL.md";
+const MOST_SKILLS: usize = 200;
+const MOST_BYTES: usize = 256 << 10;
+/// The part of a `SKILL.md` that is YAML.
+const MOST_FRONT_BYTES: usize = 16 << 10;
+const MOST_RESOURCES: usize = 100;
+const MOST_LEVELS: usize = 4;
+/// Entries of the folders of one skill that are looked at.
+const MOST_LOOKS: usize = 2000;
+
+pub struct Shelf {
+    pub skills: Vec<Skill>,
+    /// `name: why it cannot be used`
+    pub broken: Vec<String>,
+}
+
+#[derive(Debug)]
+pub struct Skill {
+    pub name: String,
+    pub description: String,
+    pub version: Option<String>,
+    pub allowed_tools: Option<Vec<String>>,
+    pub body: String,
+    pub folder: PathBuf,
+}
+
+impl Shelf {
+    pub fn of(cx: &Context) -> Result<Self> {
+        let mut shelf = Self {
+            skills: Vec::new(),
+            broken: Vec::new(),
+        };
+        for root in roots::skills(cx) {
+            let Ok(entries) = fs::read_dir(&root.path) else {
+                shelf.broken.push(format!(
+                    "{}: the folder cannot be read",
+                    inline(&root.path, 200)
+                ));
+                continue;
+            };
+            let mut folders: Vec<PathBuf> = entries
+                .flatten()
+                .map(|entry| entry.path())
+                .take(MOST_LOOKS)
+                .collect();
+            // The order of a directory is no order.
+            folders.sort();
+            for folder in folders.into_iter().filter(|folder| !is_hidden(folder)) {
+                cx.check()?;
+                shelf.add(folder);
+                if shelf.skills.len() == MOST_SKILLS {
+                    return Ok(shelf);
+                }
+            }
+        }
+        Ok(shelf)
+    }
+
+    fn add(&mut self, folder: PathBuf) {
+        match Skill::read(&folder) {
+            Ok(None) => {}
+            Ok(Some(skill)) if self.skills.iter().any(|known| known.name == skill.name) => {}
+            Ok(Some(skill)) => self.skills.push(skill),
+            Err(reason) => self.broken.push(format!("{}: {reason}", name_of(&folder))),
+        }
+    }
+
+    /// By its name or that of its folder, in any case.
+    pub fn find(&self, wanted: &str) -> Option<&Skill> {
+        let by = |is: &dyn Fn(&Skill) -> bool| self.skills.iter().find(|skill| is(skill));
+        by(&|skill| skill.name == wanted)
+            .or_else(|| by(&|skill| skill.name.eq_ignore_ascii_case(wanted)))
+            .or_else(|| by(&|skill| name_of(&skill.folder).eq_ignore_ascii_case(wanted)))
+    }
+}
+
+impl Skill {
+    /// None for a folder that is no skill.
+    fn read(folder: &Path) -> Result<Option<Self>, String> {
+        let Ok(file) = fs::File::open(folder.join(FILE)) else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES as u64 + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| format!("{FILE} cannot be read: {error}"))?;
+        if bytes.len() > MOST_BYTES {
+            return Err(format!("{FILE} is larger than {MOST_BYTES} bytes"));
+        }
+        let text = String::from_utf8(bytes).map_err(|_| format!("{FILE} is not text in UTF-8"))?;
+        let (front, body) = split(&text)?;
+        let word = |key: &str| match &front[key] {
+            Value::String(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        // Without a description a model cannot know what it is for; the first line says more than nothing.
+        let first = || {
+            body.lines()
+                .map(|line| line.trim_start_matches('#').trim())
+                .find(|line| !line.is_empty())
+        };
+        let description = word("description")
+            .or_else(|| first().map(str::to_owned))
+            .unwrap_or_default();
+        Ok(Some(Self {
+            name: inline(&word("name").unwrap_or_else(|| name_of(folder)), 64),
+            description: inline(&description, 1024),
+            version: word("version"),
+            allowed_tools: tools(&front["allowed-tools"]),
+            body: body.to_owned(),
+            folder: folder.to_owned(),
+        }))
+    }
+
+    /// The other files of the folder, and whether there are more.
+    pub fn resources(&self) -> (Vec<String>, bool) {
+        let mut found = Vec::new();
+        let mut looks = MOST_LOOKS;
+        look(&self.folder, "", 1, &mut looks, &mut found);
+        found.retain(|path| path != FILE);
+        found.sort();
+        let truncated = found.len() > MOST_RESOURCES || looks == 0;
+        found.truncate(MOST_RESOURCES);
+        (found, truncated)
+    }
+}
+
+/// The YAML between `---` and `---`, and what follows it.
+fn split(text: &str) -> Result<(Value, &str), String> {
+    let text = text.trim_start_matches('\u{feff}');
+    let Some(rest) = text
+        .strip_prefix("---")
+        .and_then(|rest| rest.trim_start_matches([' ', '\r']).strip_prefix('\n'))
+    else {
+        return Ok((Value::Null, text));
+    };
+    let mut end = 0;
+    for line in rest.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            let (front, body) = (&rest[..end], &rest[end + line.len()..]);
+            if front.len() > MOST_FRONT_BYTES {
+                return Err(format!(
+                    "the front matter of {FILE} is larger than {MOST_FRONT_BYTES} bytes"
+                ));
+            }
+            let front = yaml(front)?;
+            return Ok((front, body));
+        }
+        end += line.len();
+    }
+    Err(format!(
+        "the front matter of {FILE} has no end; close it with a line `---`"
+    ))
+}
+
+/// A few lines of front matter; what unfolds to more than that is not one.
+fn yaml(front: &str) -> Result<Value, String> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: 2000, max_aliases: 50 },
+    };
+    serde_saphyr::from_str_with_options(front, options).map_err(|error| {
+        let reason = inline(&error.without_snippet().to_string(), 200);
+        format!("the front matter of {FILE} is not YAML: {reason}")
+    })
+}
+
+/// `Read, Bash(git *)` or a list; commas inside of parentheses belong to the tool.
+fn tools(value: &Value) -> Option<Vec<String>> {
+    let list = match value {
+        Value::String(text) => {
+            let mut depth = 0_i32;
+            let split = text.split(move |letter: char| {
+                depth += i32::from(letter == '(') - i32::from(letter == ')');
+                depth <= 0 && (letter == ',' || letter.is_whitespace())
+            });
+            split.map(str::to_owned).collect()
+        }
+        Value::Array(items) => items
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect(),
+        _ => Vec::new(),
+    };
+    let list: Vec<String> = list
+        .iter()
+        .map(|tool| inline(tool, 200))
+        .filter(|tool| !tool.is_empty())
+        .take(100)
+        .collect();
+    (!list.is_empty()).then_some(list)
+}
+
+fn look(folder: &Path, above: &str, level: usize, looks: &mut usize, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if *looks == 0 {
+            return;
+        }
+        *looks -= 1;
+        let path = entry.path();
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        let name = format!("{above}{}", inline(&name_of(&path), 128));
+        if is_hidden(&path) {
+        } else if kind.is_dir() && level < MOST_LEVELS {
+            look(&path, &format!("{name}/"), level + 1, looks, found);
+        } else if kind.is_dir() {
+            found.push(format!("{name}/"));
+        } else {
+            found.push(name);
+        }
+    }
+}
+
+fn is_hidden(path: &Path) -> bool {
+    name_of(path).starts_with('.')
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}

@@ -1,0 +1,208 @@
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::testing::{run_examples, shown, write};
+
+const COMMIT: &str = "---\nname: commit\ndescription: Make a commit\nallowed-tools: Read, Bash(git add:*, git commit:*) Grep\nversion: 1.2\n---\n# Commit\nDo it: $ARGUMENTS.\n";
+
+struct Folders {
+    dir: tempfile::TempDir,
+}
+
+impl Folders {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), files);
+        Self { dir }
+    }
+
+    fn cx(&self) -> Context {
+        let folder = |name: &str| self.dir.path().join("skills").join(name);
+        Context::test()
+            .with_root(folder("project"), "ro")
+            .with_root(folder("user"), "ro")
+    }
+
+    fn check(&self, input: Value, expected: Expect) {
+        let text = shown::<skill>(&self.cx(), input);
+        expected.assert_eq(&text.replace(self.dir.path().to_str().unwrap(), ""));
+    }
+}
+
+// R-309
+#[test]
+fn r_309_a_skill_is_its_text_with_the_arguments_and_its_files() {
+    let folders = Folders::new(&[
+        ("skills/project/commit/SKILL.md", COMMIT),
+        ("skills/project/commit/scripts/check.sh", ""),
+        ("skills/project/commit/a/b/c/d.md", ""),
+        ("skills/project/commit/.git/x", ""),
+        ("skills/user/.x", ""),
+    ]);
+    folders.check(json!({"skill": "commit", "args": "all"}), expect![[r##"
+        # Commit
+        Do it: all.
+
+        (skill commit; its folder is /skills/project/commit)
+        Files in the folder:
+        - a/b/c/d.md
+        - scripts/check.sh
+        Meant to be done with these tools alone: Read, Bash(git add:*, git commit:*), Grep
+        summary: loaded the skill commit
+        {"name":"commit","description":"Make a commit","version":"1.2","base_dir":"/skills/project/commit","allowed_tools":["Read","Bash(git add:*, git commit:*)","Grep"],"resources":["a/b/c/d.md","scripts/check.sh"],"truncated":false}"##]]);
+    folders.check(json!({"name": "/Commit"}), expect![[r##"
+        # Commit
+        Do it: .
+
+        (skill commit; its folder is /skills/project/commit)
+        Files in the folder:
+        - a/b/c/d.md
+        - scripts/check.sh
+        Meant to be done with these tools alone: Read, Bash(git add:*, git commit:*), Grep
+        summary: loaded the skill commit
+        {"name":"commit","description":"Make a commit","version":"1.2","base_dir":"/skills/project/commit","allowed_tools":["Read","Bash(git add:*, git commit:*)","Grep"],"resources":["a/b/c/d.md","scripts/check.sh"],"truncated":false}"##]]);
+}
+
+#[test]
+fn arguments_that_have_no_place_come_last() {
+    let folders = Folders::new(&[
+        ("skills/project/a/SKILL.md", "\u{feff}# Do\nthat\n"),
+        ("skills/user/.x", ""),
+    ]);
+    folders.check(json!({"skill": "a", "arguments": "now"}), expect![[r##"
+        # Do
+        that
+
+        Arguments: now
+
+        (skill a; its folder is /skills/project/a)
+        summary: loaded the skill a
+        {"name":"a","description":"Do","base_dir":"/skills/project/a","resources":[],"truncated":false}"##]]);
+}
+
+#[test]
+fn an_earlier_folder_wins() {
+    let folders = Folders::new(&[
+        (
+            "skills/user/b/SKILL.md",
+            "---\nname: commit\ndescription: of the user\n---\nuser",
+        ),
+        (
+            "skills/user/other/SKILL.md",
+            "---\ndescription: >\n  two\n  lines\nallowed-tools: [Read, 3, Grep]\n---\nother",
+        ),
+        ("skills/user/README.md", "no skill"),
+        ("skills/user/empty/x", "no skill"),
+        ("skills/project/commit/SKILL.md", COMMIT),
+    ]);
+    folders.check(json!({}), expect![[r#"
+        commit: Make a commit
+        other: two lines
+        summary: 2 skills
+        {"truncated":false,"skills":[{"name":"commit","description":"Make a commit"},{"name":"other","description":"two lines"}]}"#]]);
+    folders.check(json!({"skill": "other"}), expect![[r#"
+        other
+
+        (skill other; its folder is /skills/user/other)
+        Meant to be done with these tools alone: Read, Grep
+        summary: loaded the skill other
+        {"name":"other","description":"two lines","base_dir":"/skills/user/other","allowed_tools":["Read","Grep"],"resources":[],"truncated":false}"#]]);
+}
+
+#[test]
+fn what_is_broken_is_told() {
+    let large = "x".repeat(300 << 10);
+    let folders = Folders::new(&[
+        ("skills/project/open/SKILL.md", "---\nname: x\n"),
+        ("skills/project/yaml/SKILL.md", "---\nname: [\n---\n"),
+        ("skills/project/large/SKILL.md", &large),
+        (
+            "skills/project/front/SKILL.md",
+            &format!("---\nname: {}\n---\n", "x".repeat(20 << 10)),
+        ),
+        (
+            "skills/project/bomb/SKILL.md",
+            "---\na: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nh: [*g,*g,*g,*g,*g,*g,*g,*g,*g]\n---\n",
+        ),
+    ]);
+    folders.check(json!({}), expect![[r#"
+        (left out: bomb: the front matter of SKILL.md is not YAML: budget breached: Nodes { nodes: 2001 } at line 1, column 24 (defined at line 3, column 7) (used at line 4, column 11))
+        (left out: front: the front matter of SKILL.md is larger than 16384 bytes)
+        (left out: large: SKILL.md is larger than 262144 bytes)
+        (left out: open: the front matter of SKILL.md has no end; close it with a line `---`)
+        (left out: yaml: the front matter of SKILL.md is not YAML: unclosed bracket '[' at line 1, column 7)
+        (left out: /skills/user: the folder cannot be read)
+        there are no skills
+        summary: 0 skills
+        {"truncated":false,"skills":[]}"#]]);
+    folders.check(json!({"skill": "open"}), expect![[r#"
+        NotFound skill_not_found: there is no skill "open"
+        - have the user repair it: open: the front matter of SKILL.md has no end; close it with a line `---`
+        - there are no skills at all; go on without one"#]]);
+}
+
+#[test]
+fn an_unknown_skill_gets_the_names() {
+    let folders = Folders::new(&[
+        ("skills/project/commit/SKILL.md", COMMIT),
+        ("skills/user/review/SKILL.md", "Review"),
+    ]);
+    folders.check(
+        json!({"skill": "comit"}),
+        expect![[r#"
+        NotFound skill_not_found: there is no skill "comit"; did you mean "commit"?
+        - use one of: commit, review"#]],
+    );
+    folders.check(
+        json!({"skill": "dance\n"}),
+        expect![[r#"
+        NotFound skill_not_found: there is no skill "dance"
+        - use one of: commit, review"#]],
+    );
+    expect![[r#"
+        NotFound skill_not_found: there is no skill "dance"
+        - there are no skills at all; go on without one"#]]
+    .assert_eq(&shown::<skill>(&Context::test(), json!({"skill": "dance"})));
+    expect![[r#"
+        there are no skills
+        summary: 0 skills
+        {"truncated":false,"skills":[]}"#]]
+    .assert_eq(&shown::<skill>(&Context::test(), json!({})));
+}
+
+#[test]
+fn a_long_list_of_files_is_cut() {
+    let folders = Folders::new(&[("skills/project/commit/SKILL.md", COMMIT)]);
+    for n in 0..120 {
+        write(
+            folders.dir.path(),
+            &[(&format!("skills/project/commit/{n:03}"), "")],
+        );
+    }
+    let outcome =
+        toolhost_sdk::testing::call::<skill>(&folders.cx(), json!({"skill": "commit"})).unwrap();
+    let data = outcome.structured.unwrap();
+    assert_eq!(
+        (
+            data["resources"].as_array().unwrap().len(),
+            &data["truncated"]
+        ),
+        (100, &json!(true))
+    );
+    assert!(
+        outcome.llm[0]
+            .text
+            .as_ref()
+            .unwrap()
+            .contains("- 099\n- … and more")
+    );
+}
+
+#[test]
+fn examples_work() {
+    let folders = Folders::new(&[
+        ("skills/project/commit/SKILL.md", COMMIT),
+        ("skills/user/.x", ""),
+    ]);
+    run_examples::<skill>(|| folders.cx());
+}

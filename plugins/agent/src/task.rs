@@ -1,0 +1,325 @@
+//! `task`: hands work to a sub-agent, which does it on its own and comes back with one answer.
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::Agent;
+
+use crate::show::{count, cut, inline, nearest};
+
+const MOST_CHARS: usize = 50_000;
+
+/// What a sub-agent came back with.
+#[data]
+pub struct Report {
+    /// The sub-agent.
+    agent: String,
+    /// Its answer, at most 50000 characters of it.
+    text: String,
+    /// Give it as `resume` to go on with the same sub-agent.
+    id: Option<String>,
+    /// The answer as data, where the sub-agent gives some.
+    structured: Value,
+    /// Tokens that were used.
+    tokens: Option<u64>,
+    /// Tools that were called.
+    tool_calls: Option<u64>,
+}
+
+/// Hand a task to a sub-agent. It knows nothing of this conversation, so the prompt must say all it needs: what to do,
+/// where, and what to report. It may do no more than you, and its answer is all that comes back. For work that would
+/// fill this conversation with what is not needed later, such as a long search.
+// `destroys`: what a sub-agent does is judged call by call, but what it will do nobody knows beforehand.
+#[tool(
+    destroys,
+    network,
+    requires = ["agents"],
+    category = "agent",
+    kind = "other",
+    icon = "bot",
+    timeout = "600s",
+    concurrency = "parallel",
+    aliases = ["agent", "task_run", "invoke_agent", "spawn_subagent"],
+    tags = ["agent", "delegate", "subagent"],
+    output = Report,
+    example(
+        description = "A search",
+        input = r#"{"description": "Find the callers", "prompt": "List every place in src/ that calls `Kernel::call`, as path:line, and say in a sentence what each does with the result."}"#
+    ),
+)]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parameters of a tool are its schema"
+)]
+pub fn task(
+    cx: &Context,
+    /// The whole task, at most 100000 characters.
+    #[arg(min_len = 1, max_len = 100_000, aliases = ["task"])]
+    prompt: String,
+    /// The task in three to five words, for people who watch.
+    #[arg(max_len = 200)]
+    description: Option<String>,
+    /// Which sub-agent; a name that does not exist gets you the list.
+    #[arg(default = "general", min_len = 1, max_len = 64, aliases = ["subagent_type", "agent_name", "agentTemplateId"])]
+    agent: String,
+    /// What the sub-agent should know besides.
+    #[arg(max_len = 100_000)]
+    context: Option<String>,
+    /// Another model than usual: its name, or `{"provider": …, "model": …}`.
+    model: Option<Value>,
+    /// Only these tools, of those that you may use yourself.
+    #[arg(max_len = 100)]
+    tools: Option<Vec<String>>,
+    /// The `id` of an earlier task whose sub-agent is to go on.
+    #[arg(min_len = 1, max_len = 128)]
+    resume: Option<String>,
+) -> Result<Outcome> {
+    if prompt.trim().is_empty() {
+        return Err(invalid("`prompt` is empty; say what is to be done"));
+    }
+    if !matches!(
+        model,
+        None | Some(Value::Null | Value::String(_) | Value::Object(_))
+    ) {
+        return Err(invalid(
+            "`model` is neither a name nor an object with `provider` and `model`",
+        ));
+    }
+    let agents = cx.agents()?;
+    let agent = find(&agents, agent.trim())?;
+    let description = description.as_deref().unwrap_or_default().trim();
+    cx.progress(&format!(
+        "{}: {}",
+        agent.name,
+        inline(
+            if description.is_empty() {
+                &prompt
+            } else {
+                description
+            },
+            80
+        )
+    ));
+    let answer = cx.run_agent(&json!({
+        "agent": agent.name,
+        "prompt": prompt,
+        "description": description,
+        "context": context,
+        "model": model,
+        "tools": tools,
+        "resume": resume,
+    }))?;
+    let text = answer["text"].as_str().unwrap_or_default().trim();
+    let report = Report {
+        agent: agent.name.clone(),
+        text: if text.is_empty() {
+            "(the sub-agent gave no answer)".to_owned()
+        } else {
+            cut(text, MOST_CHARS)
+        },
+        id: answer["id"].as_str().map(str::to_owned),
+        structured: answer["structured"].clone(),
+        tokens: answer["tokens"].as_u64(),
+        tool_calls: answer["tool_calls"].as_u64(),
+    };
+    Ok(report.outcome())
+}
+
+impl Report {
+    fn outcome(&self) -> Outcome {
+        let mut text = self.text.clone();
+        if let Some(id) = &self.id {
+            push!(
+                text,
+                "\n\n(to go on with this sub-agent: resume {:?})",
+                inline(id, 128)
+            );
+        }
+        let mut summary = format!("{} is done", inline(&self.agent, 64));
+        if let Some(calls) = self.tool_calls {
+            let calls = usize::try_from(calls).unwrap_or(usize::MAX);
+            push!(summary, " after {}", count(calls, "call"));
+        }
+        Outcome::text(text)
+            .summary(summary)
+            .display(Display::markdown(self.text.clone()))
+            .structured(self)
+    }
+}
+
+/// By name, in any case. `general-purpose` is what others call the general one.
+fn find<'a>(agents: &'a [Agent], wanted: &str) -> Result<&'a Agent> {
+    let general = ["general", "general-purpose"];
+    let is = |agent: &&Agent| {
+        agent.name.eq_ignore_ascii_case(wanted)
+            || general.contains(&agent.name.as_str())
+                && general.contains(&wanted.to_lowercase().as_str())
+    };
+    let exact = agents.iter().find(|agent| agent.name == wanted);
+    exact
+        .or_else(|| agents.iter().find(is))
+        .ok_or_else(|| unknown(agents, wanted))
+}
+
+fn unknown(agents: &[Agent], wanted: &str) -> Error {
+    if agents.is_empty() {
+        return Error::unavailable("there are no sub-agents here")
+            .code("not_configured")
+            .recommend("do the work yourself")
+            .recommend("whoever runs this host can add one: `[agents.NAME]` with `command = […]`");
+    }
+    let mut message = format!("there is no sub-agent {:?}", inline(wanted, 64));
+    if let Some(near) = nearest(wanted, agents.iter().map(|agent| agent.name.as_str())) {
+        push!(message, "; did you mean {near:?}?");
+    }
+    let lines = agents.iter().take(50).map(|agent| {
+        format!(
+            "{} ({})",
+            inline(&agent.name, 64),
+            inline(&agent.description, 200)
+        )
+    });
+    let list = lines.collect::<Vec<_>>().join("; ");
+    Error::not_found(message)
+        .code("agent_not_found")
+        .recommend(format!("use one of: {list}"))
+}
+
+fn invalid(message: &str) -> Error {
+    Error::invalid_input(message).code("invalid_task")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::testing::{check, run_examples, shown};
+
+    fn cx(answer: Value) -> Context {
+        Context::test()
+            .with_service("agents.agents", |_| {
+                Ok(json!([
+                    {"name": "general-purpose", "description": "anything"},
+                    {"name": "explore", "description": "reads only"},
+                ]))
+            })
+            .with_service("agents.run", move |task| {
+                let mut answer = answer.clone();
+                if answer == json!("echo") {
+                    answer = json!({"text": task.to_string()});
+                }
+                Ok(answer)
+            })
+    }
+
+    // R-308
+    #[test]
+    fn r_308_the_answer_of_a_sub_agent_comes_back() {
+        let answer = json!({"text": " 3 places ", "id": "a-7", "structured": {"n": 3}, "tokens": 900, "tool_calls": 4});
+        let cx = cx(answer);
+        check::<task>(
+            &cx,
+            json!({"prompt": "count", "description": "Count it"}),
+            expect![[r#"
+                3 places
+
+                (to go on with this sub-agent: resume "a-7")
+                summary: general-purpose is done after 4 calls
+                {"agent":"general-purpose","text":"3 places","id":"a-7","structured":{"n":3},"tokens":900,"tool_calls":4}"#]],
+        );
+        assert_eq!(cx.recorded().progress[0], "general-purpose: Count it");
+        check::<task>(
+            &super::tests::cx(json!({"text": ""})),
+            json!({"prompt": "count"}),
+            expect![[r#"
+                (the sub-agent gave no answer)
+                summary: general-purpose is done
+                {"agent":"general-purpose","text":"(the sub-agent gave no answer)","structured":null}"#]],
+        );
+    }
+
+    // R-351, C-13
+    #[test]
+    fn r_351_everything_is_handed_on() {
+        let input = json!({
+            "task": "count", "context": "it is large", "subagent_type": "Explore", "tools": ["grep"],
+            "model": {"provider": "p", "model": "m"}, "resume": "a-7",
+        });
+        check::<task>(
+            &cx(json!("echo")),
+            input,
+            expect![[r#"
+            {"agent":"explore","prompt":"count","description":"","context":"it is large","model":{"provider":"p","model":"m"},"tools":["grep"],"resume":"a-7"}
+            summary: explore is done
+            {"agent":"explore","text":"{\"agent\":\"explore\",\"prompt\":\"count\",\"description\":\"\",\"context\":\"it is large\",\"model\":{\"provider\":\"p\",\"model\":\"m\"},\"tools\":[\"grep\"],\"resume\":\"a-7\"}","structured":null}"#]],
+        );
+    }
+
+    #[test]
+    fn a_long_answer_is_cut() {
+        let long = "ä".repeat(MOST_CHARS + 5);
+        let text = shown::<task>(&cx(json!({"text": long})), json!({"prompt": "x"}));
+        assert!(
+            text.contains("ä… [+5 characters]\nsummary"),
+            "{}",
+            &text[text.len() - 300..]
+        );
+    }
+
+    #[test]
+    fn bad_tasks() {
+        let cx = cx(json!({}));
+        check::<task>(
+            &cx,
+            json!({}),
+            expect!["InvalidInput invalid_input: `prompt` is missing"],
+        );
+        check::<task>(
+            &cx,
+            json!({"prompt": " "}),
+            expect!["InvalidInput invalid_task: `prompt` is empty; say what is to be done"],
+        );
+        check::<task>(
+            &cx,
+            json!({"prompt": "x", "model": 3}),
+            expect![
+                "InvalidInput invalid_task: `model` is neither a name nor an object with `provider` and `model`"
+            ],
+        );
+        check::<task>(
+            &cx,
+            json!({"prompt": "x", "agent": "explorer"}),
+            expect![[r#"
+                NotFound agent_not_found: there is no sub-agent "explorer"; did you mean "explore"?
+                - use one of: general-purpose (anything); explore (reads only)"#]],
+        );
+        check::<task>(
+            &cx,
+            json!({"prompt": "x", "agent": "q\n"}),
+            expect![[r#"
+            NotFound agent_not_found: there is no sub-agent "q"
+            - use one of: general-purpose (anything); explore (reads only)"#]],
+        );
+        let empty = Context::test().with_service("agents.agents", |_| Ok(json!([])));
+        check::<task>(
+            &empty,
+            json!({"prompt": "x"}),
+            expect![[r#"
+            Unavailable not_configured: there are no sub-agents here
+            - do the work yourself
+            - whoever runs this host can add one: `[agents.NAME]` with `command = […]`"#]],
+        );
+        let failing = super::tests::cx(json!({})).with_service("agents.run", |_| {
+            Err(Error::failed("the command ended with 1").code("agent_failed"))
+        });
+        check::<task>(
+            &failing,
+            json!({"prompt": "x"}),
+            expect!["Failed agent_failed: the command ended with 1"],
+        );
+    }
+
+    #[test]
+    fn examples_work() {
+        run_examples::<task>(|| cx(json!({"text": "done"})));
+    }
+}

@@ -1,0 +1,253 @@
+//! `todo_write` and `todo_read`: the list of tasks that an agent keeps for itself while it works.
+
+mod check;
+
+use toolhost_sdk::prelude::*;
+
+use crate::show::{count, inline};
+
+/// The host keeps one list for each agent of a session, so the key needs no name of an agent.
+const KEY: &str = "todos";
+
+/// How far a task is.
+#[data]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Not begun.
+    Pending,
+    /// Worked on now; one task at most.
+    InProgress,
+    /// Done.
+    Completed,
+    /// Given up.
+    Cancelled,
+    /// Waits for something.
+    Blocked,
+}
+
+/// How much a task matters.
+#[data]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// Before the others.
+    High,
+    /// In its turn.
+    Medium,
+    /// When there is time.
+    Low,
+}
+
+/// One task.
+#[data]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Todo {
+    /// Names the task in `depends_on` and in a merge. Made up when absent.
+    #[arg(max_len = 64)]
+    pub id: Option<String>,
+    /// What is to be done, as an order: "Run the tests". Only in a merge may a known task go without.
+    #[arg(max_len = 1000, aliases = ["title", "description", "step"])]
+    pub content: Option<String>,
+    /// How far it is.
+    pub status: Status,
+    /// The same in the present: "Running the tests".
+    #[arg(max_len = 1000, aliases = ["activeForm"])]
+    pub active_form: Option<String>,
+    /// How much it matters.
+    pub priority: Option<Priority>,
+    /// Who does it.
+    #[arg(max_len = 100)]
+    pub assignee: Option<String>,
+    /// Anything else worth keeping.
+    #[arg(max_len = 2000)]
+    pub notes: Option<String>,
+    /// Ids of the tasks that come first.
+    #[arg(max_len = 50, aliases = ["dependsOn", "dependencies"])]
+    pub depends_on: Option<Vec<String>>,
+}
+
+/// How many tasks are how far.
+#[data]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// All of them.
+    pub total: usize,
+    /// Not begun.
+    pub pending: usize,
+    /// Worked on now.
+    pub in_progress: usize,
+    /// Done.
+    pub completed: usize,
+    /// Given up.
+    pub cancelled: usize,
+    /// Waiting.
+    pub blocked: usize,
+}
+
+/// The list as it is now.
+#[data]
+pub struct Todos {
+    /// The tasks in their order.
+    pub todos: Vec<Todo>,
+    /// Goes up by one with each change; 0 before the first.
+    pub version: u64,
+    /// How many are how far.
+    pub counts: Counts,
+}
+
+/// What the session keeps.
+#[data]
+#[derive(Default)]
+struct Stored {
+    /// Of the list.
+    version: u64,
+    /// The list.
+    todos: Vec<Todo>,
+}
+
+/// Keep a list of the tasks of this session, for work of three steps or more. Each call replaces the whole list, or
+/// with `merge` changes the tasks that it names. Mark a task `in_progress` before you begin it, one at a time, and
+/// `completed` as soon as it is done. At most 200 tasks.
+// `reads`: it changes nothing but its own notes in the session, and nobody wants to be asked about those.
+#[tool(
+    reads,
+    requires = ["session"],
+    category = "agent",
+    kind = "think",
+    icon = "list-todo",
+    concurrency = "serial",
+    aliases = ["write_todos", "update_plan", "todowrite"],
+    tags = ["todo", "task", "plan", "progress"],
+    output = Todos,
+    example(
+        description = "Two tasks, the first begun",
+        input = r#"{"todos": [{"content": "Find the bug", "status": "in_progress"}, {"content": "Fix it", "status": "pending"}]}"#
+    ),
+)]
+pub fn todo_write(
+    cx: &Context,
+    /// The tasks in their order.
+    #[arg(max_len = 200, aliases = ["plan"])]
+    todos: Vec<Todo>,
+    /// Change only the tasks that are named by id (or by the same content), add new ones at the end, keep the rest.
+    #[arg(default = false)]
+    merge: bool,
+) -> Result<Outcome> {
+    let stored: Stored = cx.recall(KEY)?.unwrap_or_default();
+    let known = if merge { stored.todos } else { Vec::new() };
+    let list = Stored {
+        version: stored.version + 1,
+        todos: check::joined(known, todos)?,
+    };
+    cx.remember(KEY, &list)?;
+    let todos = Todos::of(list);
+    cx.emit(
+        "todos.updated",
+        &json!({"agent": cx.agent_id(), "version": todos.version, "todos": todos.todos}),
+    );
+    Ok(todos.outcome())
+}
+
+/// Show the list of tasks that `todo_write` keeps.
+#[tool(
+    reads,
+    idempotent,
+    requires = ["session"],
+    category = "agent",
+    kind = "read",
+    icon = "list-todo",
+    aliases = ["todoread"],
+    tags = ["todo", "task", "plan", "progress"],
+    output = Todos,
+    example(description = "All of them", input = "{}"),
+)]
+pub fn todo_read(cx: &Context) -> Result<Outcome> {
+    Ok(Todos::of(cx.recall(KEY)?.unwrap_or_default()).outcome())
+}
+
+impl Todos {
+    fn of(Stored { version, todos }: Stored) -> Self {
+        let mut counts = Counts {
+            total: todos.len(),
+            ..Counts::default()
+        };
+        for todo in &todos {
+            *match todo.status {
+                Status::Pending => &mut counts.pending,
+                Status::InProgress => &mut counts.in_progress,
+                Status::Completed => &mut counts.completed,
+                Status::Cancelled => &mut counts.cancelled,
+                Status::Blocked => &mut counts.blocked,
+            } += 1;
+        }
+        Self {
+            todos,
+            version,
+            counts,
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let line = self.line();
+        let lines: Vec<String> = std::iter::once(line.clone())
+            .chain(self.todos.iter().map(Todo::line))
+            .collect();
+        Outcome::text(lines.join("\n"))
+            .summary(line)
+            .display(Display::data("todo-list", json!({"todos": self.todos})))
+            .structured(self)
+    }
+
+    /// `3 tasks: 1 completed, 2 pending`
+    fn line(&self) -> String {
+        let Counts {
+            total,
+            pending,
+            in_progress,
+            completed,
+            cancelled,
+            blocked,
+        } = self.counts;
+        if total == 0 {
+            return "the list of tasks is empty".to_owned();
+        }
+        let parts: Vec<String> = [
+            (completed, "completed"),
+            (in_progress, "in progress"),
+            (pending, "pending"),
+            (blocked, "blocked"),
+            (cancelled, "cancelled"),
+        ]
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, word)| format!("{number} {word}"))
+        .collect();
+        format!("{}: {}", count(total, "task"), parts.join(", "))
+    }
+}
+
+impl Todo {
+    fn id(&self) -> &str {
+        self.id.as_deref().unwrap_or_default()
+    }
+
+    fn line(&self) -> String {
+        let mark = match self.status {
+            Status::Pending => "[ ]",
+            Status::InProgress => "[>]",
+            Status::Completed => "[x]",
+            Status::Cancelled => "[-]",
+            Status::Blocked => "[!]",
+        };
+        let content = self.content.as_deref().unwrap_or_default();
+        let mut line = format!("{mark} {}: {}", self.id(), inline(content, 1000));
+        if let Some(before) = self.depends_on.as_ref().filter(|before| !before.is_empty()) {
+            line.push_str(" (after ");
+            line.push_str(&before.join(", "));
+            line.push(')');
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! What makes a list of tasks one that can be worked through: every task has a name of its own and something to do,
+//! one is worked on at a time, and what comes first does so.
+
+use std::collections::{HashMap, HashSet};
+
+use toolhost_sdk::prelude::*;
+
+use super::{Status, Todo};
+use crate::show::{inline, names};
+
+/// Nobody keeps an overview of more; also the bound for what merges add up to.
+const MOST: usize = 200;
+/// What a session keeps is bounded by the host as well, and less kindly.
+const MOST_BYTES: usize = 256 << 10;
+
+/// `given` put over `known`.
+pub fn joined(mut known: Vec<Todo>, given: Vec<Todo>) -> Result<Vec<Todo>> {
+    let mut touched = HashSet::new();
+    for (position, mut todo) in given.into_iter().enumerate() {
+        todo.id = todo
+            .id
+            .map(|id| id.trim().to_owned())
+            .filter(|id| !id.is_empty());
+        todo.content = todo.content.map(|content| content.trim().to_owned());
+        let same = |other: &Todo| match &todo.id {
+            Some(id) => other.id.as_ref() == Some(id),
+            None => todo.content.is_some() && other.content == todo.content,
+        };
+        let place = known.iter().position(same);
+        // Two tasks of one call that would be one: by id that is a mistake, by content they are two tasks.
+        let place = match place {
+            Some(place) if touched.contains(&place) && todo.id.is_some() => {
+                return Err(refuse(
+                    position,
+                    format!("the id {:?} is there twice; ids are unique", todo.id()),
+                ));
+            }
+            place => place.filter(|place| !touched.contains(place)),
+        };
+        if todo.content.as_deref().unwrap_or_default().is_empty()
+            && (place.is_none() || todo.content.is_some())
+        {
+            return Err(refuse(
+                position,
+                "`content` is empty; say what is to be done".to_owned(),
+            ));
+        }
+        let place = if let Some(place) = place {
+            known[place].take(todo);
+            place
+        } else {
+            known.push(todo);
+            known.len() - 1
+        };
+        touched.insert(place);
+    }
+    if known.len() > MOST {
+        let message = format!(
+            "{} tasks are too many; at most {MOST} can be kept",
+            known.len()
+        );
+        return Err(invalid(message).recommend("leave out the ones that are completed"));
+    }
+    let size = json!(known).to_string().len();
+    if size > MOST_BYTES {
+        let message = format!("the tasks have {size} bytes; at most {MOST_BYTES} can be kept");
+        return Err(invalid(message).recommend("write shorter notes"));
+    }
+    name_the_nameless(&mut known);
+    check(&known)?;
+    Ok(known)
+}
+
+impl Todo {
+    /// What a merge says; what it does not say stays.
+    fn take(&mut self, other: Todo) {
+        self.status = other.status;
+        self.content = other.content.or(self.content.take());
+        self.active_form = other.active_form.or(self.active_form.take());
+        self.priority = other.priority.or(self.priority);
+        self.assignee = other.assignee.or(self.assignee.take());
+        self.notes = other.notes.or(self.notes.take());
+        self.depends_on = other.depends_on.or(self.depends_on.take());
+    }
+}
+
+fn name_the_nameless(todos: &mut [Todo]) {
+    let taken: HashSet<String> = todos.iter().filter_map(|todo| todo.id.clone()).collect();
+    let mut free = (1_u32..)
+        .map(|number| number.to_string())
+        .filter(|id| !taken.contains(id));
+    for todo in todos.iter_mut().filter(|todo| todo.id.is_none()) {
+        todo.id = free.next();
+    }
+}
+
+fn check(todos: &[Todo]) -> Result<()> {
+    let working: Vec<&str> = todos
+        .iter()
+        .filter(|todo| todo.status == Status::InProgress)
+        .map(Todo::id)
+        .collect();
+    if working.len() > 1 {
+        let message = format!(
+            "{} tasks are in_progress ({}); work on one at a time",
+            working.len(),
+            names(working.iter().copied(), 5)
+        );
+        return Err(invalid(message).recommend("set all but one of them to pending or completed"));
+    }
+    let before: HashMap<&str, &[String]> = todos
+        .iter()
+        .map(|todo| (todo.id(), todo.depends_on.as_deref().unwrap_or_default()))
+        .collect();
+    for todo in todos {
+        for id in before[todo.id()] {
+            if !before.contains_key(id.as_str()) {
+                let message = format!(
+                    "the task {:?} depends on {:?}, and there is no such task",
+                    todo.id(),
+                    inline(id, 64)
+                );
+                let known = names(todos.iter().map(Todo::id), 20);
+                return Err(invalid(message).recommend(format!("use one of the ids: {known}")));
+            }
+        }
+    }
+    match circle(todos, &before) {
+        Some(path) => Err(invalid(format!(
+            "tasks depend on each other in a circle: {}",
+            path.join(" → ")
+        ))
+        .recommend("leave out one of these dependencies")),
+        None => Ok(()),
+    }
+}
+
+/// The first circle of dependencies, from a task back to itself.
+fn circle<'a>(todos: &'a [Todo], before: &HashMap<&'a str, &'a [String]>) -> Option<Vec<&'a str>> {
+    let mut done = HashSet::new();
+    for todo in todos {
+        // Not by recursion: a chain may be as long as the list. Each entry is a task and the next of its
+        // dependencies to look at.
+        let mut path = vec![(todo.id(), 0)];
+        while let Some((id, next)) = path.last_mut() {
+            let Some(dependency) = before[*id].get(*next).filter(|_| !done.contains(*id)) else {
+                done.insert(*id);
+                path.pop();
+                continue;
+            };
+            *next += 1;
+            if let Some(start) = path.iter().position(|(id, _)| id == dependency) {
+                let ids = path[start..].iter().map(|(id, _)| *id);
+                return Some(ids.chain([dependency.as_str()]).collect());
+            }
+            path.push((dependency, 0));
+        }
+    }
+    None
+}
+
+fn refuse(position: usize, reason: String) -> Error {
+    invalid(format!("todos[{position}]: {reason}"))
+}
+
+fn invalid(message: String) -> Error {
+    Error::invalid_input(message).code("invalid_todos")
+}

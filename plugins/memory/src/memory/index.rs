@@ -1,0 +1,125 @@
+//! `MEMORY.md`, the index: facts as bullets, and a line for each file that says what it is about.
+
+use toolhost_sdk::prelude::*;
+
+use super::place::Place;
+use super::{INDEX, invalid};
+use crate::show::inline;
+
+const MOST_LINES: usize = 200;
+const FACTS: &str = "## Facts";
+const FILES: &str = "## Files";
+
+/// Puts a bullet under a heading, which is made when it is not there. None when the bullet is there already.
+fn with_bullet(text: &str, heading: &str, bullet: &str) -> Option<String> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    if lines.contains(&bullet) {
+        return None;
+    }
+    let start = lines
+        .iter()
+        .position(|line| line.trim_end() == heading)
+        .map_or_else(
+            || {
+                if !lines.is_empty() {
+                    lines.push("");
+                }
+                lines.push(heading);
+                lines.len()
+            },
+            |place| place + 1,
+        );
+    let section = lines[start..]
+        .iter()
+        .take_while(|line| !line.starts_with('#'));
+    let used = section
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .last();
+    lines.insert(start + used.map_or(0, |(last, _)| last + 1), bullet);
+    Some(lines.join("\n") + "\n")
+}
+
+pub fn with_fact(text: &str, fact: &str) -> Option<String> {
+    with_bullet(text, FACTS, &format!("- {}", inline(fact, 2000)))
+}
+
+fn prefix(file: &str) -> String {
+    format!("- [{file}]({file}): ")
+}
+
+fn without_file(text: &str, file: &str) -> String {
+    let prefix = prefix(file);
+    text.lines()
+        .filter(|line| !line.starts_with(&prefix))
+        .flat_map(|line| [line, "\n"])
+        .collect()
+}
+
+/// Has the index say what a file is about, or with none nothing about it any more.
+///
+/// True when that is new.
+pub fn note(place: &Place, file: &str, summary: Option<&str>) -> Result<bool> {
+    if file == INDEX {
+        return Ok(false);
+    }
+    let before = place.read(INDEX)?.unwrap_or_default();
+    let mut after = without_file(&before, file);
+    if let Some(summary) = summary {
+        let bullet = format!("{}{}", prefix(file), inline(summary, 200));
+        after = with_bullet(&after, FILES, &bullet).unwrap_or(after);
+    }
+    if after.lines().eq(before.lines()) {
+        return Ok(false);
+    }
+    check(&after)?;
+    place.write(INDEX, &after)?;
+    Ok(true)
+}
+
+/// What the index says about a file.
+pub fn summary(index: &str, file: &str) -> Option<String> {
+    let prefix = prefix(file);
+    index
+        .lines()
+        .find_map(|line| line.strip_prefix(&prefix))
+        .map(|summary| inline(summary, 200))
+}
+
+pub fn check(text: &str) -> Result<()> {
+    let lines = text.lines().count();
+    if lines <= MOST_LINES {
+        return Ok(());
+    }
+    let message = format!("{INDEX} would have {lines} lines; the index has at most {MOST_LINES}");
+    Err(invalid(message).recommend("keep the details in files of their own"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, fact: &str, expected: Option<&str>) {
+        assert_eq!(with_fact(text, fact).as_deref(), expected);
+    }
+
+    #[test]
+    fn a_fact_goes_where_the_facts_are() {
+        check("", "a", Some("## Facts\n- a\n"));
+        check("# M\n", " a\nb", Some("# M\n\n## Facts\n- a b\n"));
+        check(
+            "## Facts\n- a\n\n## Files\n- x\n",
+            "b",
+            Some("## Facts\n- a\n- b\n\n## Files\n- x\n"),
+        );
+        check("## Facts\n- a\n", "a", None);
+    }
+
+    #[test]
+    fn a_file_has_one_line() {
+        let text = with_bullet("", FILES, &format!("{}old", prefix("a.md"))).unwrap();
+        assert_eq!(summary(&text, "a.md").as_deref(), Some("old"));
+        assert_eq!(summary(&text, "b.md"), None);
+        assert_eq!(without_file(&text, "a.md"), "## Files\n");
+    }
+}

@@ -1,0 +1,91 @@
+//! The name of a file of memory: a short path below its folder that ends in `.md`, and nothing else.
+
+use toolhost_sdk::prelude::*;
+
+use super::invalid;
+use crate::show::inline;
+
+const MOST_CHARS: usize = 128;
+pub const MOST_LEVELS: usize = 3;
+
+/// `given` as it is stored: without `./`, with `.md`.
+pub fn checked(given: &str) -> Result<String> {
+    let refuse = |reason: &str| {
+        let shown = inline(given, MOST_CHARS);
+        let advice = "name a file of memory such as `release.md` or `api/errors.md`";
+        Err(invalid(format!("{shown:?} is not a file of memory: {reason}")).recommend(advice))
+    };
+    let name = given.trim();
+    let name = name.strip_prefix("./").unwrap_or(name);
+    if name.starts_with(['/', '~']) || name.contains(['\\', ':']) {
+        return refuse("it is a path below the folder of memory, with `/` between names");
+    }
+    if name.chars().any(char::is_control) {
+        return refuse("it contains a control character");
+    }
+    let parts: Vec<&str> = name.split('/').collect();
+    // Names that begin with a dot are `..` and what other programs hide in a folder.
+    if parts
+        .iter()
+        .any(|part| part.trim().is_empty() || part.starts_with('.'))
+    {
+        return refuse("none of its names is empty or begins with a dot");
+    }
+    if parts.len() > MOST_LEVELS {
+        return refuse("it is at most two folders deep");
+    }
+    let last = parts.last().copied().unwrap_or_default();
+    let name = match last.rsplit_once('.') {
+        None => format!("{name}.md"),
+        Some((_, "md")) => name.to_owned(),
+        Some(_) => return refuse("it ends in `.md`"),
+    };
+    if name.chars().count() > MOST_CHARS {
+        return refuse("it is longer than 128 characters");
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (given, stored) in [
+            ("a.md", "a.md"),
+            (" ./a/b ", "a/b.md"),
+            ("MEMORY.md", "MEMORY.md"),
+            ("ä ö.md", "ä ö.md"),
+        ] {
+            assert_eq!(checked(given).unwrap(), stored);
+        }
+        let long = "x".repeat(128);
+        for given in [
+            "",
+            " ",
+            "/etc/passwd.md",
+            "~/a.md",
+            "../a.md",
+            "a/../../b.md",
+            ".hidden.md",
+            ".git/a.md",
+            "a//b.md",
+            "a/",
+            "a\\b.md",
+            "C:a.md",
+            "a\0.md",
+            "a\n.md",
+            "a.txt",
+            "a.MD",
+            "a/b/c/d.md",
+            &long,
+        ] {
+            assert_eq!(
+                checked(given).unwrap_err().code.as_deref(),
+                Some("invalid_memory"),
+                "{given:?}"
+            );
+        }
+    }
+}

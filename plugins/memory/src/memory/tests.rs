@@ -1,0 +1,374 @@
+use std::fs;
+
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::testing::{check, run_examples, shown, text, write};
+
+struct Folders {
+    dir: tempfile::TempDir,
+}
+
+impl Folders {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for scope in ["project", "user"] {
+            fs::create_dir_all(dir.path().join("memory").join(scope)).unwrap();
+        }
+        write(dir.path(), files);
+        Self { dir }
+    }
+
+    fn cx(&self) -> Context {
+        Context::test()
+            .with_root(self.dir.path().join("memory/project"), "rw")
+            .with_root(self.dir.path().join("memory/user"), "rw")
+    }
+
+    fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.dir.path().join("memory").join(file)).unwrap()
+    }
+
+    fn check(&self, input: Value, expected: Expect) {
+        check::<memory>(&self.cx(), input, expected);
+    }
+}
+
+// R-327
+#[test]
+fn r_327_project_and_user_remember_apart() {
+    let folders = Folders::new(&[]);
+    folders.check(json!({"action": "write", "content": "p\n"}), expect![[r#"
+        created MEMORY.md in the memory of the project
+        summary: created MEMORY.md in the memory of the project
+        {"action":"write","scope":"project","file":"MEMORY.md","size":2,"changed":true,"truncated":false}"#]]);
+    folders.check(json!({"action": "write", "scope": "user", "path": "me.md", "content": "u\n", "summary": "who I am"}), expect![[r#"
+        created me.md in the memory of the user
+        summary: created me.md in the memory of the user
+        {"action":"write","scope":"user","file":"me.md","size":2,"changed":true,"truncated":false}"#]]);
+    folders.check(json!({"action": "list"}), expect![[r#"
+        project: MEMORY.md (2 bytes)
+        user: MEMORY.md (36 bytes)
+        user: me.md (2 bytes): who I am
+        summary: 3 files
+        {"action":"list","changed":false,"files":[{"scope":"project","file":"MEMORY.md","size":2},{"scope":"user","file":"MEMORY.md","size":36},{"scope":"user","file":"me.md","size":2,"summary":"who I am"}],"truncated":false}"#]]);
+    folders.check(json!({"action": "list", "scope": "project"}), expect![[r#"
+        project: MEMORY.md (2 bytes)
+        summary: 1 file
+        {"action":"list","scope":"project","changed":false,"files":[{"scope":"project","file":"MEMORY.md","size":2}],"truncated":false}"#]]);
+    folders.check(
+        json!({"action": "read", "scope": "user", "file": "me"}),
+        expect![[r#"
+            u
+
+            summary: read me.md
+            {"action":"read","scope":"user","file":"me.md","content":"u\n","size":2,"changed":false,"truncated":false}"#]],
+    );
+    assert_eq!(
+        folders.read("user/MEMORY.md"),
+        "## Files\n- [me.md](me.md): who I am\n"
+    );
+}
+
+#[test]
+fn r_327_a_fact_alone_is_a_bullet_in_the_index() {
+    let folders = Folders::new(&[("memory/project/MEMORY.md", "# Ours\n")]);
+    folders.check(json!({"fact": "tabs, not\nspaces"}), expect![[r#"
+        changed MEMORY.md in the memory of the project
+        summary: changed MEMORY.md in the memory of the project
+        {"action":"append","scope":"project","file":"MEMORY.md","size":36,"changed":true,"truncated":false}"#]]);
+    folders.check(
+        json!({"fact": "tabs, not\nspaces", "action": "append"}),
+        expect![[r#"
+            no change in MEMORY.md in the memory of the project
+            summary: no change in MEMORY.md in the memory of the project
+            {"action":"append","scope":"project","file":"MEMORY.md","size":36,"changed":false,"truncated":false}"#]],
+    );
+    assert_eq!(
+        folders.read("project/MEMORY.md"),
+        "# Ours\n\n## Facts\n- tabs, not spaces\n"
+    );
+}
+
+#[test]
+fn files_are_changed_and_deleted() {
+    let folders = Folders::new(&[("memory/project/a/b.md", "one")]);
+    let deeds = [
+        json!({"action": "append", "file": "a/b.md", "content": "two"}),
+        json!({"action": "edit", "file": "a/b.md", "old_string": "one", "new_string": "1"}),
+        json!({"action": "write", "file": "a/b.md", "content": "1\ntwo\n"}),
+        json!({"action": "write", "file": "a/b.md", "content": "1\ntwo\n", "summary": "numbers"}),
+        json!({"action": "write", "file": "a/b.md", "content": "1\ntwo\n", "summary": "two numbers"}),
+    ];
+    let said: Vec<String> = deeds
+        .into_iter()
+        .map(|deed| text::<memory>(&folders.cx(), deed))
+        .collect();
+    expect![[r#"
+        changed a/b.md in the memory of the project
+        changed a/b.md in the memory of the project
+        no change in a/b.md in the memory of the project
+        noted in the index what is in a/b.md in the memory of the project
+        noted in the index what is in a/b.md in the memory of the project"#]]
+    .assert_eq(&said.join("\n"));
+    assert_eq!(folders.read("project/a/b.md"), "1\ntwo\n");
+    assert_eq!(
+        folders.read("project/MEMORY.md"),
+        "## Files\n- [a/b.md](a/b.md): two numbers\n"
+    );
+    folders.check(
+        json!({"action": "delete", "file": "a/b.md"}),
+        expect![[r#"
+        deleted a/b.md in the memory of the project
+        summary: deleted a/b.md in the memory of the project
+        {"action":"delete","scope":"project","file":"a/b.md","changed":true,"truncated":false}"#]],
+    );
+    assert_eq!(folders.read("project/MEMORY.md"), "## Files\n");
+}
+
+#[test]
+fn words_are_found_everywhere() {
+    let folders = Folders::new(&[
+        ("memory/project/a.md", "x\nThe API is slow\n"),
+        ("memory/user/b.md", "slow food\nslow api\n"),
+        ("memory/user/.hidden/c.md", "slow api\n"),
+        ("memory/user/d.txt", "slow api\n"),
+    ]);
+    folders.check(
+        json!({"action": "search", "query": "SLOW api"}),
+        expect![[r#"
+            project: a.md:2: The API is slow
+            user: b.md:2: slow api
+            summary: 2 found
+            {"action":"search","changed":false,"matches":[{"scope":"project","file":"a.md","line":2,"text":"The API is slow"},{"scope":"user","file":"b.md","line":2,"text":"slow api"}],"truncated":false}"#]],
+    );
+    folders.check(
+        json!({"action": "search", "pattern": "fast"}),
+        expect![[r#"
+            nothing found for "fast" in 2 files
+            summary: 0 found
+            {"action":"search","changed":false,"matches":[],"truncated":false}"#]],
+    );
+    write(
+        folders.dir.path(),
+        &[("memory/project/many.md", &"slow api\n".repeat(60))],
+    );
+    let found = text::<memory>(&folders.cx(), json!({"action": "search", "query": "slow"}));
+    assert!(
+        found.ends_with("(showing 50 of 63 lines; search for more words)"),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_session_remembers_without_a_folder() {
+    let cx = Context::test();
+    check::<memory>(
+        &cx,
+        json!({"action": "list"}),
+        expect![[r#"
+        nothing is remembered yet (session)
+        summary: 0 files
+        {"action":"list","changed":false,"files":[],"truncated":false}"#]],
+    );
+    check::<memory>(
+        &cx,
+        json!({"fact": "f", "scope": "session"}),
+        expect![[r#"
+        created MEMORY.md in the memory of the session
+        summary: created MEMORY.md in the memory of the session
+        {"action":"append","scope":"session","file":"MEMORY.md","size":13,"changed":true,"truncated":false}"#]],
+    );
+    check::<memory>(
+        &cx,
+        json!({"action": "read", "scope": "session"}),
+        expect![[r###"
+            ## Facts
+            - f
+
+            summary: read MEMORY.md
+            {"action":"read","scope":"session","file":"MEMORY.md","content":"## Facts\n- f\n","size":13,"changed":false,"truncated":false}"###]],
+    );
+    check::<memory>(
+        &cx,
+        json!({"action": "delete", "scope": "session", "file": "MEMORY.md"}),
+        expect![[r#"
+            deleted MEMORY.md in the memory of the session
+            summary: deleted MEMORY.md in the memory of the session
+            {"action":"delete","scope":"session","file":"MEMORY.md","changed":true,"truncated":false}"#]],
+    );
+    check::<memory>(
+        &cx,
+        json!({"action": "read"}),
+        expect![[r#"
+            Unavailable not_configured: there is no folder for the memory of the project
+            - use the scope `session`
+            - whoever runs this host can name a folder: `memory = "PATH"`"#]],
+    );
+}
+
+#[test]
+fn bad_wishes() {
+    let folders = Folders::new(&[
+        ("memory/project/a.md", "x x"),
+        ("memory/project/dir.md/x.md", ""),
+    ]);
+    write(
+        folders.dir.path(),
+        &[("memory/project/large.md", &"x".repeat(MOST_BYTES + 1))],
+    );
+    fs::write(folders.dir.path().join("memory/project/bytes.md"), [0xff]).unwrap();
+    let refused =
+        |input: Value, expected: Expect| expected.assert_eq(&shown::<memory>(&folders.cx(), input));
+    refused(
+        json!({}),
+        expect![
+            "InvalidInput invalid_memory: no `action`; say list, read, write, append, edit, delete or search"
+        ],
+    );
+    refused(
+        json!({"action": "read", "fact": "f"}),
+        expect![
+            "InvalidInput invalid_memory: `fact` goes with the action `append` alone; leave one of them out"
+        ],
+    );
+    refused(
+        json!({"action": "forget"}),
+        expect![[
+            r#"InvalidInput invalid_input: `action`: "forget" is not one of ["list","read","write","append","edit","delete","search"]"#
+        ]],
+    );
+    refused(
+        json!({"action": "write"}),
+        expect!["InvalidInput invalid_memory: no `content`; give the whole text of the file"],
+    );
+    refused(
+        json!({"action": "append"}),
+        expect!["InvalidInput invalid_memory: nothing to append; give `content` or `fact`"],
+    );
+    refused(
+        json!({"action": "append", "content": "c", "fact": "f"}),
+        expect![
+            "InvalidInput invalid_memory: `fact` and `content` exclude each other; leave one out"
+        ],
+    );
+    refused(
+        json!({"fact": "f", "file": "a.md"}),
+        expect![
+            "InvalidInput invalid_memory: a fact goes into MEMORY.md; leave out `file`, or give `content`"
+        ],
+    );
+    refused(
+        json!({"action": "delete"}),
+        expect!["InvalidInput invalid_memory: no `file`; say which one to delete"],
+    );
+    refused(
+        json!({"action": "delete", "file": "b.md"}),
+        expect![[r#"
+        NotFound file_not_found: File not found: b.md in the memory of the project. Did you mean: a.md?
+        - see what there is with the action `list`"#]],
+    );
+    refused(
+        json!({"action": "read", "file": "nothing-like-it.md"}),
+        expect![[r#"
+            NotFound file_not_found: File not found: nothing-like-it.md in the memory of the project
+            - see what there is with the action `list`"#]],
+    );
+    refused(
+        json!({"action": "read", "file": "../../secret.md"}),
+        expect![[r#"
+            InvalidInput invalid_memory: "../../secret.md" is not a file of memory: none of its names is empty or begins with a dot
+            - name a file of memory such as `release.md` or `api/errors.md`"#]],
+    );
+    refused(
+        json!({"action": "read", "file": "large.md"}),
+        expect![
+            "Failed file_too_large: large.md is larger than 65536 bytes; the user has to shorten it"
+        ],
+    );
+    refused(
+        json!({"action": "read", "file": "bytes.md"}),
+        expect!["Failed binary_file: bytes.md is not text in UTF-8"],
+    );
+    refused(
+        json!({"action": "read", "file": "dir.md"}),
+        expect![[r#"
+        NotFound file_not_found: File not found: dir.md in the memory of the project. Did you mean: dir.md/x.md?
+        - see what there is with the action `list`"#]],
+    );
+    refused(
+        json!({"action": "edit", "file": "a.md", "old_string": "x"}),
+        expect!["InvalidInput invalid_memory: an edit needs `old_string` and `new_string`"],
+    );
+    refused(
+        json!({"action": "edit", "file": "a.md", "old_string": "x", "new_string": "x"}),
+        expect!["InvalidInput edit_no_change: `old_string` and `new_string` are the same"],
+    );
+    refused(
+        json!({"action": "edit", "file": "a.md", "old_string": "x", "new_string": "y"}),
+        expect![[
+            r#"InvalidInput edit_expected_occurrence_mismatch: a.md contains "x" 2 times; give more of what is around it"#
+        ]],
+    );
+    refused(
+        json!({"action": "edit", "file": "a.md", "old_string": "z", "new_string": "y"}),
+        expect![[
+            r#"InvalidInput edit_no_occurrence_found: a.md does not contain "z"; read the file and copy the passage as it is"#
+        ]],
+    );
+    refused(
+        json!({"action": "search"}),
+        expect!["InvalidInput invalid_memory: no `query`; say what to search for"],
+    );
+    refused(
+        json!({"action": "search", "query": " "}),
+        expect!["InvalidInput invalid_memory: `query` is empty; say what to search for"],
+    );
+}
+
+#[test]
+fn memory_is_bounded() {
+    let folders = Folders::new(&[]);
+    folders.check(
+        json!({"action": "write", "content": "x\n".repeat(201)}),
+        expect![[r#"
+            InvalidInput invalid_memory: MEMORY.md would have 201 lines; the index has at most 200
+            - keep the details in files of their own"#]],
+    );
+    folders.check(
+        json!({"action": "write", "file": "a.md", "content": "ä".repeat(40_000)}),
+        expect![[r#"
+            InvalidInput invalid_memory: a.md would have 80000 bytes; a file of memory has at most 65536
+            - keep less, or in several files"#]],
+    );
+    for n in 0..200 {
+        write(
+            folders.dir.path(),
+            &[(&format!("memory/project/{n}.md"), "")],
+        );
+    }
+    folders.check(
+        json!({"action": "write", "file": "a.md", "content": "x"}),
+        expect![[r#"
+            InvalidInput invalid_memory: there are 200 files already; at most 200 are kept
+            - delete or join some first"#]],
+    );
+    let cx = Context::test();
+    for n in 0..4 {
+        let input = json!({"action": "write", "scope": "session", "file": n.to_string(), "content": "x".repeat(MOST_BYTES)});
+        assert!(text::<memory>(&cx, input).starts_with("created"));
+    }
+    check::<memory>(
+        &cx,
+        json!({"action": "write", "scope": "session", "file": "5", "content": "x"}),
+        expect![[r#"
+            InvalidInput invalid_memory: a session remembers 262144 bytes; this would make it 262145
+            - delete or shorten some first"#]],
+    );
+}
+
+#[test]
+fn examples_work() {
+    let folders = Folders::new(&[]);
+    run_examples::<memory>(|| folders.cx());
+}

@@ -1,0 +1,275 @@
+//! `set_env`: a variable for the rest of a session.
+
+use toolhost_sdk::prelude::*;
+
+use crate::environment::shown;
+use crate::overlay::{MOST_VALUE_BYTES, Overlay, check_name};
+
+/// What was set before.
+#[data]
+pub struct Previous {
+    /// The variable.
+    key: String,
+    /// What this session had set before; null when nothing, or when it is not shown.
+    previous: Value,
+}
+
+/// Set an environment variable for the rest of this session: `get_env` answers with it, and programs that are run
+/// later get it. Nothing outside of the session sees it. Variables that decide which programs run, such as `PATH`,
+/// cannot be set. At most 64 variables.
+#[tool(
+    writes,
+    idempotent,
+    requires = ["session"],
+    category = "system",
+    kind = "other",
+    icon = "terminal",
+    concurrency = "serial",
+    tags = ["environment", "variable"],
+    output = Previous,
+    example(description = "Verbose logs", input = r#"{"key": "RUST_LOG", "value": "debug"}"#),
+    example(description = "As it was before", input = r#"{"key": "RUST_LOG"}"#),
+)]
+pub fn set_env(
+    cx: &Context,
+    /// Name of the variable: letters, digits and `_`.
+    #[arg(min_len = 1, max_len = 128, aliases = ["name"])]
+    key: String,
+    /// Its value, at most 8 KiB. Without it the variable is no longer set by this session.
+    #[arg(max_len = 8192)]
+    value: Option<String>,
+) -> Result<Outcome> {
+    check_name(&key)?;
+    if let Some(value) = &value {
+        if value.contains('\0') {
+            let message = format!("the value of {key} contains a NUL character; remove it");
+            return Err(Error::invalid_input(message).code("invalid_value"));
+        }
+        if value.len() > MOST_VALUE_BYTES {
+            let message = format!(
+                "the value of {key} has {} bytes; at most {MOST_VALUE_BYTES} are kept",
+                value.len()
+            );
+            return Err(Error::invalid_input(message).code("invalid_value"));
+        }
+    }
+    let text = match &value {
+        Some(_) => format!("{key} is set for this session"),
+        None => format!("{key} is no longer set by this session"),
+    };
+    let previous = Overlay::of(cx)?.set(cx, &key, value)?;
+    // What may not be read must not be had by setting it either.
+    let previous = previous.and_then(|value| shown(&key, value).ok());
+    let previous = previous.map_or(Value::Null, Value::String);
+    Ok(Outcome::text(&*text)
+        .summary(text)
+        .structured(&Previous { key, previous }))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use toolhost_sdk::testing;
+
+    use super::*;
+    use crate::environment::get_env;
+
+    fn told<T: Tool>(cx: &Context, input: Value) -> String {
+        match testing::call::<T>(cx, input) {
+            Ok(outcome) => format!(
+                "{} {}",
+                outcome.llm[0].text.as_deref().unwrap(),
+                outcome.structured.unwrap()
+            ),
+            Err(error) => format!(
+                "{:?} {}: {error}",
+                error.kind,
+                error.code.as_deref().unwrap_or("-")
+            ),
+        }
+    }
+
+    fn check(input: Value, expected: Expect) {
+        expected.assert_eq(&told::<set_env>(&Context::test(), input));
+    }
+
+    // R-362, R-363, C-28
+    #[test]
+    fn r_363_what_is_set_is_what_is_read() {
+        let cx = Context::test();
+        let story = [
+            told::<set_env>(&cx, json!({"key": "CARGO_PKG_NAME", "value": "x"})),
+            told::<set_env>(&cx, json!({"key": "STORY_LEVEL", "value": "debug"})),
+            told::<get_env>(&cx, json!({"key": "STORY_LEVEL"})),
+            told::<set_env>(&cx, json!({"name": "STORY_LEVEL", "value": ""})),
+            told::<get_env>(&cx, json!({"key": "STORY_LEVEL"})),
+            told::<set_env>(&cx, json!({"key": "STORY_LEVEL"})),
+            told::<set_env>(&cx, json!({"key": "STORY_LEVEL"})),
+            told::<get_env>(&cx, json!({"key": "NOBODY_SETS_THIS"})),
+        ];
+        expect![[r#"
+            Denied forbidden_variable: CARGO_PKG_NAME may not be set: it decides which programs run, what they load or whom they talk to
+            STORY_LEVEL is set for this session {"key":"STORY_LEVEL","previous":null}
+            debug {"key":"STORY_LEVEL","value":"debug"}
+            STORY_LEVEL is set for this session {"key":"STORY_LEVEL","previous":"debug"}
+             {"key":"STORY_LEVEL","value":""}
+            STORY_LEVEL is no longer set by this session {"key":"STORY_LEVEL","previous":""}
+            STORY_LEVEL is no longer set by this session {"key":"STORY_LEVEL","previous":null}
+            NOBODY_SETS_THIS: not set, or not among the variables that the operator lets tools see {"key":"NOBODY_SETS_THIS","value":null,"note":"not set, or not among the variables that the operator lets tools see"}"#]].assert_eq(&story.join("\n"));
+        assert!(
+            std::env::var("STORY_LEVEL").is_err(),
+            "the process never sees it"
+        );
+    }
+
+    #[test]
+    fn a_session_can_hide_a_variable_of_the_host() {
+        let cx = Context::test();
+        // Cargo sets this one for every test; the name is one that may be set only here.
+        cx.remember("shared/env", &json!({"CARGO_PKG_NAME": "mine"}))
+            .unwrap();
+        assert!(told::<get_env>(&cx, json!({"key": "CARGO_PKG_NAME"})).starts_with("mine "));
+    }
+
+    #[test]
+    fn a_secret_that_was_set_is_not_shown_again() {
+        let cx = Context::test();
+        let story = [
+            told::<set_env>(&cx, json!({"key": "API_KEY", "value": "k"})),
+            told::<set_env>(&cx, json!({"key": "API_KEY", "value": "l"})),
+            told::<get_env>(&cx, json!({"key": "API_KEY"})),
+            told::<set_env>(&cx, json!({"key": "DB", "value": "pg://me:pw@h/d"})),
+            told::<set_env>(&cx, json!({"key": "DB", "value": "x"})),
+        ];
+        expect![[r#"
+            API_KEY is set for this session {"key":"API_KEY","previous":null}
+            API_KEY is set for this session {"key":"API_KEY","previous":null}
+            API_KEY: secrets are not shown {"key":"API_KEY","value":null,"note":"secrets are not shown"}
+            DB is set for this session {"key":"DB","previous":null}
+            DB is set for this session {"key":"DB","previous":null}"#]].assert_eq(&story.join("\n"));
+    }
+
+    #[test]
+    fn bad_variables() {
+        check(
+            json!({"key": "A=B", "value": "x"}),
+            expect![[
+                r#"InvalidInput invalid_name: "A=B" is not the name of a variable; use letters, digits and `_`, and no digit first"#
+            ]],
+        );
+        check(
+            json!({"key": "1A", "value": "x"}),
+            expect![[
+                r#"InvalidInput invalid_name: "1A" is not the name of a variable; use letters, digits and `_`, and no digit first"#
+            ]],
+        );
+        check(
+            json!({"key": "Ä", "value": "x"}),
+            expect![[
+                r#"InvalidInput invalid_name: "Ä" is not the name of a variable; use letters, digits and `_`, and no digit first"#
+            ]],
+        );
+        check(
+            json!({"key": "", "value": "x"}),
+            expect![
+                "InvalidInput invalid_input: `key`: a length of 0 is less than the minimum of 1"
+            ],
+        );
+        check(
+            json!({"key": "A", "value": "x\0"}),
+            expect![
+                "InvalidInput invalid_value: the value of A contains a NUL character; remove it"
+            ],
+        );
+        check(
+            json!({"key": "A", "value": "ä".repeat(5000)}),
+            expect![
+                "InvalidInput invalid_value: the value of A has 10000 bytes; at most 8192 are kept"
+            ],
+        );
+        check(
+            json!({"key": "A", "value": "x".repeat(8193)}),
+            expect![
+                "InvalidInput invalid_input: `value`: a length of 8193 is more than the maximum of 8192"
+            ],
+        );
+        check(
+            json!({"value": "x"}),
+            expect!["InvalidInput invalid_input: `key` is missing"],
+        );
+        check(
+            json!({"key": "PATH", "value": "x"}),
+            expect![
+                "Denied forbidden_variable: PATH may not be set: it decides which programs run, what they load or whom they talk to"
+            ],
+        );
+    }
+
+    #[test]
+    fn names_that_decide_what_runs_are_forbidden() {
+        for key in [
+            "Path",
+            "LD_PRELOAD",
+            "DYLD_INSERT_LIBRARIES",
+            "BASH_ENV",
+            "ENV",
+            "PYTHONPATH",
+            "NODE_OPTIONS",
+            "PERL5OPT",
+            "RUBYOPT",
+            "JAVA_TOOL_OPTIONS",
+            "_JAVA_OPTIONS",
+            "GIT_SSH_COMMAND",
+            "https_proxy",
+            "SSL_CERT_FILE",
+            "IFS",
+            "EDITOR",
+            "RUSTC_WRAPPER",
+            "GLIBC_TUNABLES",
+            "HOME",
+        ] {
+            assert_eq!(
+                check_name(key).unwrap_err().code.as_deref(),
+                Some("forbidden_variable"),
+                "{key}"
+            );
+        }
+        for key in [
+            "RUST_LOG",
+            "LANG",
+            "TZ",
+            "NO_COLOR",
+            "_A1",
+            "MY_PATHS",
+            "ENVIRONMENT",
+        ] {
+            assert_eq!(check_name(key), Ok(()), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_variables_of_a_session_are_bounded() {
+        let cx = Context::test();
+        for n in 0..64 {
+            testing::call::<set_env>(&cx, json!({"key": format!("V{n}"), "value": "x"})).unwrap();
+        }
+        expect!["InvalidInput too_many_variables: 64 variables are set already; remove one first"]
+            .assert_eq(&told::<set_env>(&cx, json!({"key": "W", "value": "x"})));
+        let cx = Context::test();
+        let large = |n: u8| json!({"key": format!("V{n}"), "value": "x".repeat(8190)});
+        for n in 0..8 {
+            testing::call::<set_env>(&cx, large(n)).unwrap();
+        }
+        expect!["InvalidInput too_many_variables: the variables of a session have at most 65536 bytes; this would make it 73728"].assert_eq(&told::<set_env>(&cx, large(8)));
+    }
+
+    #[test]
+    fn examples_work() {
+        testing::check_examples::<set_env>().unwrap();
+        let cx = Context::test();
+        for example in set_env::descriptor().examples {
+            let input = toolhost_sdk::serde_json::from_str(&example.input).unwrap();
+            testing::call::<set_env>(&cx, input).unwrap();
+        }
+    }
+}
