@@ -10,6 +10,23 @@
 //! Read in this order: [`Settings`] and [`Command`] say what is wanted, [`Processes`] runs it, `mind.rs` is one
 //! program's life from start to end, `launcher/` is the other side.
 //!
+//! ```no_run
+//! # async fn example() -> Result<(), toolhost_process::ProcessError> {
+//! use toolhost_process::{Command, Exit, Launcher, Processes, Programs, Settings};
+//!
+//! // `main` of this program calls `toolhost_process::launch` when it sees `process-launcher`.
+//! let launcher = Launcher::this_program(["process-launcher".into()]);
+//! let mut settings = Settings::new(launcher, "/var/lib/host/outputs".into());
+//! settings.programs = Programs::Only(vec!["sh".to_owned()]);
+//! let processes = Processes::new(settings)?;
+//!
+//! let mut command = Command::new("sh", &["-c", "make test"], "/home/me/project".into());
+//! command.fence.write = vec!["/home/me/project".into()];
+//! let finished = processes.run(command, &mut |_, bytes| print!("{bytes:?}"), std::future::pending()).await?;
+//! assert_eq!(finished.exit, Exit::Code(0));
+//! # Ok(()) }
+//! ```
+//!
 //! Known limits, on purpose:
 //! - The number of processes is not limited: `RLIMIT_NPROC` counts every process of the user, also those of the
 //!   person at the machine. A fork bomb ends with its timeout: the warden stops all of it first and then kills it.

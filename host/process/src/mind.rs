@@ -1,8 +1,8 @@
 //! One program's life: a task that reads its output, keeps its times, and does not end before the program has.
 
 use std::future;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal as Number, kill_process_group};
@@ -153,7 +153,12 @@ impl Minder {
     fn hear(&mut self, report: Option<Report>, life: &mut Life) {
         let now = Instant::now();
         match report {
-            Some(Report::Ended { code, signal }) => {
+            Some(Report::Ended { code, signal, left }) => {
+                *self
+                    .process
+                    .left
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = left;
                 let own = code.map(Exit::Code).or(signal.map(Exit::Signal));
                 let exit = life.cause.or(own).unwrap_or(Exit::Lost);
                 life.exit = Some(exit);
@@ -164,13 +169,6 @@ impl Minder {
                 } else {
                     self.tell(State::Left { exit });
                 }
-            }
-            Some(Report::Left { pids }) => {
-                *self
-                    .process
-                    .left
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner) = pids;
             }
             Some(Report::Gone) => {
                 life.confirmed = true;
@@ -312,7 +310,7 @@ impl Minder {
             .process
             .ended
             .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(duration);
+            .unwrap_or_else(PoisonError::into_inner) = Some(duration);
         let exit = life.exit.or(life.cause).unwrap_or(Exit::Lost);
         let bytes = self.process.output().total();
         let state = State::Ended {
@@ -322,6 +320,7 @@ impl Minder {
         self.process.news.send_replace(News { state, bytes });
         // Whoever writes holds this lock, but not for long: nobody reads any more.
         *self.process.stdin.lock().await = None;
+        self.line.close().await;
     }
 }
 

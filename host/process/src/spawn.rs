@@ -173,9 +173,8 @@ fn is_passing(error: &io::Error) -> bool {
 pub struct Line {
     socket: UnixStream,
     buffer: Vec<u8>,
-    /// Reaped by the runtime when the warden ends. It is never killed from here, because it would leave its
-    /// processes to nobody.
-    _warden: tokio::process::Child,
+    /// Never killed from here, because it would leave its processes to nobody.
+    warden: tokio::process::Child,
 }
 
 impl Line {
@@ -191,6 +190,13 @@ impl Line {
                 return None;
             }
         }
+    }
+
+    /// Takes the warden's own end, which comes right after its last word. One that is late is the runtime's to reap.
+    pub async fn close(mut self) {
+        const MOMENT: Duration = Duration::from_secs(1);
+        drop(self.socket);
+        let _ = tokio::time::timeout(MOMENT, self.warden.wait()).await;
     }
 
     /// Errors are left to [`Line::next`], which then says that the warden is gone.
@@ -238,7 +244,7 @@ pub async fn spawn(
         let mut line = Line {
             socket: UnixStream::from_std(ours)?,
             buffer: Vec::new(),
-            _warden: warden,
+            warden,
         };
         line.socket.write_all(&wire::frame(orders)?).await?;
         io::Result::Ok((line.next().await, line))

@@ -72,10 +72,7 @@ pub enum Report {
     Ended {
         code: Option<i32>,
         signal: Option<i32>,
-    },
-    /// Processes that outlived the program.
-    Left {
-        pids: Vec<i32>,
+        left: Vec<i32>,
     },
     /// Nothing is left.
     Gone,

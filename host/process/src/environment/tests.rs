@@ -185,6 +185,7 @@ fn an_overlay_wins_but_loads_no_code() {
     );
 }
 
+// ENV-04
 #[test]
 fn an_overlay_is_well_formed_and_bounded() {
     let big = "x".repeat(MAX_VALUE + 1);

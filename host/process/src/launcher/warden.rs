@@ -150,13 +150,18 @@ impl Warden {
                 }
             };
             if let Some(status) = ended {
-                let (code, signal) = (status.code(), status.signal());
-                // Errors mean that the host is gone; the other thread sees that too.
-                let _ = wire::write_frame(&self.host, &Report::Ended { code, signal });
-                if others_live {
-                    let pids = family::members().iter().map(|one| one.pid).collect();
-                    let _ = wire::write_frame(&self.host, &Report::Left { pids });
-                }
+                let living = if others_live {
+                    family::members()
+                } else {
+                    Vec::new()
+                };
+                let report = Report::Ended {
+                    code: status.code(),
+                    signal: status.signal(),
+                    left: living.iter().map(|one| one.pid).collect(),
+                };
+                // An error means that the host is gone; the other thread sees that too.
+                let _ = wire::write_frame(&self.host, &report);
             }
         }
     }

@@ -132,6 +132,7 @@ async fn what_is_granted_for_reading_is_read_and_not_changed() {
     }
 }
 
+// FS-25
 #[tokio::test]
 async fn what_is_excepted_or_protected_is_out_of_reach_inside_a_grant() {
     let host = Host::with(|settings| {
@@ -194,6 +195,7 @@ async fn settings_at_home_that_may_not_be_read_do_not_stop_git() {
     assert_eq!(text(&with(true).await), "");
 }
 
+// EXE-12
 #[tokio::test]
 async fn other_processes_are_out_of_reach() {
     let host = Host::new();
@@ -213,6 +215,7 @@ async fn other_processes_are_out_of_reach() {
     check(&host, "sleep 100 & kill $!", true).await;
 }
 
+// ENV-07
 #[tokio::test]
 async fn a_command_has_no_rights_it_does_not_need() {
     let host = Host::new();
@@ -233,6 +236,7 @@ async fn a_command_has_no_rights_it_does_not_need() {
     assert!(open <= 4096);
 }
 
+// EXE-11
 #[tokio::test]
 async fn a_command_inherits_nothing_but_its_three_streams() {
     let host = Host::new();
@@ -266,6 +270,7 @@ async fn sessions_do_not_see_each_others_temporary_files() {
     check(&host, "ls $TMPDIR/..", false).await;
 }
 
+// EXE-08
 #[tokio::test]
 async fn a_directory_outside_the_grant_is_no_place_to_start() {
     let host = Host::new();
@@ -292,6 +297,7 @@ async fn a_directory_outside_the_grant_is_no_place_to_start() {
     }
 }
 
+// EXE-02, EXE-03
 #[tokio::test]
 async fn only_listed_programs_start() {
     let host = Host::with(|settings| {
@@ -312,6 +318,7 @@ async fn only_listed_programs_start() {
     assert!(matches!(error, ProcessError::NotFound { .. }), "{error}");
 }
 
+// EXE-01
 #[tokio::test]
 async fn arguments_are_never_a_shell_line() {
     let host = Host::new();

@@ -28,6 +28,7 @@ async fn read_until(host: &Host, id: u64, wanted: &str) -> String {
     text
 }
 
+// C-09
 #[tokio::test]
 async fn a_job_is_read_while_it_runs_and_after() {
     let host = Host::new();
@@ -87,6 +88,7 @@ async fn a_closed_input_takes_nothing_and_a_full_one_says_so() {
     );
 }
 
+// C-09
 #[tokio::test]
 async fn a_kill_ends_all_of_a_job() {
     let host = Host::with(|settings| settings.kill_grace = Duration::from_millis(200));

@@ -4,12 +4,21 @@ use toolhost_process::{Exit, Settings, Stream};
 
 use crate::fixture::{Host, assert_exit, text};
 
+//
 #[tokio::test]
 async fn both_streams_are_told_apart_and_together() {
     let host = Host::new();
-    let finished = host
-        .run(host.sh("echo a; sleep 0.2; echo b >&2; sleep 0.2; echo c"))
-        .await;
+    // Each line waits until the one before was heard: two that are written at once may come in any order.
+    let script = "heard() { until [ -e $1 ]; do sleep 0.02; done; }; echo a; heard 1; echo b >&2; heard 2; echo c";
+    let (ws, mut heard) = (host.ws(), 0);
+    let mut hear = |_, _: &[u8]| {
+        heard += 1;
+        std::fs::write(ws.join(heard.to_string()), "").unwrap();
+    };
+    let run = host
+        .processes
+        .run(host.sh(script), &mut hear, std::future::pending());
+    let finished = run.await.unwrap();
     assert_eq!(finished.stdout.whole().unwrap(), b"a\nc\n");
     assert_eq!(finished.stderr.whole().unwrap(), b"b\n");
     assert_eq!(text(&finished), "a\nb\nc");
@@ -21,6 +30,7 @@ async fn both_streams_are_told_apart_and_together() {
     assert!(!file.exists());
 }
 
+//
 #[tokio::test]
 async fn output_is_told_while_it_is_written() {
     let host = Host::new();
@@ -80,6 +90,7 @@ fn peak() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
+// EXE-09
 #[tokio::test]
 async fn a_flood_ends_a_program() {
     let host = Host::with(|settings| {

@@ -5,6 +5,7 @@ use seccompiler::BpfProgram;
 
 use super::*;
 
+const TCGETS: u64 = 0x5401;
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 
@@ -90,7 +91,7 @@ fn what_programs_need_every_day_is_allowed() {
     ] {
         check(number, &[0; 6], ALLOW);
     }
-    check(libc::SYS_ioctl, &[0, libc::TCGETS], ALLOW);
+    check(libc::SYS_ioctl, &[0, TCGETS], ALLOW);
     // A fork, and a thread as C libraries make it.
     check(
         libc::SYS_clone,
