@@ -124,6 +124,8 @@ pub enum Exit {
     Cancelled,
     /// It wrote more than [`crate::Settings::max_output`].
     Flooded,
+    /// It started more processes than [`crate::Limits::processes`].
+    Crowded,
     /// The warden was lost, and with it how the program ended.
     Lost,
 }

@@ -28,8 +28,8 @@
 //! ```
 //!
 //! Known limits, on purpose:
-//! - The number of processes is not limited: `RLIMIT_NPROC` counts every process of the user, also those of the
-//!   person at the machine. A fork bomb ends with its timeout: the warden stops all of it first and then kills it.
+//! - The number of processes is looked at twice a second, not limited by the kernel: `RLIMIT_NPROC` counts every
+//!   process of the user, also those of the person at the machine. A fork bomb has that half second.
 //! - Before Linux 6.12 (Landlock ABI 6) a confined program can still send signals to other processes of its user.
 //! - Landlock filters neither `stat` nor the changing of modes, owners and times: a confined program can learn that a
 //!   path exists, and can change the mode of a file of its user outside the fence, but neither read nor write it.

@@ -170,6 +170,9 @@ impl Minder {
                     self.tell(State::Left { exit });
                 }
             }
+            Some(Report::Crowded) => {
+                life.cause = life.cause.or(Some(Exit::Crowded));
+            }
             Some(Report::Gone) => {
                 life.confirmed = true;
                 life.alarms = Alarms {

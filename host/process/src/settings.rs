@@ -84,10 +84,13 @@ pub enum Confinement {
     Off,
 }
 
-/// Of each process, not of all together.
+/// Of each process, but for the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
+    /// Of a program with all it started. Looked at twice a second, because the kernel's own limit would count every
+    /// process of the user.
+    pub processes: usize,
     pub open_files: u64,
     pub file_size: Option<u64>,
     pub memory: Option<u64>,
@@ -97,6 +100,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
+            processes: 1024,
             open_files: 4096,
             file_size: None,
             memory: None,

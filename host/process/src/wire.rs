@@ -74,6 +74,8 @@ pub enum Report {
         signal: Option<i32>,
         left: Vec<i32>,
     },
+    /// There were too many processes; all are killed.
+    Crowded,
     /// Nothing is left.
     Gone,
 }

@@ -144,6 +144,9 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
     // For clone the lowest byte of the flags is the signal at the end, where CLONE_NEWTIME would be.
     let signal = NAMESPACES.len() - 1;
     rules.insert(libc::SYS_clone, in_namespaces[..signal].to_vec());
+    // The limits of another process: a host that may open no files is a dead one.
+    let another = argument(0, SeccompCmpOp::Ne, 0)?;
+    rules.insert(libc::SYS_prlimit64, vec![another]);
     let typing = TYPING
         .iter()
         .map(|&number| argument(1, SeccompCmpOp::Eq, number));

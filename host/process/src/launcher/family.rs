@@ -50,6 +50,18 @@ pub fn members() -> Vec<Member> {
     members
 }
 
+/// How many processes and threads there are on this machine.
+pub fn tasks() -> usize {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let counts = load
+        .split_ascii_whitespace()
+        .nth(3)
+        .and_then(|counts| counts.split_once('/'));
+    counts
+        .and_then(|(_, all)| all.parse().ok())
+        .unwrap_or_default()
+}
+
 /// One signal to each descendant there is now.
 pub fn signal(signal: Signal) {
     for member in members() {
@@ -135,6 +147,11 @@ mod tests {
         for line in ["", "12 (sh", "12 (sh)", "12 (sh) S", "12 (sh) S x 1"] {
             assert!(parse(line.as_bytes()).is_none(), "{line:?}");
         }
+    }
+
+    #[test]
+    fn the_tasks_of_the_machine_are_counted() {
+        assert!(tasks() > 2);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub fn watch() -> io::Result<()> {
         leader,
         reaping,
     }
-    .mind()
+    .mind(orders.limits.processes)
 }
 
 /// Returns when the launcher has become the program.
@@ -80,10 +80,11 @@ struct Warden {
 }
 
 impl Warden {
-    fn mind(self) -> ! {
+    fn mind(self, most: usize) -> ! {
         let warden = &self;
         std::thread::scope(|scope| {
             scope.spawn(|| warden.obey());
+            scope.spawn(|| warden.count(most));
             warden.reap();
             let _ = wire::write_frame(&warden.host, &Report::Gone);
             // The other thread may wait for a host that has nothing more to say.
@@ -111,6 +112,22 @@ impl Warden {
                 }
                 // The end of the stream means that the host is gone, by whatever way.
                 Ok(Some(Demand::Kill) | None) | Err(_) => self.kill(),
+            }
+        }
+    }
+
+    /// Returns never, too.
+    fn count(&self, most: usize) {
+        const PAUSE: Duration = Duration::from_millis(500);
+        let mut fewest = family::tasks();
+        loop {
+            std::thread::sleep(PAUSE);
+            // The whole machine's number costs one short read; who is whose is looked up when that has grown.
+            let tasks = family::tasks();
+            fewest = fewest.min(tasks);
+            if tasks - fewest > most && family::members().len() > most {
+                let _ = wire::write_frame(&self.host, &Report::Crowded);
+                self.kill();
             }
         }
     }

@@ -205,6 +205,7 @@ async fn other_processes_are_out_of_reach() {
         &format!("kill -0 {pid}"),
         &format!("kill -9 {pid}"),
         "kill -9 $PPID",
+        "prlimit --pid $PPID --nofile=0:0",
         "unshare -U true",
         "unshare -m true",
         "mount -t tmpfs none .",

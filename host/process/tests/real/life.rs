@@ -189,6 +189,18 @@ async fn what_a_program_leaves_running_goes_on_as_a_job_when_asked_for() {
 }
 
 #[tokio::test]
+async fn too_many_processes_end_a_program() {
+    let host = Host::with(|settings| settings.limits.processes = 30);
+    let script = "i=0; while [ $i -lt 200 ]; do sleep 1000 & i=$((i+1)); done; wait";
+    let finished = host.run(host.sh(script)).await;
+    assert_exit(&finished, Exit::Crowded);
+    assert_exit(
+        &host.run(host.sh("sleep 1 & sleep 1 & wait")).await,
+        Exit::Code(0),
+    );
+}
+
+#[tokio::test]
 async fn a_fork_bomb_ends_with_its_time() {
     let host = Host::with(|settings| settings.kill_grace = Duration::from_millis(50));
     // It grows by doubling up to about a hundred processes, each of which ignores SIGTERM.

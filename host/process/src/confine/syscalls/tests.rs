@@ -92,6 +92,7 @@ fn what_programs_need_every_day_is_allowed() {
         check(number, &[0; 6], ALLOW);
     }
     check(libc::SYS_ioctl, &[0, TCGETS], ALLOW);
+    check(libc::SYS_prlimit64, &[0, 7], ALLOW);
     // A fork, and a thread as C libraries make it.
     check(
         libc::SYS_clone,
@@ -123,6 +124,7 @@ fn what_reaches_past_the_fence_is_refused() {
             check(libc::SYS_clone, &[flag | 0x11], errno(libc::EPERM));
         }
     }
+    check(libc::SYS_prlimit64, &[4711, 7], errno(libc::EPERM));
     // The kernel looks at the lower half of a request only, and so must the filter.
     for request in [TIOCSTI, TIOCLINUX, TIOCSTI | 1 << 32] {
         check(libc::SYS_ioctl, &[0, request], errno(libc::EPERM));
