@@ -109,6 +109,15 @@ pub enum Leftovers {
     Keep,
 }
 
+/// What somebody may want of a program that runs in the foreground.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// SIGTERM, and SIGKILL when the grace is over.
+    End,
+    /// It goes on as a job of its session, without a limit of time.
+    Background,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     Stdout,
@@ -126,6 +135,8 @@ pub enum Exit {
     Flooded,
     /// It started more processes than [`crate::Limits::processes`].
     Crowded,
+    /// It has not ended: somebody sent it to the background, where it runs on as [`Finished::job`].
+    Backgrounded,
     /// The warden was lost, and with it how the program ended.
     Lost,
 }

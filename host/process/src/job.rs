@@ -79,7 +79,7 @@ pub enum Order {
     End,
     /// At once, without grace.
     Kill,
-    /// Nobody listens to the live output any more; the job goes on.
+    /// It goes on in the background: nobody listens to it, and no time ends it.
     Detach,
 }
 

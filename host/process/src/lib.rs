@@ -63,7 +63,7 @@ mod walls;
 mod wire;
 
 pub use bounded::Kept;
-pub use command::{Command, Exit, Fence, Finished, Input, Leftovers, Signal, Stream};
+pub use command::{Command, Exit, Fence, Finished, Input, Leftovers, Signal, Stop, Stream};
 pub use confine::lacking;
 pub use environment::{Dropped, Environment, Reason};
 pub use error::ProcessError;

@@ -248,6 +248,12 @@ impl Minder {
             Some(Order::Detach) => {
                 self.live = None;
                 self.ground = Ground::Back;
+                life.alarms.timeout = None;
+                life.alarms.inactivity = None;
+                life.alarms.linger = None;
+                if let Some(exit) = life.exit {
+                    self.tell(State::Left { exit });
+                }
             }
         }
     }

@@ -13,7 +13,9 @@ use crate::mind::Ground;
 use crate::sessions::{END_PATIENCE, Inner};
 use crate::start::{Started, start};
 use crate::wire::Walls;
-use crate::{Chunk, Command, Exit, Finished, Job, ProcessError, Settings, Signal, State, Stream};
+use crate::{
+    Chunk, Command, Exit, Finished, Job, ProcessError, Settings, Signal, State, Stop, Stream,
+};
 
 /// How long a job may leave its input unread.
 const INPUT_PATIENCE: Duration = Duration::from_secs(5);
@@ -30,12 +32,12 @@ impl Processes {
         Ok(Processes { inner })
     }
 
-    /// Runs a program to its end, or to that of `stop`. Dropping this future kills the program and all it started.
+    /// Runs a program to its end, or until `stop` says what else to do. Dropping this future kills the program and all it started.
     pub async fn run(
         &self,
         command: Command,
         live: &mut (dyn FnMut(Stream, &[u8]) + Send),
-        stop: impl Future<Output = ()> + Send,
+        stop: impl Future<Output = Stop> + Send,
     ) -> Result<Finished, ProcessError> {
         let ground = Ground::Front(command.leftovers);
         let Started {
@@ -54,9 +56,12 @@ impl Processes {
         loop {
             tokio::select! {
                 Some((stream, bytes)) = listener.recv() => live(stream, &bytes),
-                () = &mut stop, if !asked => {
+                stop = &mut stop, if !asked => {
                     asked = true;
-                    handle.tell(Order::End);
+                    match stop {
+                        Stop::End => handle.tell(Order::End),
+                        Stop::Background => break,
+                    }
                 }
                 _ = news.wait_for(done) => break,
             }
@@ -72,6 +77,7 @@ impl Processes {
             .store(handle.process.output().total(), Ordering::Relaxed);
         let finished = finished(&handle, walls.as_ref(), &command);
         if finished.job.is_some() {
+            handle.process.listed.store(true, Ordering::Relaxed);
             handle.tell(Order::Detach);
         }
         Ok(finished)
@@ -205,7 +211,7 @@ impl Drop for KillOnDrop {
 fn finished(handle: &Handle, walls: Option<&Walls>, command: &Command) -> Finished {
     let process = &handle.process;
     let state = process.state();
-    let exit = state.exit().unwrap_or(Exit::Lost);
+    let exit = state.exit().unwrap_or(Exit::Backgrounded);
     let (stdout, stderr, combined) = process.output().kept();
     let output_file = process.output().path().map(Path::to_owned);
     let (job, confirmed) = match state {

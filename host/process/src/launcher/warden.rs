@@ -37,11 +37,12 @@ pub fn watch() -> io::Result<()> {
     let _ = rustix::stdio::dup2_stderr(&null);
     let leader = i32::try_from(child.id()).unwrap_or_default();
     let _ = wire::write_frame(&host, &Report::Started { pid: leader });
-    let reaping = Mutex::new(());
+    let (reaping, reporting) = <(Mutex<()>, Mutex<()>)>::default();
     Warden {
         host,
         leader,
         reaping,
+        reporting,
     }
     .mind(orders.limits.processes)
 }
@@ -77,6 +78,8 @@ struct Warden {
     leader: i32,
     /// Held while descendants are looked up and signalled: a child that is not reaped keeps its number.
     reaping: Mutex<()>,
+    /// Held while a report is written: two at once would be none.
+    reporting: Mutex<()>,
 }
 
 impl Warden {
@@ -86,7 +89,7 @@ impl Warden {
             scope.spawn(|| warden.obey());
             scope.spawn(|| warden.count(most));
             warden.reap();
-            let _ = wire::write_frame(&warden.host, &Report::Gone);
+            warden.report(&Report::Gone);
             // The other thread may wait for a host that has nothing more to say.
             std::process::exit(0)
         })
@@ -94,6 +97,15 @@ impl Warden {
 
     fn lock(&self) -> MutexGuard<'_, ()> {
         self.reaping.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An error means that the host is gone; the thread that obeys it sees that too.
+    fn report(&self, report: &Report) {
+        let _one = self
+            .reporting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let _ = wire::write_frame(&self.host, report);
     }
 
     /// Returns when the host is to be left alone: never, but for the end of the process.
@@ -126,7 +138,7 @@ impl Warden {
             let tasks = family::tasks();
             fewest = fewest.min(tasks);
             if tasks - fewest > most && family::members().len() > most {
-                let _ = wire::write_frame(&self.host, &Report::Crowded);
+                self.report(&Report::Crowded);
                 self.kill();
             }
         }
@@ -177,8 +189,7 @@ impl Warden {
                     signal: status.signal(),
                     left: living.iter().map(|one| one.pid).collect(),
                 };
-                // An error means that the host is gone; the other thread sees that too.
-                let _ = wire::write_frame(&self.host, &report);
+                self.report(&report);
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use toolhost_process::{Exit, Input, Leftovers};
+use toolhost_process::{Exit, Input, Leftovers, Stop};
 
-use crate::fixture::{Host, Marker, assert_exit, is_alive, pids, text, until_gone};
+use crate::fixture::{Host, LONG, Marker, assert_exit, is_alive, pids, text, until_gone};
 
 /// A program with a child that left its session and one that ignores SIGTERM; tells the numbers of all three.
 const FAMILY: &str = "echo $$; setsid sh -c 'echo $$; trap \"\" TERM; echo ready >&2; sleep 1000; sleep 1000' & \
@@ -92,6 +92,7 @@ async fn a_stop_ends_the_whole_family() {
     let (mut marker, told) = Marker::new(family_is_up);
     let stop = async {
         told.await.unwrap();
+        Stop::End
     };
     let finished = host
         .processes
@@ -112,6 +113,7 @@ async fn sigterm_comes_before_sigkill() {
     let (mut marker, told) = Marker::new(|text| text.contains("ready"));
     let stop = async {
         told.await.unwrap();
+        Stop::End
     };
     let command =
         host.sh("trap 'echo tidied; exit 7' TERM; echo ready; while :; do sleep 0.05; done");
@@ -186,6 +188,32 @@ async fn what_a_program_leaves_running_goes_on_as_a_job_when_asked_for() {
         .await
         .unwrap();
     assert!(!is_alive(left[0]));
+}
+
+#[tokio::test]
+async fn a_running_program_is_sent_to_the_background() {
+    let host = Host::new();
+    let (mut marker, told) = Marker::new(|text| text.contains("ready"));
+    let stop = async {
+        told.await.unwrap();
+        Stop::Background
+    };
+    let command = host.sh("echo ready; until [ -e go ]; do sleep 0.02; done; echo done; exit 3");
+    let mut hear = |stream, bytes: &[u8]| marker.hear(stream, bytes);
+    let finished = host.processes.run(command, &mut hear, stop).await.unwrap();
+    assert_eq!(finished.exit, Exit::Backgrounded);
+    assert_eq!(text(&finished), "ready");
+    let id = finished.job.unwrap();
+    assert_eq!(host.processes.jobs("session")[0].id, id);
+    std::fs::write(host.ws().join("go"), "").unwrap();
+    let job = host.processes.wait("session", id, LONG).await.unwrap();
+    assert_eq!(job.state.exit(), Some(Exit::Code(3)));
+    let chunk = host
+        .processes
+        .read("session", id, None, 100, LONG)
+        .await
+        .unwrap();
+    assert_eq!(chunk.bytes, b"done\n");
 }
 
 #[tokio::test]
