@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 const ARROWS: &[(&str, &[&str])] = &[
     ("toolhost-contract", &[]),
     ("toolhost-vfs", &[]),
+    ("toolhost-process", &[]),
     ("toolhost-runtime", &["toolhost-contract", "toolhost-vfs"]),
     ("toolhost-kernel", &["toolhost-contract", "toolhost-store"]),
     ("toolhost-mcp", &["toolhost-contract", "toolhost-kernel"]),
@@ -27,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "toolhost-contract",
             "toolhost-kernel",
             "toolhost-mcp",
+            "toolhost-process",
             "toolhost-runtime",
             "toolhost-store",
             "toolhost-telemetry",
@@ -50,6 +52,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 const ROOMS: &[(&str, &str)] = &[
     ("wasmtime", "toolhost-runtime"),
     ("wasmtime-wasi", "toolhost-runtime"),
+    ("landlock", "toolhost-process"),
+    ("seccompiler", "toolhost-process"),
     ("rmcp", "toolhost-mcp"),
     ("rusqlite", "toolhost-store"),
     ("opentelemetry", "toolhost-telemetry"),

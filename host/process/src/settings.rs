@@ -17,9 +17,12 @@ pub struct Settings {
     pub path: Vec<PathBuf>,
     pub environment: Environment,
     pub limits: Limits,
-    /// Neither read nor changed by any program, whatever is granted: the host's own policy, records and keys. What is
-    /// recorded of outputs is among them always.
-    pub protected: Vec<PathBuf>,
+    /// Neither read nor changed by any program, whatever is granted: the host's own records and keys. What is recorded
+    /// of outputs is among them always.
+    pub hidden: Vec<PathBuf>,
+    /// Not changed by any program, whatever is granted: the host's configuration and plugins. As with
+    /// [`crate::Fence::except`], nothing new can be made right beside such a path.
+    pub read_only: Vec<PathBuf>,
     /// Running processes of one session, in the foreground and in the background.
     pub max_jobs: usize,
     /// Outputs and private temporary directories are made below it, and removed at the end.
@@ -47,7 +50,8 @@ impl Settings {
                 .to_vec(),
             environment: Environment::default(),
             limits: Limits::default(),
-            protected: Vec::new(),
+            hidden: Vec::new(),
+            read_only: Vec::new(),
             max_jobs: 16,
             output_dir,
             keep_output: 16 << 20,

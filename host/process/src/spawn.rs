@@ -279,3 +279,38 @@ fn refusal(failure: Failure, orders: &Orders) -> ProcessError {
         Stage::Start => ProcessError::Start { program, reason },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_to_do_about_it() {
+        let orders = Orders {
+            program: PathBuf::from("/bin/tool"),
+            name: "tool".to_owned(),
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            limits: crate::Limits::default(),
+            tty: false,
+            fence: None,
+            launcher: Vec::new(),
+        };
+        for (stage, text) in [
+            (Stage::Launch, "the launcher of `tool` failed: why"),
+            (Stage::Directory, "the directory . cannot be used: why"),
+            (
+                Stage::Confine,
+                "the program was not started because it cannot be confined: why; to run programs unconfined on this \
+                 machine the operator has to say so",
+            ),
+            (Stage::Start, "cannot start `tool`: why"),
+        ] {
+            let reason = "why".to_owned();
+            assert_eq!(
+                refusal(Failure { stage, reason }, &orders).to_string(),
+                text
+            );
+        }
+    }
+}

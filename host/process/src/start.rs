@@ -55,15 +55,16 @@ pub async fn start(
         Confinement::Off => None,
         Confinement::Required => {
             within(&real, command, &temporary)?;
-            let mut protected = settings.protected.clone();
-            protected.push(inner.folder.path().to_owned());
+            let mut hidden = settings.hidden.clone();
+            hidden.push(inner.folder.path().to_owned());
             let wanted = Wanted {
                 fence: command.fence.clone(),
                 path: settings.path.clone(),
                 program: program.clone(),
                 temporary: temporary.clone(),
                 tty: ends.tty.clone(),
-                protected,
+                hidden,
+                read_only: settings.read_only.clone(),
             };
             let walls = tokio::task::spawn_blocking(|| walls(wanted)).await;
             Some(walls.map_err(|error| ProcessError::Unconfined {

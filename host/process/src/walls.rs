@@ -43,8 +43,9 @@ pub struct Wanted {
     pub program: PathBuf,
     pub temporary: PathBuf,
     pub tty: Option<PathBuf>,
-    /// What no program reaches.
-    pub protected: Vec<PathBuf>,
+    /// What no program reaches, and what none changes.
+    pub hidden: Vec<PathBuf>,
+    pub read_only: Vec<PathBuf>,
 }
 
 /// Looks around in the file system, and so may block.
@@ -63,11 +64,15 @@ pub fn walls(wanted: Wanted) -> Walls {
     if network && let Ok(resolver) = fs::canonicalize("/etc/resolv.conf") {
         read.push(resolver);
     }
-    except.extend(wanted.protected);
-    let (read, mut write) = (carve(&read, &except), carve(&write, &except));
+    except.extend(wanted.hidden);
+    // What may be changed may be read, also those parts of it that are left out of the changing.
+    read.extend_from_slice(&write);
+    let read = carve(&read, &except);
+    except.extend(wanted.read_only);
+    let mut write = carve(&write, &except);
     list.extend(read.listed);
     list.extend(write.listed);
-    // It lies in what is protected, and is the program's own.
+    // It lies in what is hidden, and is the program's own.
     write.granted.push(wanted.temporary);
     let mut devices: Vec<PathBuf> = DEVICES.iter().map(PathBuf::from).collect();
     devices.extend(wanted.tty);

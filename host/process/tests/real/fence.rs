@@ -134,14 +134,17 @@ async fn what_is_granted_for_reading_is_read_and_not_changed() {
 
 // FS-25
 #[tokio::test]
-async fn what_is_excepted_or_protected_is_out_of_reach_inside_a_grant() {
+async fn what_is_excepted_hidden_or_read_only_is_out_of_reach_inside_a_grant() {
     let host = Host::with(|settings| {
         let dir = settings.output_dir.parent().unwrap();
-        settings.protected = vec![dir.join("policy"), dir.join("not-there-yet/file")];
+        settings.hidden = vec![dir.join("policy"), dir.join("not-there-yet/file")];
+        settings.read_only = vec![dir.join("config")];
     });
     let dir = host.ws().parent().unwrap().to_owned();
     std::fs::create_dir(dir.join("policy")).unwrap();
     std::fs::write(dir.join("policy/rules"), "deny").unwrap();
+    std::fs::create_dir(dir.join("config")).unwrap();
+    std::fs::write(dir.join("config/settings"), "safe").unwrap();
     std::fs::write(dir.join("beside"), "x").unwrap();
     // All of the directory is granted, with the workspace, the policy, the outputs and the secret in it.
     for (script, succeeds) in [
@@ -155,6 +158,10 @@ async fn what_is_excepted_or_protected_is_out_of_reach_inside_a_grant() {
         ("mv ../policy ../policy2", false),
         ("rm -r ../policy", false),
         ("mkdir ../not-there-yet", false),
+        ("grep safe ../config/settings", true),
+        ("echo x > ../config/settings", false),
+        ("rm ../config/settings", false),
+        ("mv ../config ../config2", false),
         ("cat ../secret", false),
         ("cat ../outputs/*/lock", false),
         ("echo x > $TMPDIR/x && cat $TMPDIR/x", true),
@@ -168,6 +175,10 @@ async fn what_is_excepted_or_protected_is_out_of_reach_inside_a_grant() {
             succeeds,
             "{script}: {}",
             text(&finished)
+        );
+        assert_eq!(
+            std::fs::read_to_string(dir.join("config/settings")).unwrap(),
+            "safe"
         );
         assert_eq!(
             std::fs::read_to_string(dir.join("policy/rules")).unwrap(),
