@@ -7,4 +7,5 @@ mod jobs;
 mod life;
 mod network;
 mod output;
+mod programs;
 mod terminal;
