@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use toolhost_contract::Mode;
+use toolhost_contract::profile::Profile;
 use toolhost_contract::units::parse_duration;
 
 use crate::commands::answer::{ApproveArgs, DenyArgs};
@@ -14,6 +15,7 @@ use crate::commands::batch::{self, BatchArgs};
 use crate::commands::calls::CallsArgs;
 use crate::commands::policy::PolicyCommand;
 use crate::commands::sessions::SessionsArgs;
+use crate::commands::turns::{self, TurnsArgs};
 use crate::commands::undo::UndoArgs;
 use crate::config::{Form, OnDuplicate, PathEntry, Program, Variable};
 use crate::events_file::EventsArgs;
@@ -61,6 +63,9 @@ pub enum Command {
     /// Run the calls of one model turn together and print their results in call order
     #[command(after_help = batch::HELP)]
     Batch(BatchArgs),
+    /// Serve one session to a program that runs an agent: lines of JSON on standard input and output
+    #[command(after_help = turns::HELP)]
+    Turns(TurnsArgs),
     /// List the tools
     Tools(ListArgs),
     /// List the plugins: loaded ones with what they were granted, broken ones with the reason
@@ -195,6 +200,14 @@ pub struct HostArgs {
 
     #[command(flatten)]
     pub beyond: BeyondArgs,
+
+    /// Whose names, parameters and results the model sees: native, claude, sema, gemini, kode or pegasus
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<Profile>,
+
+    /// Show the model that system's tools and no others
+    #[arg(long)]
+    pub profile_only: bool,
 
     /// Run calls of this form without asking: `name`, `plugin/*`, `Bash(git *)`, `Edit(src/**)`, `*`; repeatable
     #[arg(long, value_name = "FORM")]

@@ -49,6 +49,12 @@ pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> 
             Access::ReadOnly,
         ));
     }
+    // That one of its own folders may be written to opens no other.
+    if !more.is_empty() && files == Some(Access::ReadOnly) {
+        for path in &mut paths {
+            path.access = Access::ReadOnly;
+        }
+    }
     let files = more.iter().map(|path| path.access).chain(files).max();
     paths.extend(more);
     let allowed = own

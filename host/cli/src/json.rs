@@ -4,8 +4,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use toolhost_contract::profile::{Rendered, Shown};
 use toolhost_contract::{
-    CallError, Concurrency, Descriptor, Display, Failure, Limits, Manifest, Outcome, Part,
+    CallError, Concurrency, Descriptor, Display, Failure, FileChange, Limits, Manifest, Outcome,
+    Part,
 };
 use toolhost_kernel::{Entry, Report};
 
@@ -127,6 +129,33 @@ pub fn entry(entry: &Entry) -> Value {
     shown["plugin_version"] = json!(entry.plugin.version);
     shown["enabled"] = json!(entry.enabled);
     shown
+}
+
+/// A change that a call would make, as a person is asked about it.
+pub fn change(change: &FileChange) -> Value {
+    without_nulls(json!({
+        "path": change.path,
+        "kind": change.kind.as_str(),
+        "size": change.sizes.1,
+        "diff": change.diff.as_ref().map(|diff| diff.diff.as_str()),
+    }))
+}
+
+/// A tool as a profile's model sees it.
+pub fn shown(one: &Shown) -> Value {
+    let mut shown = tool(&one.descriptor);
+    shown["name"] = json!(one.name);
+    shown["canonical"] = json!(one.canonical);
+    shown
+}
+
+/// A result in the form of a profile's system.
+pub fn rendered(rendered: &Rendered) -> Value {
+    json!({
+        "content": rendered.parts.iter().map(part).collect::<Vec<_>>(),
+        "structured": rendered.structured,
+        "is_error": rendered.is_error,
+    })
 }
 
 pub fn tool(tool: &Descriptor) -> Value {

@@ -84,6 +84,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Run(args) => commands::run::run(&runtime()?, &args),
         Command::Call(args) => runtime()?.block_on(commands::call::call(args)),
         Command::Batch(args) => runtime()?.block_on(commands::batch::batch(args)),
+        Command::Turns(args) => runtime()?.block_on(commands::turns::turns(args)),
         Command::Calls(args) => commands::calls::calls(args),
         Command::Sessions(args) => commands::sessions::sessions(&args),
         Command::Audit { command } => commands::audit::audit(command),

@@ -11,6 +11,7 @@ use toolhost_process::{
     Confinement, Environment, Launcher, Processes, Programs, Settings as ProcessSettings,
 };
 use toolhost_runtime::{NetGrant, ProgramGrant};
+use toolhost_vfs::Shield;
 
 use crate::grants;
 use crate::settings::{BeyondSettings, Settings};
@@ -142,6 +143,13 @@ fn programs(settings: &Settings) -> anyhow::Result<Running> {
         .tempdir()
         .context("make a folder for what programs write")?;
     let launcher = Launcher::this_program(["process-launcher".into()]);
+    let protected = grants::protected(settings);
+    let shielded = |shield: Shield| {
+        let paths = protected
+            .iter()
+            .filter(|protected| protected.shield == shield);
+        paths.map(|protected| protected.path.clone()).collect()
+    };
     let process = ProcessSettings {
         programs: Programs::Only(beyond.programs.clone()),
         environment: Environment::of_this_process(
@@ -152,10 +160,8 @@ fn programs(settings: &Settings) -> anyhow::Result<Running> {
         } else {
             Confinement::Required
         },
-        protected: grants::protected(settings)
-            .into_iter()
-            .map(|protected| protected.path)
-            .collect(),
+        hidden: shielded(Shield::Hidden),
+        read_only: shielded(Shield::ReadOnly),
         ..ProcessSettings::new(launcher, output.path().to_owned())
     };
     Ok(Running {

@@ -13,6 +13,8 @@ pub async fn serve_mcp(host: &Host) -> anyhow::Result<()> {
     let info = ServerInfo {
         name: "toolhost".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        profile: host.settings.profile,
+        others: host.settings.others,
         instructions: Some(instructions(
             host.plugins.iter().flat_map(|served| &served.folders),
         )),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use toolhost_contract::profile::{Others, Profile};
 use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName};
 use toolhost_kernel::{Durability, schedule};
 
@@ -60,6 +61,9 @@ pub struct Settings {
     /// Words of the file that have no effect.
     pub warnings: Vec<String>,
     pub verbose: bool,
+    /// Whose words the model uses.
+    pub profile: Profile,
+    pub others: Others,
 }
 
 /// A folder or file to grant. `guest` is the name that guests know it by.
@@ -110,13 +114,22 @@ pub struct World<'a> {
 impl Settings {
     /// Reads the configuration file, if there is one, and puts the command line over it.
     pub fn load(args: &HostArgs) -> Result<Self, Failure> {
+        Self::load_for(args, std::io::stdin().is_terminal())
+    }
+
+    /// For a program that answers in a person's place.
+    pub fn load_answered(args: &HostArgs) -> Result<Self, Failure> {
+        Self::load_for(args, true)
+    }
+
+    fn load_for(args: &HostArgs, interactive: bool) -> Result<Self, Failure> {
         let directory = std::env::current_dir().or_exit(Exit::Internal)?;
         let variable = |name: &str| std::env::var(name).ok();
         let world = World {
             directory: &directory,
             variable: &variable,
             read: &|file| config::text_of(file).map_err(|error| error.to_string()),
-            interactive: std::io::stdin().is_terminal(),
+            interactive,
         };
         let places = Places::find(variable);
         let file = match &args.config {
@@ -291,6 +304,12 @@ impl Settings {
             config_file,
             warnings,
             verbose: args.verbose,
+            profile: args.profile.or(config.profile).unwrap_or_default(),
+            others: if args.profile_only {
+                Others::Hidden
+            } else {
+                Others::default()
+            },
         })
     }
 

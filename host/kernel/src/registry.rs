@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use toolhost_contract::profile::{Lens, Others, Profile};
 use toolhost_contract::{
     Backend, Concurrency, Descriptor, Digest, Effect, PluginName, ToolName, nearest, text,
 };
@@ -132,6 +133,15 @@ impl Snapshot {
     /// The enabled tools, sorted by name.
     pub fn list(&self) -> impl Iterator<Item = &Entry> {
         self.list_all().filter(|entry| entry.enabled)
+    }
+
+    /// The enabled tools as another system's model sees them.
+    pub fn lens(&self, profile: Profile, others: Others) -> Lens<'_> {
+        Lens::new(
+            profile,
+            others,
+            self.list().map(|entry| (&entry.name, &*entry.tool)),
+        )
     }
 
     /// Every tool, sorted by name.

@@ -6,6 +6,7 @@ use rmcp::model::{
     CallToolResult, ContentBlock, JsonObject, MetaObject, Resource, ResourceContents,
 };
 use serde_json::{Value, json};
+use toolhost_contract::profile::Rendered;
 use toolhost_contract::{CallError, Failure, Outcome, Part};
 
 /// Class and code of an error, for clients that treat errors differently. In `_meta` of the result.
@@ -31,6 +32,23 @@ pub(crate) fn result(outcome: Outcome, structured: bool) -> CallToolResult {
         // Without a schema nobody reads the value, and sending everything twice is not free.
         result.structured_content = outcome.structured.filter(Value::is_object);
     }
+    result
+}
+
+/// A result in another system's form.
+pub(crate) fn rendered(shown: Rendered) -> CallToolResult {
+    let content: Vec<_> = shown
+        .parts
+        .iter()
+        .enumerate()
+        .map(|(index, part)| block(index, part))
+        .collect();
+    let mut result = if shown.is_error {
+        CallToolResult::error(content)
+    } else {
+        CallToolResult::success(content)
+    };
+    result.structured_content = shown.structured.filter(Value::is_object);
     result
 }
 

@@ -16,6 +16,7 @@ pub use noop::serve_noop;
 
 use std::pin::pin;
 use std::sync::Arc;
+use toolhost_contract::profile::{Others, Profile};
 
 use rmcp::model::InitializeRequestParams;
 use rmcp::service::{ServerInitializeError, serve_server};
@@ -31,6 +32,9 @@ pub struct ServerInfo {
     pub version: String,
     /// For the model, once per session.
     pub instructions: Option<String>,
+    /// Whose words the model uses.
+    pub profile: Profile,
+    pub others: Others,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -20,7 +20,8 @@ use rmcp::model::{LoggingLevel, SetLevelRequestParams};
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
-use toolhost_contract::{CallError, CallId, Caller, ErrorClass, Level, text};
+use toolhost_contract::profile::{Others, Profile};
+use toolhost_contract::{CallError, CallId, Caller, ErrorClass, Level, ToolName, text};
 use toolhost_kernel::{CallRequest, Kernel, Report};
 
 use crate::ServerInfo;
@@ -44,6 +45,8 @@ pub(crate) struct Server {
     session: String,
     calls: AtomicU64,
     line: Line,
+    profile: Profile,
+    others: Others,
     tools: ToolList,
     /// What a client of the older protocols wants to hear of the logs of its calls. The newer ones say it per call.
     log_level: Mutex<Option<Level>>,
@@ -65,6 +68,8 @@ impl Server {
             session: session.to_owned(),
             calls: AtomicU64::new(0),
             line: Line::new(),
+            profile: info.profile,
+            others: info.others,
             tools: ToolList::default(),
             log_level: Mutex::new(Some(Level::Info)),
         }
@@ -79,6 +84,8 @@ impl Server {
             return Ok(content::failed(&busy()));
         };
         let request = self.request(params);
+        let asked = (self.profile != Profile::Native)
+            .then(|| (request.tool.clone(), request.input.clone()));
         let events = Arc::new(Events::new(
             &request.tool,
             &context.meta,
@@ -89,7 +96,10 @@ impl Server {
             AssertUnwindSafe(self.kernel.call(request, Arc::clone(&events) as _)).catch_unwind();
         let report = events.relay(&context.peer, Box::pin(call)).await;
         match report {
-            Ok(report) => self.answer(report),
+            Ok(report) => match asked {
+                None => self.answer(report),
+                Some((tool, input)) => Ok(self.answer_in_profile(&tool, &input, report)),
+            },
             Err(_panic) => Ok(content::failed(&CallError::internal("the call panicked"))),
         }
     }
@@ -101,12 +111,26 @@ impl Server {
             ..Caller::default()
         };
         let id = CallId(format!("{}-{number}", self.session));
-        CallRequest::new(
-            id,
-            params.name.into_owned(),
-            Value::Object(params.arguments.unwrap_or_default()),
-            caller,
-        )
+        let name = params.name.into_owned();
+        let input = Value::Object(params.arguments.unwrap_or_default());
+        let (name, input) = if self.profile == Profile::Native {
+            (name, input)
+        } else {
+            let registry = self.kernel.registry();
+            registry
+                .lens(self.profile, self.others)
+                .accept(&name, input)
+        };
+        CallRequest::new(id, name, input, caller)
+    }
+
+    /// The result as the profile's system would have put it.
+    fn answer_in_profile(&self, tool: &str, input: &Value, report: Report) -> CallToolResult {
+        let registry = self.kernel.registry();
+        let lens = registry.lens(self.profile, self.others);
+        let canonical = report.tool.as_ref().map_or(tool, ToolName::as_str);
+        let shown = lens.render(canonical, input, &report.result);
+        content::undoable(content::rendered(shown), &report.commits)
     }
 
     fn answer(&self, report: Report) -> Result<CallToolResult, ErrorData> {
@@ -194,7 +218,9 @@ impl ServerHandler for Server {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         Ok(ListToolsResult::with_all_items(
-            self.tools.of(&self.kernel.registry()).to_vec(),
+            self.tools
+                .of(&self.kernel.registry(), self.profile, self.others)
+                .to_vec(),
         ))
     }
 

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
+use toolhost_contract::profile::{Others, Profile};
 use toolhost_contract::{Descriptor, Effect};
-use toolhost_kernel::{Entry, Snapshot};
+use toolhost_kernel::Snapshot;
 
 /// What the call of a tool gets at most. In `_meta` of each listed tool.
 const CAPABILITIES: &str = "dev.toolhost/capabilities";
@@ -20,12 +21,29 @@ struct Listed {
 }
 
 impl ToolList {
-    pub(crate) fn of(&self, snapshot: &Arc<Snapshot>) -> Arc<[Tool]> {
+    /// One session has one profile, so that is no part of the key.
+    pub(crate) fn of(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        profile: Profile,
+        others: Others,
+    ) -> Arc<[Tool]> {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*cached {
             Some(listed) if Arc::ptr_eq(&listed.of, snapshot) => Arc::clone(&listed.tools),
             _ => {
-                let tools: Arc<[Tool]> = snapshot.list().map(tool).collect();
+                let tools: Arc<[Tool]> = if profile == Profile::Native {
+                    let tools = snapshot.list();
+                    tools
+                        .map(|entry| tool(entry.name.to_string(), &entry.tool))
+                        .collect()
+                } else {
+                    let shown = snapshot.lens(profile, others).show();
+                    shown
+                        .into_iter()
+                        .map(|one| tool(one.name, &one.descriptor))
+                        .collect()
+                };
                 let listed = Listed {
                     of: Arc::clone(snapshot),
                     tools,
@@ -36,10 +54,9 @@ impl ToolList {
     }
 }
 
-fn tool(entry: &Entry) -> Tool {
-    let tool = &entry.tool;
+fn tool(name: String, tool: &Descriptor) -> Tool {
     let input = object_schema(&tool.input_schema);
-    let mut listed = Tool::new(entry.name.to_string(), tool.description.clone(), input)
+    let mut listed = Tool::new(name, tool.description.clone(), input)
         .with_title(tool.display_name.clone())
         .with_annotations(annotations(tool))
         .with_meta(capabilities(tool));

@@ -213,7 +213,7 @@ impl Backend for Plugin {
 }
 
 /// Members of an input that hold paths, by the naming rule for tools.
-const PATHS: [&str; 5] = ["path", "paths", "from", "to", "cwd"];
+const PATHS: [&str; 6] = ["path", "paths", "from", "to", "cwd", "include"];
 
 /// A model often knows a granted folder by its real name, from its user or another tool. The same folder is meant, so
 /// the name is changed to the one that the guest knows; which files may be touched is still decided by the scope.

@@ -11,8 +11,9 @@ use clap::{Args, ValueHint};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::{Map, Value, json};
+use toolhost_contract::profile::{Others, Profile};
 use toolhost_contract::units::show_duration;
-use toolhost_contract::{CallId, Caller, Sink, text};
+use toolhost_contract::{CallId, Caller, Sink, ToolName, text};
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{BatchCall, BatchRequest, Kernel, Report, Within};
 
@@ -71,7 +72,7 @@ pub struct BatchArgs {
 /// One call as the caller wrote it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wish {
+pub(super) struct Wish {
     id: String,
     name: String,
     #[serde(default = "no_input")]
@@ -102,27 +103,83 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
         session_id: session.clone(),
         ..Caller::default()
     };
-    let request = request(&wishes, args.strategy, &caller);
-    let calls: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
     kernel.open_session(&session, "host batch");
     let events = Events::start(verbose);
+    let view = (host.settings.profile, host.settings.others);
+    let calls = canonical(kernel, &wishes, view);
+    let request = request(&wishes, &calls, args.strategy, &caller);
+    let ids: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
     let reports = run(kernel, request, Arc::clone(&events) as Arc<dyn Sink>).await;
     events.finish();
     let reports = reports?;
 
     let ok = reports.iter().all(is_ok);
     let shown = if args.json || !std::io::stdout().is_terminal() {
-        let results: Vec<Value> = wishes.iter().zip(&reports).map(as_json).collect();
+        let results = results(kernel, &wishes, &calls, &reports, view);
         serde_json::to_string_pretty(&results).or_exit(Exit::Internal)?
     } else {
         wishes.iter().zip(&reports).map(for_people).collect()
     };
     print(&shown).or_exit(Exit::Internal)?;
-    kernel.mark_submitted(&caller, calls);
+    kernel.mark_submitted(&caller, ids);
     kernel.close_session(&session, "host batch");
     host.finish().await?;
     drop(following);
     Ok(if ok { Exit::Ok } else { Exit::ToolFailed })
+}
+
+/// Whose words the model uses.
+type View = (Profile, Others);
+
+/// One turn of a session that goes on: its results, in call order.
+pub(super) async fn turn(
+    kernel: &Kernel,
+    wishes: &[Wish],
+    strategy: Strategy,
+    caller: &Caller,
+    view: View,
+    sink: Arc<dyn Sink>,
+) -> Result<Vec<Value>, Failure> {
+    check(wishes).map_err(|message| Failure::new(Exit::Usage, message))?;
+    let calls = canonical(kernel, wishes, view);
+    let request = request(wishes, &calls, strategy, caller);
+    let ids: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
+    let reports = kernel
+        .schedule(request, sink)
+        .await
+        .or_exit(Exit::Internal)?;
+    kernel.mark_submitted(caller, ids);
+    Ok(results(kernel, wishes, &calls, &reports, view))
+}
+
+/// The calls by the names and spellings that rules and records know.
+fn canonical(kernel: &Kernel, wishes: &[Wish], (profile, others): View) -> Vec<(String, Value)> {
+    let registry = kernel.registry();
+    let lens = registry.lens(profile, others);
+    wishes
+        .iter()
+        .map(|wish| lens.accept(&wish.name, wish.input.clone()))
+        .collect()
+}
+
+fn results(
+    kernel: &Kernel,
+    wishes: &[Wish],
+    calls: &[(String, Value)],
+    reports: &[Report],
+    (profile, others): View,
+) -> Vec<Value> {
+    let mut results: Vec<Value> = wishes.iter().zip(reports).map(as_json).collect();
+    if profile == Profile::Native {
+        return results;
+    }
+    let registry = kernel.registry();
+    let lens = registry.lens(profile, others);
+    for ((result, report), (tool, input)) in results.iter_mut().zip(reports).zip(calls) {
+        let tool = report.tool.as_ref().map_or(tool.as_str(), ToolName::as_str);
+        result["model"] = json::rendered(&lens.render(tool, input, &report.result));
+    }
+    results
 }
 
 /// Runs the batch; Ctrl-C cancels what has not ended, and every call still has its result.
@@ -145,12 +202,19 @@ async fn run(
     }
 }
 
-fn request(wishes: &[Wish], strategy: Strategy, caller: &Caller) -> BatchRequest {
+/// `calls`: canonical names and inputs.
+fn request(
+    wishes: &[Wish],
+    calls: &[(String, Value)],
+    strategy: Strategy,
+    caller: &Caller,
+) -> BatchRequest {
     let id = format!("b-{}", toolhost_kernel::id::random());
-    let calls = wishes.iter().enumerate().map(|(index, wish)| BatchCall {
+    let calls = wishes.iter().zip(calls).enumerate();
+    let calls = calls.map(|(index, (wish, (tool, input)))| BatchCall {
         id: call_id(&id, index, &wish.id),
-        tool: wish.name.clone(),
-        input: wish.input.clone(),
+        tool: tool.clone(),
+        input: input.clone(),
     });
     BatchRequest {
         calls: calls.collect(),
@@ -253,6 +317,11 @@ fn parse(text: &[u8]) -> Result<Vec<Wish>, String> {
         stream.take(MAX_CALLS + 1).collect()
     };
     let wishes = wishes.map_err(|error| text::inline(&error.to_string(), 300))?;
+    check(&wishes)?;
+    Ok(wishes)
+}
+
+fn check(wishes: &[Wish]) -> Result<(), String> {
     if wishes.len() > MAX_CALLS {
         return Err(too_many());
     }
@@ -273,7 +342,7 @@ fn parse(text: &[u8]) -> Result<Vec<Wish>, String> {
             return wrong(&format!("the id `{id}` is there already; ids must differ"));
         }
     }
-    Ok(wishes)
+    Ok(())
 }
 
 fn too_many() -> String {

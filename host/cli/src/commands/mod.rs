@@ -15,6 +15,7 @@ pub mod policy;
 pub mod run;
 pub mod sessions;
 pub mod tools;
+pub mod turns;
 pub mod undo;
 
 use std::sync::Arc;

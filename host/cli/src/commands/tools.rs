@@ -1,6 +1,7 @@
 //! `host tools`: what can be called.
 
 use serde_json::Value;
+use toolhost_contract::profile::{Profile, Shown};
 use toolhost_contract::text;
 use toolhost_kernel::Snapshot;
 
@@ -16,13 +17,36 @@ pub async fn tools(args: ListArgs) -> Result<Exit, Failure> {
     host.require_plugins()?;
     let registry = host.kernel.registry();
     let shown = if args.json {
-        let tools = Value::Array(registry.list_all().map(json::entry).collect());
+        let tools = match host.settings.profile {
+            Profile::Native => Value::Array(registry.list_all().map(json::entry).collect()),
+            profile => {
+                let shown = registry.lens(profile, host.settings.others).show();
+                Value::Array(shown.iter().map(json::shown).collect())
+            }
+        };
         serde_json::to_string_pretty(&tools).or_exit(Exit::Internal)?
     } else {
-        tool_table(&registry)
+        match host.settings.profile {
+            Profile::Native => tool_table(&registry),
+            profile => shown_table(&registry.lens(profile, host.settings.others).show()),
+        }
     };
     print(&shown).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
+}
+
+/// As the profile's model sees them, with the names that rules and records use.
+fn shown_table(shown: &[Shown]) -> String {
+    table(
+        &["TOOL", "CANONICAL", "DESCRIPTION"],
+        shown.iter().map(|one| {
+            vec![
+                text::inline(&one.name, 64),
+                one.canonical.to_string(),
+                text::inline(first_sentence(&one.descriptor.description), 100),
+            ]
+        }),
+    )
 }
 
 pub fn tool_table(registry: &Snapshot) -> String {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use toolhost_contract::PluginName;
+use toolhost_contract::profile::Profile;
 
 use super::beyond::{AgentTable, Beyond, Program, SecretTable, Word};
 use super::foreign::{McpServers, SettingsTable, WebSearch};
@@ -33,6 +34,8 @@ pub struct File {
     program_network: bool,
     memory: Option<String>,
     skills: Vec<String>,
+    #[serde(deserialize_with = "values::profile")]
+    profile: Option<Profile>,
     #[serde(deserialize_with = "values::unique")]
     agents: BTreeMap<Word, AgentTable>,
     #[serde(deserialize_with = "values::unique")]
@@ -150,6 +153,7 @@ impl File {
             store: self.store,
             unused: unused.into_iter().flatten().collect(),
             web_search: web_search.map(|(_, search)| search),
+            profile: self.profile,
             beyond: Beyond {
                 hosts: self.allowed_hosts,
                 denied_hosts: self.denied_hosts,

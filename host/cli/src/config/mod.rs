@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use toolhost_contract::policy::RuleSpec;
+use toolhost_contract::profile::Profile;
 use toolhost_contract::{LimitsTable, PluginName, ToolName};
 
 mod beyond;
@@ -64,6 +65,7 @@ pub struct Config {
     pub store: StoreTable,
     pub web_search: Option<WebSearch>,
     pub beyond: Beyond,
+    pub profile: Option<Profile>,
     /// Keys as they are written, that were read and that nothing uses yet.
     pub unused: Vec<&'static str>,
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use toolhost_contract::profile::Profile;
 use toolhost_contract::units::parse_duration;
 use toolhost_contract::{Access, ToolName, text};
 
@@ -283,6 +284,10 @@ pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Dur
     parse_duration(&String::deserialize(deserializer)?)
         .map(Some)
         .map_err(D::Error::custom)
+}
+
+pub fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Profile>, D::Error> {
+    Text::deserialize(deserializer).map(|text: Text<Profile>| Some(text.0))
 }
 
 /// A map in which a key written twice is an error. JSON parsers would let the last one win, and a second

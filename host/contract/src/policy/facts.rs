@@ -130,14 +130,15 @@ impl<'a> Facts<'a> {
             let same = |changed: &Spot| spot.exact().is_some() && changed.exact() == spot.exact();
             let before = changed.len();
             changed.retain(|changed| !same(changed));
-            let write = (one.write || changed.len() < before) && !beside;
+            let write = (one.write || changed.len() < before) && !beside && !request.delegates;
             facts.path(spot, &one.path, write, protected);
         }
         for spot in changed {
             let shown = spot.exact().unwrap_or("a path").to_owned();
             facts.path(spot, &shown, true, protected);
         }
-        if subject.unclear {
+        // What is in the inputs of others is looked at when they are called.
+        if subject.unclear && !request.delegates {
             let write = effect > Effect::Reads && !beside;
             facts.path(
                 Spot::anywhere(),

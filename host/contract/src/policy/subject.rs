@@ -15,7 +15,7 @@ const MAX_CHANGED: usize = 4_096;
 const MAX_DEPTH: usize = 8;
 
 /// Members that hold a path, by the names that tools use for it.
-pub(super) const PATHS: [&str; 8] = [
+pub(super) const PATHS: [&str; 9] = [
     "path",
     "paths",
     "from",
@@ -24,6 +24,7 @@ pub(super) const PATHS: [&str; 8] = [
     "notebook_path",
     "directory",
     "dir_path",
+    "include",
 ];
 
 #[derive(Debug, Clone, PartialEq, Eq)]

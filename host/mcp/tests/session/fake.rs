@@ -41,6 +41,8 @@ impl Client {
         };
         kernel.register(plugin, Arc::clone(&tools) as _).unwrap();
         let info = ServerInfo {
+            profile: toolhost_contract::profile::Profile::Native,
+            others: toolhost_contract::profile::Others::default(),
             name: "host".to_owned(),
             version: "1.2.3".to_owned(),
             instructions: Some("be kind".to_owned()),

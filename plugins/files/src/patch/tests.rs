@@ -274,7 +274,7 @@ fn when_one_file_cannot_be_written_the_others_are_put_back() {
         &workspace,
         patch,
         expect![
-            "InvalidInput not_a_directory: cannot create old.txt/x: a part of its path is a file"
+            "InvalidInput path_is_not_a_directory: cannot create old.txt/x: a part of its path is a file"
         ],
     );
     check_files(

@@ -8,7 +8,7 @@ use serde_json::Value;
 use toolhost_contract::{Event, Failure, Sink, text};
 use toolhost_process::{
     Chunk, Command, Exit, Finished, Input, Job, Kept, Leftovers, ProcessError, Signal,
-    State as Life, Stream,
+    State as Life, Stop, Stream,
 };
 
 use super::bindings::toolhost::plugin::process::{self, Ending};
@@ -211,10 +211,11 @@ impl process::Host for State {
     }
 }
 
-async fn cancelled(sink: Arc<dyn Sink>) {
+async fn cancelled(sink: Arc<dyn Sink>) -> Stop {
     while !sink.cancelled() {
         tokio::time::sleep(LOOK).await;
     }
+    Stop::End
 }
 
 const FRONT: &str = "job-";
@@ -334,6 +335,8 @@ fn ending(exit: Exit, duration: Duration) -> Ending {
         Exit::Inactive => ("inactive", None, None),
         Exit::Cancelled => ("cancelled", None, None),
         Exit::Flooded => ("flooded", None, None),
+        Exit::Crowded => ("crowded", None, None),
+        Exit::Backgrounded => ("backgrounded", None, None),
         Exit::Lost => ("killed", None, None),
     };
     Ending {
