@@ -40,6 +40,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("files", &["toolhost-sdk"]),
     ("search", &["toolhost-sdk"]),
     ("data", &["toolhost-sdk"]),
+    ("shell", &["toolhost-sdk"]),
     ("system", &["toolhost-sdk"]),
     ("hook-dangerous-commands", &["toolhost-sdk"]),
     ("hook-mask-secrets", &["toolhost-sdk"]),

@@ -21,6 +21,7 @@ const WORDS: &[&str] = &[
     "idempotent",
     "lenient",
     "streams",
+    "background",
     "name",
     "display_name",
     "icon",
@@ -94,7 +95,7 @@ impl Words {
                 self.caution = Some(word.clone());
                 return Ok(());
             }
-            "network" | "interactive" | "idempotent" | "lenient" | "streams" => quote!(.#word()),
+            _ if is_flag(&text) => quote!(.#word()),
             "display_name" | "icon" | "category" | "kind" | "version" => {
                 let text = args::text(value()?.expression(word)?)?;
                 quote!(.#word(#text))
@@ -202,7 +203,7 @@ impl Parse for Word {
 fn is_flag(word: &str) -> bool {
     matches!(
         word,
-        "network" | "interactive" | "idempotent" | "lenient" | "streams"
+        "network" | "interactive" | "idempotent" | "lenient" | "streams" | "background"
     )
 }
 

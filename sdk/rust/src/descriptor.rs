@@ -194,6 +194,12 @@ impl Descriptor {
         self
     }
 
+    /// A call may go on while the model does something else.
+    pub fn background(mut self) -> Self {
+        self.can_background = true;
+        self
+    }
+
     /// Other names under which the tool can be found.
     pub fn aliases(mut self, names: &[&str]) -> Self {
         self.aliases = owned(names);

@@ -42,8 +42,8 @@
 //! | `destroys` | may lose something for good |
 //!
 //! More words, all optional: `network`, `interactive`, `idempotent`, `lenient` (drop unknown members of the input
-//! instead of refusing them), `streams`; `name`, `display_name`, `icon`, `category`, `kind`, `version`, `concurrency`
-//! (each `= "text"`); `tags`, `aliases`, `requires`, `depends_on` (each `= ["one", "two"]`); `timeout` and
+//! instead of refusing them), `streams`, `background`; `name`, `display_name`, `icon`, `category`, `kind`, `version`,
+//! `concurrency` (each `= "text"`); `tags`, `aliases`, `requires`, `depends_on` (each `= ["one", "two"]`); `timeout` and
 //! `inactivity_timeout` (`= "500ms"`, `"60s"`, `"2m"`); `output = Type`;
 //! `example(description = "…", input = r#"{…}"#)`, as often as you like.
 //!

@@ -1,0 +1,192 @@
+//! What a model is told of a command that has ended.
+
+use std::fmt::Write as _;
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::process::{Command, Ending, Finished};
+
+use crate::output::{Raw, Text, share};
+use crate::show::{field, left_out};
+
+/// What became of a command.
+#[data]
+pub struct Answer {
+    /// What it wrote to standard output, as shown: without colours, folded and cut.
+    pub stdout: String,
+    /// The same of standard error.
+    pub stderr: String,
+    /// Its exit code; none when it was killed, or runs on.
+    #[arg(rename = "exitCode")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, for example `KILL`.
+    pub signal: Option<String>,
+    /// It was killed because it took too long or was silent for too long.
+    pub timed_out: bool,
+    /// It was started in the background.
+    pub background: bool,
+    /// Names it for shell_output, shell_input and shell_kill.
+    pub task_id: Option<String>,
+    /// Its process.
+    pub pid: u32,
+    /// Its process group.
+    pub pgid: u32,
+    /// `running` or `ended`.
+    pub status: String,
+    /// Milliseconds that it took.
+    pub duration_ms: f64,
+    /// Where it ran.
+    pub cwd: String,
+    /// Where all of its output is.
+    pub output_file: Option<String>,
+    /// Not all of its output is here.
+    pub truncated: bool,
+}
+
+/// The directory that a command ran in.
+pub fn directory(cx: &Context, program: &Command) -> String {
+    let first = || cx.roots().first().map(|root| root.path.clone());
+    program.cwd.clone().or_else(first).unwrap_or_default()
+}
+
+pub fn answer(
+    cx: &Context,
+    finished: &Finished,
+    program: &Command,
+    most: usize,
+    wished: bool,
+) -> Outcome {
+    let stdout = Text::of(Raw {
+        bytes: &finished.stdout,
+        total: finished.stdout_total,
+    });
+    let stderr = Text::of(Raw {
+        bytes: &finished.stderr,
+        total: finished.stderr_total,
+    });
+    // The file has both outputs as they came; lines can be counted only where there is one.
+    let alone = finished.stdout_total == 0 || finished.stderr_total == 0;
+    let file = finished.output_file.as_deref();
+    let (out, err) = share(most, stdout.characters(), stderr.characters());
+    let stdout = stdout.fit(out, |left| left_out(left, file, alone));
+    let stderr = stderr.fit(err, |left| left_out(left, file, alone));
+    let ending = &finished.ending;
+    let error = failure(ending, program);
+
+    let mut text = field("Output", "stdout", &stdout.text);
+    if !stderr.text.trim().is_empty() {
+        text += &field("Error", "stderr", &stderr.text);
+    }
+    text += &how_it_ended(ending, error.as_ref());
+    if finished.pid != 0 {
+        _ = writeln!(text, "Process Group: {}", finished.pid);
+    }
+    text += &hints(&finished.hints, wished);
+
+    let answer = Answer {
+        exit_code: code(ending),
+        signal: ending.signal.clone(),
+        timed_out: is_timeout(ending),
+        background: false,
+        task_id: None,
+        pid: finished.pid,
+        // The host makes each command the leader of a group of its own.
+        pgid: finished.pid,
+        status: "ended".to_owned(),
+        duration_ms: ending.duration_ms.round(),
+        cwd: directory(cx, program),
+        output_file: finished.output_file.clone(),
+        truncated: stdout.cut || stderr.cut,
+        stdout: stdout.text,
+        stderr: stderr.text,
+    };
+    let mut outcome = Outcome::text(text).structured(&answer).summary(format!(
+        "{}: {}",
+        program.label,
+        crate::show::ending(ending)
+    ));
+    if answer.truncated {
+        let shown = answer.stdout.len() + answer.stderr.len();
+        outcome = outcome.truncated(finished.stdout_total + finished.stderr_total, shown as u64);
+        if let Some(truncated) = &mut outcome.truncated {
+            truncated.saved_to.clone_from(&finished.output_file);
+        }
+    }
+    outcome.error = error.or(outcome.error);
+    outcome
+}
+
+/// A killed process has no code of its own, whatever the system says.
+pub fn code(ending: &Ending) -> Option<i32> {
+    ending.code.filter(|_| ending.kind == "exited")
+}
+
+pub fn is_timeout(ending: &Ending) -> bool {
+    matches!(ending.kind.as_str(), "timed-out" | "inactive")
+}
+
+/// Why a command that ran did not succeed.
+pub fn failure(ending: &Ending, program: &Command) -> Option<Error> {
+    let limit = |limit: Option<u32>| limit.map_or(ending.duration_ms.round(), f64::from);
+    Some(match (ending.kind.as_str(), ending.code) {
+        ("exited", Some(0)) => return None,
+        ("exited", Some(code)) => {
+            Error::failed(format!("the command ended with exit code {code}")).code("command_failed")
+        }
+        ("timed-out", _) => Error::interrupted(format!(
+            "timed out after {} ms; process killed",
+            limit(program.timeout_ms)
+        ))
+        .code("timeout")
+        .recommend("give it more time with `timeout_ms`, at most 600000")
+        .recommend("set `run_in_background` and read its output with shell_output"),
+        ("inactive", _) => Error::interrupted(format!(
+            "no output for {} ms; process killed",
+            limit(program.inactivity_timeout_ms)
+        ))
+        .code("inactivity_timeout")
+        .recommend("if it waits for an answer, pass the answer as an option or through a pipe")
+        .recommend("if it is only slow, raise `inactivity_timeout_ms` or set `run_in_background`"),
+        ("flooded", _) => Error::failed("it wrote more than the host takes; process killed")
+            .code("output_limit")
+            .recommend("write to a file of the workspace, or less: `--quiet`, `| head`, `| grep`"),
+        ("cancelled", _) => {
+            Error::interrupted("the call was cancelled; process killed").code("cancelled")
+        }
+        _ => Error::failed(format!(
+            "the command did not end by itself: {}",
+            crate::show::ending(ending)
+        ))
+        .code("command_killed"),
+    })
+}
+
+/// The fields that say so. Success is not worth a line.
+pub fn how_it_ended(ending: &Ending, error: Option<&Error>) -> String {
+    let mut text = String::new();
+    match (ending.kind.as_str(), code(ending)) {
+        ("exited", Some(0)) => {}
+        ("exited", Some(code)) => _ = writeln!(text, "Exit Code: {code}"),
+        (_, _) => {
+            let why = error.map(|error| &*error.message);
+            _ = writeln!(text, "Ended: {}", why.unwrap_or(&ending.kind));
+        }
+    }
+    if let Some(signal) = &ending.signal {
+        _ = writeln!(text, "Signal: {}", crate::show::inline(signal, 20));
+    }
+    text
+}
+
+/// What the sandbox has probably stopped: the program itself does not know of it, and its own words mislead.
+pub fn hints(hints: &[String], wished: bool) -> String {
+    let mut text = String::new();
+    for hint in hints {
+        _ = writeln!(text, "Sandbox: it may have stopped this command. {hint}");
+    }
+    if !hints.is_empty() {
+        text += "To allow more: ask with request_permissions, or ask the user to grant it to this host.\n";
+    } else if wished {
+        text += "Note: `additional_permissions` gave this command nothing; ask with request_permissions.\n";
+    }
+    text
+}

@@ -1,0 +1,138 @@
+//! Takes what a program has written since some byte, and waits for more of it where that is wanted.
+
+use std::time::{Duration, Instant};
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::process::Job;
+
+use crate::task::is_running;
+
+/// Of a task's output, one answer looks at so many bytes.
+pub const MOST: usize = 64 << 10;
+/// What an answer needs to be written when the wait is over.
+const RESERVE: Duration = Duration::from_secs(2);
+
+/// A part of a task's output.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    pub bytes: Vec<u8>,
+    /// Of the first of them.
+    pub start: u64,
+    pub next: u64,
+    /// Bytes that the host no longer has.
+    pub dropped: u64,
+    pub job: Job,
+}
+
+/// As much waiting as this call has time for.
+pub fn bounded(cx: &Context, milliseconds: u32) -> Duration {
+    Duration::from_millis(milliseconds.into()).min(cx.remaining().saturating_sub(RESERVE))
+}
+
+/// Everything from `from` on, of which the last [`MOST`] bytes; waits until the end of the program or of `wait`.
+pub fn gather(cx: &Context, job: Job, from: u64, wait: Duration) -> Result<Part> {
+    let deadline = Instant::now() + wait;
+    let mut part = Part {
+        bytes: Vec::new(),
+        start: from,
+        next: from,
+        dropped: 0,
+        job,
+    };
+    loop {
+        cx.check()?;
+        skip_ahead(&mut part);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let chunk = cx.read_job(
+            &part.job.id,
+            part.next,
+            u32::try_from(MOST).unwrap_or(u32::MAX),
+            u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
+        )?;
+        if chunk.dropped > 0 {
+            // What follows a hole does not continue what came before it.
+            part.bytes.clear();
+            part.dropped += chunk.dropped;
+        }
+        part.bytes.extend_from_slice(&chunk.bytes);
+        part.next = chunk.next;
+        part.job = chunk.job;
+        let drained = chunk.next >= part.job.output_bytes;
+        // An empty answer is the end of the wait.
+        let over = chunk.bytes.is_empty() || left.is_zero() || (drained && !is_running(&part.job));
+        trim(&mut part);
+        if over {
+            return Ok(part);
+        }
+    }
+}
+
+/// A program may write faster than anybody reads; only the end is shown.
+fn skip_ahead(part: &mut Part) {
+    let earliest = part.job.output_bytes.saturating_sub(MOST as u64);
+    if earliest > part.next {
+        part.bytes.clear();
+        part.next = earliest;
+    }
+}
+
+fn trim(part: &mut Part) {
+    let extra = part.bytes.len().saturating_sub(MOST);
+    part.bytes.drain(..extra);
+    part.start = part.next.saturating_sub(part.bytes.len() as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Script, job_of};
+
+    fn check(script: Script, from: u64, wait: u64, text: &str, start: u64, next: u64) {
+        let cx = script.context(Context::test());
+        let job = job_of("1", 70, "x");
+        let part = gather(&cx, job, from, Duration::from_secs(wait)).unwrap();
+        assert_eq!(String::from_utf8_lossy(&part.bytes), text);
+        assert_eq!((part.start, part.next), (start, next));
+    }
+
+    #[test]
+    fn what_is_there_is_taken_at_once() {
+        check(Script::running("abc"), 0, 0, "abc", 0, 3);
+        check(Script::running("abc"), 2, 0, "c", 2, 3);
+        check(Script::running("abc"), 3, 0, "", 3, 3);
+    }
+
+    #[test]
+    fn with_time_it_waits_for_the_end() {
+        check(
+            Script::running("abc").then("def").then("ghi").ended(0),
+            0,
+            60,
+            "abcdefghi",
+            0,
+            9,
+        );
+        check(Script::running("abc").then("def"), 0, 60, "abcdef", 0, 6);
+    }
+
+    #[test]
+    fn of_much_the_end_is_taken() {
+        let much = "x".repeat(MOST) + "end";
+        let expected = &much[3..];
+        check(
+            Script::running(&much).ended(0),
+            0,
+            60,
+            expected,
+            3,
+            much.len() as u64,
+        );
+    }
+
+    #[test]
+    fn a_cancelled_call_does_not_wait() {
+        let cx = Script::running("a").context(Context::test().cancelled_after(0));
+        let error = gather(&cx, job_of("1", 70, "x"), 0, Duration::from_secs(60)).unwrap_err();
+        assert_eq!(error.code.as_deref(), Some("cancelled"));
+    }
+}

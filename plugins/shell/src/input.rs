@@ -1,0 +1,120 @@
+//! `shell_input`: typing to a task in the background.
+
+use toolhost_sdk::prelude::*;
+
+use crate::cursor;
+use crate::gather::{bounded, gather};
+use crate::output::{Raw, Text};
+use crate::show::{ending, field, inline, left_out};
+use crate::task::{Task, find, is_running};
+
+const MOST_CHARACTERS: usize = 30_000;
+
+/// What was typed, and what came of it.
+#[data]
+pub struct Typed {
+    /// Names the task.
+    task_id: String,
+    /// Its process.
+    pid: u32,
+    /// Bytes that were written to its standard input.
+    written: usize,
+    /// `running` or `ended`.
+    status: String,
+    /// What it has written since you last read it.
+    output: String,
+    /// The byte to go on from.
+    next_offset: u64,
+}
+
+/// Write to the standard input of a background command and read its answer. End a line with `\n`, or nothing is
+/// entered. For a command that was started with `tty`, `\u0003` interrupts it. At most 64 KiB at a time.
+#[tool(
+    destroys,
+    requires = ["process", "session"],
+    category = "system",
+    kind = "execute",
+    icon = "keyboard",
+    concurrency = "serial",
+    aliases = ["write_stdin", "shell_write"],
+    tags = ["background", "stdin", "type", "task"],
+    output = Typed,
+    example(description = "Answer a question with yes", input = r#"{"task_id": "3", "chars": "y\n"}"#),
+)]
+pub fn shell_input(
+    cx: &Context,
+    /// The task, as shell named it.
+    #[arg(min_len = 1, max_len = 128, aliases = ["shell_id", "bash_id", "session_id", "id"])]
+    task_id: String,
+    /// What to type.
+    #[arg(max_len = 65_536, aliases = ["text", "input", "stdin"])]
+    chars: String,
+    /// Wait so many milliseconds for its answer.
+    #[arg(default = 250, max = 20_000, aliases = ["yield_time_ms"])]
+    yield_ms: u32,
+) -> Result<Outcome> {
+    if chars.len() > 64 << 10 {
+        let message = format!(
+            "`chars` has {} bytes; type at most 65536 at a time",
+            chars.len()
+        );
+        return Err(Error::invalid_input(message).code("invalid_input"));
+    }
+    let job = match find(cx, Some(&task_id), None)? {
+        Task::Program(job) => job,
+        Task::Call(id) => {
+            let message = format!(
+                "`{}` is a call of a tool, which reads no input; only commands of shell do",
+                inline(&id, 80)
+            );
+            return Err(Error::invalid_input(message).code("task_takes_no_input"));
+        }
+    };
+    let id = inline(&job.id, 80);
+    if !is_running(&job) {
+        let how = job
+            .ending
+            .as_ref()
+            .map_or_else(|| "ended".to_owned(), ending);
+        let message = format!("task {id} has ended ({how}) and reads no input any more");
+        return Err(Error::invalid_input(message)
+            .code("task_ended")
+            .recommend("start it again with shell"));
+    }
+    let from = cursor::get(cx, &job.id)?;
+    // Without anything to type it is a look at what has come meanwhile.
+    if !chars.is_empty() {
+        cx.write_job(&job.id, chars.as_bytes())?;
+    }
+    let part = gather(cx, job, from, bounded(cx, yield_ms))?;
+    cursor::set(cx, &part.job.id, part.next)?;
+    let file = part.job.output_file.as_deref();
+    let raw = Raw {
+        bytes: &part.bytes,
+        total: part.bytes.len() as u64,
+    };
+    let shown = Text::of(raw).fit(MOST_CHARACTERS, |left| left_out(left, file, false));
+    let running = is_running(&part.job);
+    let state = match part.job.ending.as_ref().filter(|_| !running) {
+        Some(how) => format!("ended, {}", ending(how)),
+        None => part.job.state.clone(),
+    };
+    let text = format!(
+        "Task {id}: {state}\n{}",
+        field("Output", "stdout", &shown.text)
+    );
+    let typed = Typed {
+        task_id: part.job.id,
+        pid: part.job.pid,
+        written: chars.len(),
+        status: (if running { "running" } else { "ended" }).to_owned(),
+        output: shown.text,
+        next_offset: part.next,
+    };
+    Ok(Outcome::text(text)
+        .structured(&typed)
+        .summary(format!("task {id}: typed {} bytes", chars.len())))
+}
+
+#[cfg(test)]
+mod tests;

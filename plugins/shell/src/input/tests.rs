@@ -1,0 +1,114 @@
+//! `shell_input`, to a program that the test makes up.
+
+use std::rc::Rc;
+
+use expect_test::expect;
+use toolhost_sdk::serde_json;
+use toolhost_sdk::testing;
+
+use super::*;
+use crate::testing::{Script, shown};
+
+fn ask(cx: &Context, input: Value) -> String {
+    shown(testing::call::<shell_input>(cx, input))
+}
+
+#[test]
+fn what_is_typed_arrives_and_the_answer_comes_back() {
+    let script = Script::running("Continue? ").then("yes\n").ended(0);
+    let heard = Rc::clone(&script.heard);
+    let cx = script.context(Context::test());
+    crate::cursor::set(&cx, "1", 10).unwrap();
+    expect![[r#"
+        Task 1: ended, exit code 0
+        Output:
+        <stdout>
+        yes
+        </stdout>
+        {"task_id":"1","pid":70,"written":2,"status":"ended","output":"yes\n","next_offset":14}"#]]
+    .assert_eq(&ask(&cx, json!({"session_id": "1", "chars": "y\n"})));
+    assert_eq!(*heard.borrow(), ["y\n"]);
+    assert_eq!(crate::cursor::get(&cx, "1").unwrap(), 14);
+}
+
+#[test]
+fn typing_nothing_is_a_look() {
+    let script = Script::running("Continue? ");
+    let heard = Rc::clone(&script.heard);
+    let cx = script.context(Context::test());
+    expect![[r#"
+        Task 1: running
+        Output:
+        <stdout>
+        Continue? 
+        </stdout>
+        {"task_id":"1","pid":70,"written":0,"status":"running","output":"Continue? ","next_offset":10}"#]]
+    .assert_eq(&ask(&cx, json!({"task_id": "1", "chars": "", "yield_ms": 0})));
+    assert!(heard.borrow().is_empty());
+}
+
+#[test]
+fn what_cannot_be_typed() {
+    let running = Script::running("").context(Context::test());
+    let ended = Script::running("").ended(1).context(Context::test());
+    for (cx, input, expected) in [
+        (
+            &running,
+            json!({"task_id": "1"}),
+            expect!["InvalidInput invalid_input: `chars` is missing"],
+        ),
+        (
+            &running,
+            json!({"chars": "x"}),
+            expect!["InvalidInput invalid_input: `task_id` is missing"],
+        ),
+        (
+            &running,
+            json!({"task_id": "2", "chars": "x"}),
+            expect![[r#"
+            NotFound task_not_found: no task `2` in this session; there are: 1 (npm run dev)
+              shell_list shows all tasks"#]],
+        ),
+        (
+            &running,
+            json!({"task_id": "tool-1", "chars": "x"}),
+            expect![
+                "InvalidInput task_takes_no_input: `tool-1` is a call of a tool, which reads no input; only commands of shell do"
+            ],
+        ),
+        (
+            &running,
+            json!({"task_id": "1", "chars": "é".repeat(40_000)}),
+            expect![
+                "InvalidInput invalid_input: `chars` has 80000 bytes; type at most 65536 at a time"
+            ],
+        ),
+        (
+            &running,
+            json!({"task_id": "1", "chars": "x", "yield_ms": 20_001}),
+            expect![
+                "InvalidInput invalid_input: `yield_ms`: 20001 is more than the maximum of 20000"
+            ],
+        ),
+        (
+            &ended,
+            json!({"task_id": "1", "chars": "x"}),
+            expect![[r#"
+            InvalidInput task_ended: task 1 has ended (exit code 1) and reads no input any more
+              start it again with shell"#]],
+        ),
+    ] {
+        expected.assert_eq(&ask(cx, input));
+    }
+}
+
+#[test]
+fn its_example_runs() {
+    testing::check_examples::<shell_input>().unwrap();
+    let mut script = Script::running("");
+    "3".clone_into(&mut script.job.id);
+    let example = &shell_input::descriptor().examples[0];
+    let input = serde_json::from_str(&example.input).unwrap();
+    testing::call::<shell_input>(&script.context(Context::test()), input).unwrap();
+    assert_eq!(shell_input::descriptor().requires, ["process", "session"]);
+}

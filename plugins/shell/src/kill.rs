@@ -1,0 +1,157 @@
+//! `shell_kill`: an end to a task in the background.
+
+use std::fmt::Write as _;
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::process::Job;
+
+use crate::answer::code;
+use crate::read::advised;
+use crate::show::{ending, inline};
+use crate::task::{Task, find, is_running};
+
+/// What can be sent, by the names and numbers that models use.
+const SIGNALS: [(&str, &str); 7] = [
+    ("TERM", "15"),
+    ("INT", "2"),
+    ("HUP", "1"),
+    ("QUIT", "3"),
+    ("USR1", "10"),
+    ("USR2", "12"),
+    ("KILL", "9"),
+];
+
+/// What became of a task.
+#[data]
+pub struct Killed {
+    /// Names the task.
+    task_id: String,
+    /// Its process; none for a call of a tool.
+    pid: Option<u32>,
+    /// `running` or `ended`.
+    status: String,
+    /// Its exit code, when it ended by itself.
+    #[arg(rename = "exitCode")]
+    exit_code: Option<i32>,
+    /// The signal that ended it.
+    signal: Option<String>,
+    /// How it ended: `exited`, `signalled`, `killed` …
+    ending: Option<String>,
+    /// Bytes that it has written.
+    bytes: u64,
+    /// Where they are.
+    output_file: Option<String>,
+}
+
+/// Stop a background task and everything it has started: a command of shell, or a call that background_run began
+/// (`tool-…`). It is asked with TERM and killed 2 seconds later if it is still there. Its output can still be read with
+/// shell_output.
+#[tool(
+    destroys,
+    idempotent,
+    requires = ["process", "tools"],
+    category = "system",
+    kind = "execute",
+    icon = "stop",
+    concurrency = "serial",
+    aliases = ["killshell", "kill_shell", "taskstop", "bash_kill", "bg_stop"],
+    tags = ["background", "stop", "end", "task"],
+    output = Killed,
+    example(description = "Stop a server", input = r#"{"task_id": "3"}"#),
+)]
+pub fn shell_kill(
+    cx: &Context,
+    /// The task, as shell or background_run named it.
+    #[arg(max_len = 128, aliases = ["shell_id", "bash_id", "taskId", "id"])]
+    task_id: Option<String>,
+    /// Its process id, in place of `task_id`.
+    pid: Option<u32>,
+    /// `TERM`, `INT`, `HUP`, `QUIT`, `USR1`, `USR2` or `KILL`.
+    #[arg(default = "TERM", min_len = 1, max_len = 32)]
+    signal: String,
+) -> Result<Outcome> {
+    let signal = named(&signal)?;
+    match find(cx, task_id.as_deref(), pid)? {
+        Task::Program(job) if !is_running(&job) => Ok(told(&job, "had ended already")),
+        Task::Program(job) => {
+            let job = cx.kill_job(&job.id, signal)?;
+            let what = if is_running(&job) {
+                format!("was sent {signal} and is still running")
+            } else {
+                format!("was sent {signal} and has ended")
+            };
+            Ok(told(&job, &what))
+        }
+        Task::Call(id) => {
+            let call = cx.stop_tool(&id).map_err(|error| advised(error, &id))?;
+            let shown = inline(&id, 80);
+            let text = format!(
+                "Task {shown} (call of {}): is told to stop\n",
+                inline(&call.tool, 64)
+            );
+            Ok(Outcome::text(text)
+                .structured(&Killed {
+                    task_id: id,
+                    pid: None,
+                    status: call.state,
+                    exit_code: None,
+                    signal: None,
+                    ending: None,
+                    bytes: 0,
+                    output_file: None,
+                })
+                .summary(format!("task {shown}: stopped")))
+        }
+    }
+}
+
+/// `TERM`, `SIGTERM`, `sigterm` or `15`.
+fn named(text: &str) -> Result<&'static str> {
+    let upper = text.trim().to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let found = SIGNALS
+        .iter()
+        .find(|(known, number)| *known == name || *number == name);
+    found.map(|(known, _)| *known).ok_or_else(|| {
+        let names: Vec<&str> = SIGNALS.iter().map(|(known, _)| *known).collect();
+        let message = format!(
+            "`{}` is not a signal that can be sent; there are {}",
+            inline(text, 32),
+            names.join(", ")
+        );
+        Error::invalid_input(message).code("invalid_signal")
+    })
+}
+
+fn told(job: &Job, what: &str) -> Outcome {
+    let id = inline(&job.id, 80);
+    let running = is_running(job);
+    let how = job.ending.as_ref().filter(|_| !running);
+    let mut text = format!("Task {id} ({}): {what}", inline(&job.label, 100));
+    if let Some(how) = how {
+        _ = write!(text, " ({})", ending(how));
+    }
+    text.push('\n');
+    if running {
+        _ = writeln!(
+            text,
+            "To end it for good: shell_kill {{\"task_id\": {id:?}, \"signal\": \"KILL\"}}"
+        );
+    }
+    let killed = Killed {
+        task_id: job.id.clone(),
+        pid: Some(job.pid),
+        status: (if running { "running" } else { "ended" }).to_owned(),
+        exit_code: how.and_then(code),
+        signal: how.and_then(|how| how.signal.clone()),
+        ending: how.map(|how| how.kind.clone()),
+        bytes: job.output_bytes,
+        output_file: job.output_file.clone(),
+    };
+    Outcome::text(text)
+        .structured(&killed)
+        .summary(format!("task {id}: {what}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! Shell commands: run to their end, or started in the background, read, answered, stopped and listed.
+
+#![cfg_attr(
+    test,
+    allow(
+        clippy::needless_pass_by_value,
+        clippy::needless_raw_string_hashes,
+        reason = "so it is with `expect!`"
+    )
+)]
+
+mod answer;
+mod begin;
+mod cursor;
+mod gather;
+mod input;
+mod kill;
+mod list;
+mod output;
+mod read;
+mod run;
+mod show;
+mod task;
+#[cfg(test)]
+mod testing;
+
+use input::shell_input;
+use kill::shell_kill;
+use list::shell_list;
+use read::shell_output;
+use run::shell;
+
+toolhost_sdk::export_tools![shell, shell_output, shell_input, shell_kill, shell_list];

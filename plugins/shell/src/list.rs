@@ -1,0 +1,187 @@
+//! `shell_list`: what goes on in the background.
+
+use std::fmt::Write as _;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::Background;
+use toolhost_sdk::services::process::Job;
+
+use crate::answer::code;
+use crate::show::{ending, inline};
+use crate::task::is_running;
+
+/// Tasks that are listed; the host keeps fewer.
+const MOST: usize = 100;
+
+/// One task.
+#[data]
+pub struct Entry {
+    /// Names the task.
+    task_id: String,
+    /// `program`, or `call` of a tool.
+    kind: String,
+    /// Its process.
+    pid: Option<u32>,
+    /// The command, cut after 100 characters, or the name of the tool.
+    command: String,
+    /// `running` or `ended`.
+    status: String,
+    /// When it began, in milliseconds since 1970.
+    started_ms: f64,
+    /// Its exit code.
+    #[arg(rename = "exitCode")]
+    exit_code: Option<i32>,
+    /// The signal that ended it.
+    signal: Option<String>,
+    /// Bytes that it has written.
+    bytes: Option<u64>,
+    /// Where they are.
+    output_file: Option<String>,
+}
+
+/// All of them.
+#[data]
+pub struct Tasks {
+    /// The tasks of this session, in the order in which they began.
+    tasks: Vec<Entry>,
+    /// How many are running.
+    running: usize,
+}
+
+/// List the background tasks of this session, ended ones included: commands of shell, and calls that background_run
+/// began.
+#[tool(
+    reads,
+    requires = ["process", "tools"],
+    category = "system",
+    kind = "read",
+    icon = "list",
+    aliases = ["list_background_processes"],
+    tags = ["background", "process", "task"],
+    output = Tasks,
+    example(description = "What is running?", input = "{}"),
+)]
+pub fn shell_list(cx: &Context) -> Result<Outcome> {
+    let jobs = cx.jobs()?;
+    // A host may let this plugin start programs and see no other tools; then there is nothing to tell of them.
+    let calls = cx.running_tools().unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = now.map_or(0.0, |now| now.as_secs_f64() * 1e3);
+    Ok(listed(&jobs, &calls, now_ms))
+}
+
+fn listed(jobs: &[Job], calls: &[Background], now_ms: f64) -> Outcome {
+    let mut lines: Vec<(f64, String, Entry)> = jobs
+        .iter()
+        .map(|job| (job.started_ms, of_job(job, now_ms), entry_of_job(job)))
+        .chain(calls.iter().map(|call| {
+            let line = format!(
+                "{}  call of {}  {}{}",
+                inline(&call.id, 80),
+                inline(&call.tool, 64),
+                inline(&call.state, 20),
+                age(call.started_ms, now_ms)
+            );
+            (call.started_ms, line, entry_of_call(call))
+        }))
+        .collect();
+    lines.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let hidden = lines.len().saturating_sub(MOST);
+    lines.drain(..hidden);
+    let running = lines
+        .iter()
+        .filter(|(_, _, entry)| entry.status == "running")
+        .count();
+    let mut text = match lines.len() + hidden {
+        0 => "No background tasks in this session.\n".to_owned(),
+        all => format!("{all} background tasks, {running} running:\n"),
+    };
+    if hidden > 0 {
+        _ = writeln!(text, "[… {hidden} older ones]");
+    }
+    for (_, line, _) in &lines {
+        text += line;
+        text.push('\n');
+    }
+    let summary = format!("{running} running");
+    let tasks = lines.into_iter().map(|(_, _, entry)| entry).collect();
+    Outcome::text(text)
+        .structured(&Tasks { tasks, running })
+        .summary(summary)
+}
+
+fn of_job(job: &Job, now_ms: f64) -> String {
+    let how = job.ending.as_ref().filter(|_| !is_running(job));
+    let state = how.map_or_else(
+        || format!("{}{}", inline(&job.state, 20), age(job.started_ms, now_ms)),
+        |how| format!("ended, {}, after {}", ending(how), span(how.duration_ms)),
+    );
+    format!(
+        "{}  pid {}  {state}, {} bytes  {}",
+        inline(&job.id, 80),
+        job.pid,
+        job.output_bytes,
+        inline(&job.label, 100)
+    )
+}
+
+fn age(started_ms: f64, now_ms: f64) -> String {
+    if started_ms > 0.0 && now_ms >= started_ms {
+        format!(" since {}", span(now_ms - started_ms))
+    } else {
+        String::new()
+    }
+}
+
+/// `850 ms`, `12 s`, `3 min 20 s`, `2 h 5 min`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast of this kind saturates"
+)]
+fn span(milliseconds: f64) -> String {
+    let all = milliseconds as u64;
+    let seconds = all / 1000;
+    match seconds {
+        0 => format!("{all} ms"),
+        1..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+fn entry_of_job(job: &Job) -> Entry {
+    let how = job.ending.as_ref().filter(|_| !is_running(job));
+    Entry {
+        task_id: job.id.clone(),
+        kind: "program".to_owned(),
+        pid: Some(job.pid),
+        command: job.label.clone(),
+        status: job.state.clone(),
+        started_ms: job.started_ms,
+        exit_code: how.and_then(code),
+        signal: how.and_then(|how| how.signal.clone()),
+        bytes: Some(job.output_bytes),
+        output_file: job.output_file.clone(),
+    }
+}
+
+fn entry_of_call(call: &Background) -> Entry {
+    Entry {
+        task_id: call.id.clone(),
+        kind: "call".to_owned(),
+        pid: None,
+        command: call.tool.clone(),
+        status: call.state.clone(),
+        started_ms: call.started_ms,
+        exit_code: None,
+        signal: None,
+        bytes: None,
+        output_file: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! What a program wrote, made fit for a model: readable, without repetition, and bounded.
+
+mod clean;
+mod cut;
+mod fold;
+
+pub use self::clean::lines;
+pub use self::cut::Left;
+use self::fold::{Alike, Item, fold};
+
+/// What was written, as far as the host has kept it.
+#[derive(Clone, Copy, Debug)]
+pub struct Raw<'a> {
+    pub bytes: &'a [u8],
+    /// Bytes that were written. When there are more than are here, the middle is missing.
+    pub total: u64,
+}
+
+/// A text in lines, of which identical ones are folded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    items: Vec<Item>,
+    /// Without a line break at its very end.
+    open: bool,
+    gap: bool,
+}
+
+/// What is shown of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    pub text: String,
+    /// Not everything.
+    pub cut: bool,
+}
+
+impl Text {
+    pub fn of(raw: Raw<'_>) -> Self {
+        let open = !raw.bytes.is_empty() && !raw.bytes.ends_with(b"\n");
+        let missing = raw.total.saturating_sub(raw.bytes.len() as u64);
+        if missing == 0 {
+            return Self::of_lines(lines(raw.bytes), open);
+        }
+        // The host keeps as much of the beginning as of the end.
+        let (head, tail) = raw.bytes.split_at(raw.bytes.len() / 2);
+        let mut items: Vec<Item> = numbered(lines(head)).collect();
+        items.push(Item {
+            text: format!("[… {missing} bytes that were not kept]"),
+            at: None,
+            lines: 0,
+        });
+        items.extend(numbered(lines(tail)).map(|item| Item { at: None, ..item }));
+        Self {
+            items: fold(items, Alike::Same),
+            open,
+            gap: true,
+        }
+    }
+
+    pub fn of_lines(lines: Vec<String>, open: bool) -> Self {
+        Self {
+            items: fold(numbered(lines).collect(), Alike::Same),
+            open,
+            gap: false,
+        }
+    }
+
+    pub fn characters(&self) -> usize {
+        cut::characters(&self.items)
+    }
+
+    /// At most `most` characters. `remark` says in one line what was left out and how to get at it.
+    pub fn fit(self, most: usize, remark: impl FnOnce(Left) -> String) -> Shown {
+        let items = if self.characters() > most {
+            fold(self.items, Alike::ButForNumbers)
+        } else {
+            self.items
+        };
+        let (mut text, cut) = cut::cut(&items, most, remark);
+        if self.open && text.ends_with('\n') {
+            text.pop();
+        }
+        Shown {
+            text,
+            cut: cut || self.gap,
+        }
+    }
+}
+
+fn numbered(lines: Vec<String>) -> impl Iterator<Item = Item> {
+    (1..).zip(lines).map(|(at, text)| Item {
+        text,
+        at: Some(at),
+        lines: 1,
+    })
+}
+
+/// Shares `most` characters between two texts: none gets less than a half as long as it needs it.
+pub fn share(most: usize, first: usize, second: usize) -> (usize, usize) {
+    let half = most / 2;
+    let second = second.min(half.max(most.saturating_sub(first)));
+    (most - second, second)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn remark(left: Left) -> String {
+        format!("[… {} lines, {} characters]", left.lines, left.characters)
+    }
+
+    fn check(bytes: &[u8], total: u64, most: usize, expected: Expect) {
+        let shown = Text::of(Raw { bytes, total }).fit(most, remark);
+        expected.assert_eq(&format!("{}\n{:?}", shown.cut, shown.text));
+    }
+
+    #[test]
+    fn a_short_text_is_left_alone() {
+        check(
+            b"",
+            0,
+            1000,
+            expect![[r#"
+            false
+            """#]],
+        );
+        check(
+            b"a\n\nb\n",
+            5,
+            1000,
+            expect![[r#"
+            false
+            "a\n\nb\n""#]],
+        );
+        check(
+            b"a",
+            1,
+            1000,
+            expect![[r#"
+            false
+            "a""#]],
+        );
+    }
+
+    #[test]
+    fn numbers_are_folded_only_when_there_is_no_room() {
+        let lines: Vec<String> = (0..200).map(|number| format!("step {number}")).collect();
+        let text = lines.join("\n") + "\n";
+        let bytes = text.as_bytes();
+        let total = bytes.len() as u64;
+        assert_eq!(Text::of(Raw { bytes, total }).fit(9000, remark).text, text);
+        check(
+            bytes,
+            total,
+            1000,
+            expect![[r#"
+            false
+            "step 0\n[… 198 similar lines]\nstep 199\n""#]],
+        );
+    }
+
+    #[test]
+    fn what_the_host_did_not_keep_is_told() {
+        check(
+            b"first\nlast\n",
+            1_000_011,
+            1000,
+            expect![[r#"
+            true
+            "first\n[… 1000000 bytes that were not kept]\n\nlast\n""#]],
+        );
+    }
+
+    #[test]
+    fn room_is_shared() {
+        for (most, first, second, expected) in [
+            (100, 10, 10, (90, 10)),
+            (100, 500, 10, (90, 10)),
+            (100, 10, 500, (10, 90)),
+            (100, 500, 500, (50, 50)),
+            (100, 0, 0, (100, 0)),
+        ] {
+            assert_eq!(share(most, first, second), expected, "{first} {second}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn it_never_panics_and_never_gives_more_than_asked(
+            bytes in prop::collection::vec(prop_oneof![
+                Just(b'\n'), Just(b'\r'), Just(b'\x1b'), Just(b'['), Just(b'1'), Just(b'a'), Just(0x08), any::<u8>(),
+            ], 0..1500),
+            missing in 0_u64..3,
+            most in 100_usize..1200,
+        ) {
+            let raw = Raw { bytes: &bytes, total: bytes.len() as u64 + missing };
+            let shown = Text::of(raw).fit(most, remark);
+            prop_assert!(shown.text.chars().count() <= most, "{} of {most}", shown.text.chars().count());
+            prop_assert!(!shown.text.contains(['\x1b', '\r', '\x08', '\0']));
+        }
+
+        #[test]
+        fn plain_text_that_fits_comes_out_as_it_went_in(
+            lines in prop::collection::vec("[a-z]{1,20}", 0..50),
+        ) {
+            let mut seen = std::collections::HashSet::new();
+            let mut text = String::new();
+            for line in lines.iter().filter(|line| seen.insert(*line)) {
+                text += line;
+                text.push('\n');
+            }
+            let raw = Raw { bytes: text.as_bytes(), total: text.len() as u64 };
+            prop_assert_eq!(Text::of(raw).fit(5000, remark), Shown { text, cut: false });
+        }
+    }
+
+    /// As much as the host keeps. Work that grew with its square would take minutes.
+    #[test]
+    fn hostile_output_is_linear() {
+        for unit in [
+            "\r", "a\r", "\x1b[K", "\x1b]", "\n", "a1\n", "\x08", "\u{301}", "1", "a\x1b[31",
+        ] {
+            let text = unit.repeat((256 << 10) / unit.len());
+            let raw = Raw {
+                bytes: text.as_bytes(),
+                total: text.len() as u64,
+            };
+            let shown = Text::of(raw).fit(30_000, remark);
+            assert!(shown.text.chars().count() <= 30_000, "{unit:?}");
+        }
+    }
+}

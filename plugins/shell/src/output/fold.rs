@@ -1,0 +1,201 @@
+//! Many lines that say the same become one and a count.
+
+/// A line to show, and the lines of the output that it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub text: String,
+    /// The first of them, from 1; none after a gap, where nobody counted.
+    pub at: Option<u64>,
+    /// How many; none for a remark of ours.
+    pub lines: u64,
+}
+
+/// Which lines are taken together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alike {
+    /// The same text. Nothing is lost.
+    Same,
+    /// The same but for numbers. The numbers are lost, so this is for what would not fit otherwise.
+    ButForNumbers,
+}
+
+/// So many lines have to go, or the remark is not worth it.
+const FEWEST: usize = 3;
+/// Lines of a table differ by their numbers, too; a progress report is longer.
+const FEWEST_NUMBERED: usize = 6;
+
+pub fn fold(items: Vec<Item>, alike: Alike) -> Vec<Item> {
+    let mut folded: Vec<Item> = Vec::with_capacity(items.len());
+    let mut run: Vec<Item> = Vec::new();
+    for item in items {
+        if run.last().is_some_and(|last| !belongs(last, &item, alike)) {
+            close(&mut run, alike, &mut folded);
+        }
+        run.push(item);
+    }
+    close(&mut run, alike, &mut folded);
+    folded
+}
+
+fn belongs(last: &Item, next: &Item, alike: Alike) -> bool {
+    // A remark of an earlier pass is no line of the output.
+    last.lines == 1
+        && next.lines == 1
+        && match alike {
+            Alike::Same => last.text == next.text,
+            Alike::ButForNumbers => same_but_for_numbers(&last.text, &next.text),
+        }
+}
+
+/// Moves a run to where it is shown: as it is, or as its first line, a count, and what came last of it.
+fn close(run: &mut Vec<Item>, alike: Alike, folded: &mut Vec<Item>) {
+    let (fewest, word, last) = match alike {
+        Alike::Same => (FEWEST, "identical", 0),
+        Alike::ButForNumbers => (FEWEST_NUMBERED, "similar", 1),
+    };
+    let hidden = run.len().saturating_sub(1 + last);
+    let remark = format!("[… {hidden} {word} lines]");
+    let end = run.len() - last.min(run.len());
+    let gone: usize = run
+        .iter()
+        .take(end)
+        .skip(1)
+        .map(|item| item.text.len() + 1)
+        .sum();
+    if hidden < fewest || gone <= remark.len() {
+        folded.append(run);
+        return;
+    }
+    let at = run[1].at;
+    folded.push(run[0].clone());
+    folded.push(Item {
+        text: remark,
+        at,
+        lines: hidden as u64,
+    });
+    folded.extend(run.drain(end..));
+    run.clear();
+}
+
+/// Lines without a letter are data: numbers are all they have.
+fn same_but_for_numbers(a: &str, b: &str) -> bool {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    let mut letters = false;
+    loop {
+        let (digits_a, digits_b) = (digits(a), digits(b));
+        if (digits_a == 0) != (digits_b == 0) {
+            return false;
+        }
+        (a, b) = (&a[digits_a..], &b[digits_b..]);
+        match (a.split_first(), b.split_first()) {
+            (None, None) => return letters,
+            (Some((x, rest_a)), Some((y, rest_b))) if x == y => {
+                letters |= x.is_ascii_alphabetic() || !x.is_ascii();
+                (a, b) = (rest_a, rest_b);
+            }
+            _ => return false,
+        }
+    }
+}
+
+fn digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn items(lines: impl IntoIterator<Item = String>) -> Vec<Item> {
+        let item = |(at, text)| Item {
+            text,
+            at: Some(at),
+            lines: 1,
+        };
+        (1..).zip(lines).map(item).collect()
+    }
+
+    fn check(lines: &str, alike: Alike, expected: Expect) {
+        let folded = fold(items(lines.split(' ').map(str::to_owned)), alike);
+        let shown: Vec<String> = folded
+            .iter()
+            .map(|item| format!("{}:{}", item.at.unwrap(), item.text))
+            .collect();
+        expected.assert_eq(&shown.join("\n"));
+    }
+
+    #[test]
+    fn identical_lines_become_one_and_a_count() {
+        let line = "downloading".to_owned();
+        let folded = fold(
+            items([line.clone(), line.clone(), line.clone(), line, "b".into()]),
+            Alike::Same,
+        );
+        let shown: Vec<_> = folded.iter().map(|item| (&*item.text, item.at)).collect();
+        assert_eq!(
+            shown,
+            [
+                ("downloading", Some(1)),
+                ("[… 3 identical lines]", Some(2)),
+                ("b", Some(5))
+            ]
+        );
+    }
+
+    #[test]
+    fn a_remark_never_takes_more_room_than_what_it_hides() {
+        check(
+            "aa aa aa aa",
+            Alike::Same,
+            expect![[r#"
+            1:aa
+            2:aa
+            3:aa
+            4:aa"#]],
+        );
+        check(
+            "downloading downloading",
+            Alike::Same,
+            expect![[r#"
+            1:downloading
+            2:downloading"#]],
+        );
+    }
+
+    #[test]
+    fn of_similar_lines_the_first_and_the_last_are_left() {
+        check(
+            "get1% get20% get33% get45% get50% get60% get70% get100% end",
+            Alike::ButForNumbers,
+            expect![[r#"
+                1:get1%
+                2:[… 6 similar lines]
+                8:get100%
+                9:end"#]],
+        );
+        check(
+            "get1% get2% get3%",
+            Alike::ButForNumbers,
+            expect![[r#"
+            1:get1%
+            2:get2%
+            3:get3%"#]],
+        );
+    }
+
+    #[test]
+    fn numbers_alone_are_data() {
+        for (a, b, similar) in [
+            ("a1", "a22", true),
+            ("1,2", "3,4", false),
+            ("a1", "a", false),
+            ("a1b", "a2c", false),
+            ("é1", "é2", true),
+            ("", "", false),
+        ] {
+            assert_eq!(same_but_for_numbers(a, b), similar, "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! `shell_output`: what a task in the background has written, and how it ended.
+
+mod call;
+mod window;
+
+use std::fmt::Write as _;
+
+use regex::RegexBuilder;
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::process::Job;
+
+pub use self::call::advised;
+use self::window::{Side, View, Window};
+use crate::answer::{code, how_it_ended};
+use crate::cursor;
+use crate::gather::{MOST, bounded, gather};
+use crate::output::Text;
+use crate::show::{ending, field, inline};
+use crate::task::{Task, find, is_running};
+
+/// Of the text, whatever `lines` says.
+const MOST_CHARACTERS: usize = 40_000;
+
+/// A part of a task's output.
+#[data]
+pub struct Reading {
+    /// Names the task.
+    pub task_id: String,
+    /// Its process; none for a call of a tool.
+    pub pid: Option<u32>,
+    /// `running` or `ended`.
+    pub status: String,
+    /// The lines that are shown.
+    pub output: String,
+    /// Its exit code, once it has ended by itself.
+    #[arg(rename = "exitCode")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<String>,
+    /// How it ended: `exited`, `signalled`, `timed-out`, `killed` …
+    pub ending: Option<String>,
+    /// The byte at which this part begins.
+    pub offset: u64,
+    /// The byte to go on from.
+    pub next_offset: u64,
+    /// There is more than is shown.
+    pub truncated: bool,
+    /// Where all of the output is.
+    pub output_file: Option<String>,
+    /// What a call of a tool gave.
+    pub result: Option<Value>,
+}
+
+/// Read what a background task has written since you last read it, and whether it has ended. Tasks are commands that
+/// shell started with `run_in_background`, and calls that background_run began (`tool-…`). Shows the last 100 lines of
+/// what is new, at most 64 KiB; with `offset` you can read any part again. Do not call it again and again: set `block`
+/// to wait for the end.
+#[tool(
+    reads,
+    requires = ["process", "session", "tools"],
+    category = "system",
+    kind = "read",
+    icon = "terminal",
+    timeout = "10m",
+    concurrency = "serial",
+    aliases = ["bashoutput", "bash_output", "taskoutput", "read_background_output", "bash_logs", "bg_output"],
+    tags = ["background", "log", "task"],
+    output = Reading,
+    example(description = "What is new", input = r#"{"task_id": "3"}"#),
+    example(description = "Wait up to a minute for the end, and show the errors", input = r#"{"task_id": "3", "block": true, "timeout_ms": 60000, "filter": "error|warning"}"#),
+)]
+pub fn shell_output(
+    cx: &Context,
+    /// The task, as shell or background_run named it.
+    #[arg(max_len = 128, aliases = ["shell_id", "bash_id", "taskId", "id"])]
+    task_id: Option<String>,
+    /// Its process id, in place of `task_id`.
+    pid: Option<u32>,
+    /// Show so many lines: the last ones, or from `offset` on the first ones.
+    #[arg(default = 100, min = 1, max = 2000)]
+    lines: usize,
+    /// Read from this byte on rather than what is new; results name the bytes to go on from.
+    offset: Option<u64>,
+    /// A regular expression; only lines that match are shown.
+    #[arg(min_len = 1, max_len = 2000)]
+    filter: Option<String>,
+    /// Wait for the task to end, at most `timeout_ms`.
+    #[arg(default = false, aliases = ["wait"])]
+    block: bool,
+    /// With `block`: wait so many milliseconds at most. The task itself is not stopped.
+    #[arg(default = 30_000, max = 590_000, aliases = ["timeout"])]
+    timeout_ms: u32,
+    /// Wait so many milliseconds before reading, or until it ends.
+    #[arg(max = 300_000)]
+    delay_ms: Option<u32>,
+) -> Result<Outcome> {
+    let filter = filter.as_deref().map(pattern).transpose()?;
+    let wait_ms = if block {
+        timeout_ms
+    } else {
+        delay_ms.unwrap_or(0)
+    };
+    let job = match find(cx, task_id.as_deref(), pid)? {
+        Task::Program(job) => job,
+        Task::Call(id) => return call::read(cx, &id, bounded(cx, wait_ms)),
+    };
+    let wait = bounded(cx, wait_ms);
+    if let Some(offset) = offset {
+        return page(cx, job, offset, wait, lines, filter.as_ref());
+    }
+    let id = job.id.clone();
+    let from = cursor::get(cx, &id)?;
+    // A cursor beyond the end belongs to another task of that name, of a host that is gone.
+    let from = if from > job.output_bytes && !is_running(&job) {
+        0
+    } else {
+        from
+    };
+    let part = gather(cx, job, from, wait)?;
+    let running = is_running(&part.job);
+    let window = Window {
+        from,
+        side: Side::Last,
+        most: lines,
+        filter: filter.as_ref(),
+        // The rest of a line or character may be on its way.
+        hold: running,
+    };
+    let view = window.look(&part.bytes, part.start);
+    cursor::set(cx, &id, view.next)?;
+    Ok(told(&part.job, view, Side::Last, part.dropped))
+}
+
+/// A part by its place, which does not count as read.
+fn page(
+    cx: &Context,
+    job: Job,
+    offset: u64,
+    wait: std::time::Duration,
+    lines: usize,
+    filter: Option<&regex::Regex>,
+) -> Result<Outcome> {
+    let job = if wait.is_zero() {
+        job
+    } else {
+        let end = job.output_bytes;
+        gather(cx, job, end, wait)?.job
+    };
+    if offset > job.output_bytes {
+        let message = format!(
+            "offset {offset} is beyond the end: task {} has written {} bytes",
+            inline(&job.id, 80),
+            job.output_bytes
+        );
+        return Err(Error::invalid_input(message)
+            .code("offset_beyond_end")
+            .recommend("leave `offset` out to read what is new"));
+    }
+    let chunk = cx.read_job(&job.id, offset, u32::try_from(MOST).unwrap_or(u32::MAX), 0)?;
+    let start = offset + chunk.dropped;
+    let more = chunk.next < chunk.job.output_bytes;
+    let window = Window {
+        from: start,
+        side: Side::First,
+        most: lines,
+        filter,
+        hold: more || is_running(&chunk.job),
+    };
+    let view = window.look(&chunk.bytes, start);
+    Ok(told(&chunk.job, view, Side::First, chunk.dropped))
+}
+
+fn pattern(text: &str) -> Result<regex::Regex> {
+    RegexBuilder::new(text).size_limit(1 << 20).build().map_err(|error| {
+        if let regex::Error::CompiledTooBig(_) = error {
+            let message = format!("`filter` {text:?} is too large to be searched with");
+            return Error::invalid_input(message)
+                .code("invalid_regex")
+                .recommend("repeat less: `\\w+` rather than `\\w{1000}`");
+        }
+        // The last line says what is wrong, the others draw where.
+        let shown = error.to_string();
+        let reason = shown.lines().last().unwrap_or_default();
+        let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+        Error::invalid_input(format!("`filter` {text:?} is not a regular expression: {reason}"))
+            .code("invalid_regex")
+            .recommend("escape characters that mean themselves, such as `\\(` and `\\[`; look-around and back-references are not known")
+    })
+}
+
+fn told(job: &Job, view: View, side: Side, dropped: u64) -> Outcome {
+    let id = inline(&job.id, 80);
+    let running = is_running(job);
+    let ended = job.ending.as_ref().filter(|_| !running);
+    let state = ended.map_or_else(
+        || {
+            if running {
+                "running".to_owned()
+            } else {
+                "ended".to_owned()
+            }
+        },
+        |how| format!("ended, {}", ending(how)),
+    );
+    let mut text = format!("Task {id} ({}): {state}\n", inline(&job.label, 100));
+    if dropped > 0 {
+        _ = writeln!(text, "[… {dropped} bytes before these are no longer kept]");
+    }
+    let earlier = view.earlier.saturating_sub(dropped);
+    if earlier > 0 {
+        _ = writeln!(
+            text,
+            "[… {earlier} bytes before these were left out: shell_output {{\"task_id\": {id:?}, \"offset\": {}}}]",
+            view.from + dropped
+        );
+    }
+    if let Some((matching, all)) = view.matched {
+        _ = writeln!(text, "{matching} of {all} lines match");
+    }
+    let later = view.later(job.output_bytes, side);
+    let shown = Text::of_lines(view.lines, view.open).fit(MOST_CHARACTERS, |left| {
+        format!(
+            "[… {} characters left out here ({} lines). To see them: shell_output {{\"task_id\": {id:?}, \"offset\": {}, \"lines\": 50}}]",
+            left.characters, left.lines, view.from
+        )
+    });
+    text += &if shown.text.is_empty() {
+        "Output: (nothing new)\n".to_owned()
+    } else {
+        field("Output", "stdout", &shown.text)
+    };
+    if later > 0 {
+        _ = writeln!(
+            text,
+            "[… {later} bytes after these: shell_output {{\"task_id\": {id:?}, \"offset\": {}}}]",
+            view.next
+        );
+    }
+    if let Some(how) = ended {
+        text += &how_it_ended(how, None);
+        text += &crate::answer::hints(&job.hints, false);
+    }
+    let reading = Reading {
+        task_id: job.id.clone(),
+        pid: Some(job.pid),
+        status: (if running { "running" } else { "ended" }).to_owned(),
+        exit_code: ended.and_then(code),
+        signal: ended.and_then(|how| how.signal.clone()),
+        ending: ended.map(|how| how.kind.clone()),
+        offset: view.start,
+        next_offset: view.next,
+        truncated: shown.cut || earlier > 0 || dropped > 0 || later > 0,
+        output_file: job.output_file.clone(),
+        output: shown.text,
+        result: None,
+    };
+    Outcome::text(text)
+        .structured(&reading)
+        .summary(format!("task {id}: {state}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! `shell_output`, over programs and calls that the test makes up.
+
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use toolhost_sdk::serde_json;
+use toolhost_sdk::testing;
+
+use super::*;
+use crate::testing::{Script, shown};
+
+fn patient() -> Context {
+    Context::test().with_remaining(Duration::from_mins(20))
+}
+
+fn ask(cx: &Context, input: Value) -> String {
+    shown(testing::call::<shell_output>(cx, input))
+}
+
+fn check(script: Script, input: Value, expected: Expect) {
+    expected.assert_eq(&ask(&script.context(patient()), input));
+}
+
+// R-347
+#[test]
+fn r_347_what_is_new_is_told_once_and_before_the_end() {
+    let cx = Script::running("one\ntwo\n")
+        .then("three\n")
+        .context(patient());
+    let text = |input: Value| {
+        let outcome = testing::call::<shell_output>(&cx, input).unwrap();
+        outcome.structured.unwrap()["output"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(text(json!({"task_id": "1"})), "one\ntwo\n");
+    assert_eq!(text(json!({"task_id": "1"})), "");
+    assert_eq!(text(json!({"pid": 70, "delay_ms": 1000})), "three\n");
+    assert_eq!(text(json!({"shell_id": "1"})), "");
+    // It can be had again, and that counts for nothing.
+    assert_eq!(text(json!({"task_id": "1", "offset": 4})), "two\nthree\n");
+    assert_eq!(text(json!({"task_id": "1"})), "");
+}
+
+#[test]
+fn a_running_task_and_nothing_new() {
+    check(
+        Script::running(""),
+        json!({"task_id": "1"}),
+        expect![[r#"
+        Task 1 (npm run dev): running
+        Output: (nothing new)
+        {"task_id":"1","pid":70,"status":"running","output":"","offset":0,"next_offset":0,"truncated":false,"output_file":"/out/1"}"#]],
+    );
+}
+
+#[test]
+fn r_347_an_ended_task_tells_its_exit_code_and_is_no_error() {
+    check(
+        Script::running("a\n").then("b\n").ended(3),
+        json!({"task_id": "1", "block": true}),
+        expect![[r#"
+            Task 1 (npm run dev): ended, exit code 3
+            Output:
+            <stdout>
+            a
+            b
+            </stdout>
+            Exit Code: 3
+            {"task_id":"1","pid":70,"status":"ended","output":"a\nb\n","exitCode":3,"ending":"exited","offset":0,"next_offset":4,"truncated":false,"output_file":"/out/1"}"#]],
+    );
+}
+
+#[test]
+fn of_many_lines_the_last_are_shown_and_the_others_can_be_had() {
+    check(
+        Script::running("a\nb\nc\nd\n"),
+        json!({"task_id": "1", "lines": 2}),
+        expect![[r#"
+            Task 1 (npm run dev): running
+            [… 4 bytes before these were left out: shell_output {"task_id": "1", "offset": 0}]
+            Output:
+            <stdout>
+            c
+            d
+            </stdout>
+            {"task_id":"1","pid":70,"status":"running","output":"c\nd\n","offset":4,"next_offset":8,"truncated":true,"output_file":"/out/1"}"#]],
+    );
+    check(
+        Script::running("a\nb\nc\nd\n"),
+        json!({"task_id": "1", "lines": 2, "offset": 2}),
+        expect![[r#"
+            Task 1 (npm run dev): running
+            Output:
+            <stdout>
+            b
+            c
+            </stdout>
+            [… 2 bytes after these: shell_output {"task_id": "1", "offset": 6}]
+            {"task_id":"1","pid":70,"status":"running","output":"b\nc\n","offset":2,"next_offset":6,"truncated":true,"output_file":"/out/1"}"#]],
+    );
+}
+
+#[test]
+fn a_filter_shows_what_matches() {
+    check(
+        Script::running("ok\nerror: a\nok\nerror: b\nerr").ended(1),
+        json!({"task_id": "1", "filter": "^err"}),
+        expect![[r#"
+            Task 1 (npm run dev): ended, exit code 1
+            3 of 5 lines match
+            Output:
+            <stdout>
+            error: a
+            error: b
+            err
+            </stdout>
+            Exit Code: 1
+            {"task_id":"1","pid":70,"status":"ended","output":"error: a\nerror: b\nerr","exitCode":1,"ending":"exited","offset":0,"next_offset":27,"truncated":false,"output_file":"/out/1"}"#]],
+    );
+    check(
+        Script::running("ok\n"),
+        json!({"task_id": "1", "filter": "nothing"}),
+        expect![[r#"
+            Task 1 (npm run dev): running
+            0 of 1 lines match
+            Output: (nothing new)
+            {"task_id":"1","pid":70,"status":"running","output":"","offset":0,"next_offset":3,"truncated":false,"output_file":"/out/1"}"#]],
+    );
+}
+
+#[test]
+fn all_pages_together_are_the_whole_output() {
+    use std::fmt::Write as _;
+    let all = (0..5000).fold(String::new(), |mut text, number| {
+        _ = writeln!(text, "{number:x} é {:x}", number * 31);
+        text
+    });
+    let cx = Script::running(&all).ended(0).context(patient());
+    let (mut offset, mut text) = (0, String::new());
+    while offset < all.len() as u64 {
+        let input = json!({"task_id": "1", "offset": offset, "lines": 700});
+        let outcome = testing::call::<shell_output>(&cx, input).unwrap();
+        let page = outcome.structured.unwrap();
+        text += page["output"].as_str().unwrap();
+        offset = page["next_offset"].as_u64().unwrap();
+    }
+    assert_eq!(text, all);
+}
+
+fn check_call(end: Value, expected: Expect) {
+    let cx = patient().with_service("tools.wait", move |input| {
+        assert_eq!(input["id"], "tool-a1");
+        Ok(end.clone())
+    });
+    expected.assert_eq(&ask(&cx, json!({"task_id": "tool-a1", "block": true})));
+}
+
+#[test]
+fn a_call_in_the_background_tells_its_result() {
+    check_call(
+        Value::Null,
+        expect![[r#"
+        Task tool-a1: running
+        Its result is not there yet. To wait for it: shell_output {"task_id": "tool-a1", "block": true}
+        {"task_id":"tool-a1","status":"running","output":"","offset":0,"next_offset":0,"truncated":false}"#]],
+    );
+    check_call(
+        json!({"text": "3 files", "structured": {"count": 3}}),
+        expect![[r#"
+            Task tool-a1: ended
+            3 files
+            {"task_id":"tool-a1","status":"ended","output":"3 files","ending":"ended","offset":0,"next_offset":0,"truncated":false,"result":{"count":3}}"#]],
+    );
+    check_call(
+        json!({"structured": {"count": 3}}),
+        expect![[r#"
+        Task tool-a1: ended
+        {"count":3}
+        {"task_id":"tool-a1","status":"ended","output":"{\"count\":3}","ending":"ended","offset":0,"next_offset":0,"truncated":false,"result":{"count":3}}"#]],
+    );
+    check_call(
+        json!({"error": "no such page"}),
+        expect![[r#"
+        Task tool-a1: failed
+        no such page
+        Failed -: no such page
+        {"task_id":"tool-a1","status":"ended","output":"no such page","ending":"failed","offset":0,"next_offset":0,"truncated":false}"#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_read() {
+    let cx = Script::running("abc")
+        .context(patient())
+        .with_service("tools.wait", |_| {
+            Err(Error::failed("no background call").code("task_not_found"))
+        });
+    for (input, expected) in [
+        (
+            json!({}),
+            expect![
+                "InvalidInput task_missing: say which task: `task_id` is missing; there are: 1 (npm run dev)"
+            ],
+        ),
+        (
+            json!({"task_id": "2"}),
+            expect![[r#"
+            NotFound task_not_found: no task `2` in this session; there are: 1 (npm run dev)
+              shell_list shows all tasks"#]],
+        ),
+        (
+            json!({"task_id": "tool-x"}),
+            expect![[r#"
+            NotFound task_not_found: no task `tool-x` in this session
+              shell_list shows all tasks"#]],
+        ),
+        (
+            json!({"pid": -1}),
+            expect!["InvalidInput invalid_input: `pid`: -1 is less than the minimum of 0"],
+        ),
+        (
+            json!({"task_id": "1", "lines": 0}),
+            expect!["InvalidInput invalid_input: `lines`: 0 is less than the minimum of 1"],
+        ),
+        (
+            json!({"task_id": "1", "offset": 9}),
+            expect![[r#"
+            InvalidInput offset_beyond_end: offset 9 is beyond the end: task 1 has written 3 bytes
+              leave `offset` out to read what is new"#]],
+        ),
+        (
+            json!({"task_id": "1", "filter": "a(b"}),
+            expect![[r#"
+            InvalidInput invalid_regex: `filter` "a(b" is not a regular expression: unclosed group
+              escape characters that mean themselves, such as `\(` and `\[`; look-around and back-references are not known"#]],
+        ),
+        (
+            json!({"task_id": "1", "filter": "(?=a)"}),
+            expect![[r#"
+            InvalidInput invalid_regex: `filter` "(?=a)" is not a regular expression: look-around, including look-ahead and look-behind, is not supported
+              escape characters that mean themselves, such as `\(` and `\[`; look-around and back-references are not known"#]],
+        ),
+        (
+            json!({"task_id": "1", "filter": "\\w{9999}{9999}"}),
+            expect![[r#"
+            InvalidInput invalid_regex: `filter` "\\w{9999}{9999}" is too large to be searched with
+              repeat less: `\w+` rather than `\w{1000}`"#]],
+        ),
+        (
+            json!({"task_id": "1", "timeout_ms": 600_000}),
+            expect![
+                "InvalidInput invalid_input: `timeout_ms`: 600000 is more than the maximum of 590000"
+            ],
+        ),
+    ] {
+        expected.assert_eq(&ask(&cx, input));
+    }
+}
+
+#[test]
+fn its_examples_run_and_it_only_reads() {
+    testing::check_examples::<shell_output>().unwrap();
+    for example in shell_output::descriptor().examples {
+        let mut script = Script::running("error\n").ended(0);
+        "3".clone_into(&mut script.job.id);
+        let input = serde_json::from_str(&example.input).unwrap();
+        testing::call::<shell_output>(&script.context(patient()), input).unwrap();
+    }
+    let descriptor = shell_output::descriptor();
+    assert_eq!(descriptor.annotations.read_only, Some(true));
+    assert_eq!(descriptor.requires, ["process", "session", "tools"]);
+}
+
+#[test]
+fn a_page_that_ends_within_a_line_says_where_to_go_on() {
+    let line = "x".repeat(40_000);
+    let cx = Script::running(&format!("{line}\n{line}\n"))
+        .ended(0)
+        .context(patient());
+    let outcome = testing::call::<shell_output>(&cx, json!({"task_id": "1", "offset": 0})).unwrap();
+    let text = outcome.llm[0].text.clone().unwrap();
+    assert!(text.contains(
+        r#"[… 40001 bytes after these: shell_output {"task_id": "1", "offset": 40001}]"#
+    ));
+    assert_eq!(outcome.structured.unwrap()["truncated"], true);
+}
+
+#[test]
+fn what_the_host_has_dropped_is_said_to_be_gone() {
+    let mut job = crate::testing::job_of("1", 70, "x");
+    job.output_bytes = 1_000;
+    let listed = json!([job]);
+    let cx = patient()
+        .with_service("process.jobs", move |_| Ok(listed.clone()))
+        .with_service("process.read", move |_| {
+            Ok(json!({"bytes": b"end\n", "next": 1_000, "dropped": 996, "job": job}))
+        });
+    expect![[r#"
+        Task 1 (x): running
+        [… 996 bytes before these are no longer kept]
+        Output:
+        <stdout>
+        end
+        </stdout>
+        {"task_id":"1","pid":70,"status":"running","output":"end\n","offset":996,"next_offset":1000,"truncated":true}"#]]
+    .assert_eq(&ask(&cx, json!({"task_id": "1"})));
+}

@@ -1,0 +1,282 @@
+//! The lines of a part of an output that are shown, and the byte from which to go on.
+
+use regex::Regex;
+
+use crate::output::lines;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// From its beginning, for going through it page by page.
+    First,
+    /// Up to its end, for what is new.
+    Last,
+}
+
+pub struct Window<'a> {
+    /// Where the reader was.
+    pub from: u64,
+    pub side: Side,
+    pub most: usize,
+    pub filter: Option<&'a Regex>,
+    /// More follows, so that what is cut off at the end waits for its rest.
+    pub hold: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    pub lines: Vec<String>,
+    /// The last line has no end yet.
+    pub open: bool,
+    pub from: u64,
+    /// The byte at which the first line begins.
+    pub start: u64,
+    pub next: u64,
+    /// Bytes between where the reader was and what is shown.
+    pub earlier: u64,
+    /// Lines that match, of all.
+    pub matched: Option<(usize, usize)>,
+    /// Something incomplete waits for its rest.
+    pub held: bool,
+}
+
+impl View {
+    /// Bytes after what is shown that can be had at once. What is held back is not one of them, but for a page's end.
+    pub fn later(&self, written: u64, side: Side) -> u64 {
+        let waits = self.held && side == Side::Last;
+        if waits {
+            0
+        } else {
+            written.saturating_sub(self.next)
+        }
+    }
+}
+
+impl Window<'_> {
+    /// `bytes` begin at `start` of the output.
+    pub fn look(&self, bytes: &[u8], start: u64) -> View {
+        let whole = if self.hold {
+            complete(bytes, self.filter.is_some() || self.side == Side::First)
+        } else {
+            bytes.len()
+        };
+        let held = whole < bytes.len();
+        let bytes = &bytes[..whole];
+        let texts = lines(bytes);
+        let ends = ends(bytes);
+        let all = texts.len();
+        let mut chosen: Vec<(usize, String)> = texts
+            .into_iter()
+            .enumerate()
+            .filter(|(_, text)| self.filter.is_none_or(|filter| filter.is_match(text)))
+            .collect();
+        let matched = self.filter.map(|_| (chosen.len(), all));
+        let extra = chosen.len().saturating_sub(self.most);
+        let begin = |line: usize| {
+            let before = line.checked_sub(1).and_then(|line| ends.get(line));
+            before.copied().unwrap_or(0) as u64
+        };
+        let mut next = start + whole as u64;
+        let mut shown_from = start;
+        if extra > 0 {
+            match self.side {
+                Side::First => {
+                    next = start + begin(chosen[self.most].0);
+                    chosen.truncate(self.most);
+                }
+                Side::Last => {
+                    chosen.drain(..extra);
+                    shown_from = start + chosen.first().map_or(0, |(line, _)| begin(*line));
+                }
+            }
+        }
+        let last = chosen.last().is_some_and(|(line, _)| line + 1 == all);
+        View {
+            open: last && !bytes.is_empty() && !bytes.ends_with(b"\n"),
+            lines: chosen.into_iter().map(|(_, text)| text).collect(),
+            from: self.from,
+            start: shown_from,
+            next,
+            earlier: shown_from.saturating_sub(self.from),
+            matched,
+            held,
+        }
+    }
+}
+
+/// The byte after each line.
+fn ends(bytes: &[u8]) -> Vec<usize> {
+    let breaks = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    breaks.map(|(at, _)| at + 1).collect()
+}
+
+/// How many of the bytes are whole: without a character that is cut off, and with `lines` without a line that is.
+fn complete(bytes: &[u8], lines: bool) -> usize {
+    if lines {
+        // One endless line is shown in pieces, or nobody would ever see it.
+        let end = bytes.iter().rposition(|byte| *byte == b'\n');
+        if let Some(end) = end {
+            return end + 1;
+        }
+    }
+    // A character has at most four bytes, so only the last three can begin one that is cut off.
+    let tail = bytes.len().saturating_sub(3);
+    let cut = (tail..bytes.len()).find(|at| {
+        let needed = match bytes[*at] {
+            0xc2..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf4 => 4,
+            _ => 0,
+        };
+        at + needed > bytes.len()
+    });
+    cut.unwrap_or(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(bytes: &[u8], side: Side, most: usize, filter: &str, hold: bool, expected: Expect) {
+        let filter = Regex::new(filter).unwrap();
+        let window = Window {
+            from: 100,
+            side,
+            most,
+            filter: (!filter.as_str().is_empty()).then_some(&filter),
+            hold,
+        };
+        let view = window.look(bytes, 100);
+        expected.assert_eq(&format!(
+            "{:?} from {} next {} earlier {} matched {:?} open {} held {}",
+            view.lines, view.start, view.next, view.earlier, view.matched, view.open, view.held
+        ));
+    }
+
+    #[test]
+    fn the_last_lines_of_what_is_new() {
+        check(
+            b"a\nb\nc\n",
+            Side::Last,
+            2,
+            "",
+            true,
+            expect![[
+                r#"["b", "c"] from 102 next 106 earlier 2 matched None open false held false"#
+            ]],
+        );
+        check(
+            b"",
+            Side::Last,
+            2,
+            "",
+            true,
+            expect!["[] from 100 next 100 earlier 0 matched None open false held false"],
+        );
+    }
+
+    #[test]
+    fn the_first_lines_of_a_page() {
+        check(
+            b"a\nb\nc\n",
+            Side::First,
+            2,
+            "",
+            false,
+            expect![[
+                r#"["a", "b"] from 100 next 104 earlier 0 matched None open false held false"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn a_filter_looks_at_whole_lines() {
+        check(
+            b"ok 1\nbad 2\nbad 3\nba",
+            Side::Last,
+            1,
+            "bad",
+            true,
+            expect![[
+                r#"["bad 3"] from 111 next 117 earlier 11 matched Some((2, 3)) open false held true"#
+            ]],
+        );
+        check(
+            b"ok 1\nbad 2\nbad 3",
+            Side::First,
+            1,
+            "bad",
+            false,
+            expect![[
+                r#"["bad 2"] from 100 next 111 earlier 0 matched Some((2, 3)) open false held false"#
+            ]],
+        );
+    }
+
+    #[test]
+    fn a_prompt_is_shown_and_a_broken_character_waits() {
+        check(
+            b"Password: ",
+            Side::Last,
+            9,
+            "",
+            true,
+            expect![[
+                r#"["Password: "] from 100 next 110 earlier 0 matched None open true held false"#
+            ]],
+        );
+        check(
+            b"caf\xc3",
+            Side::Last,
+            9,
+            "",
+            true,
+            expect![[r#"["caf"] from 100 next 103 earlier 0 matched None open true held true"#]],
+        );
+        check(
+            b"caf\xc3",
+            Side::Last,
+            9,
+            "",
+            false,
+            expect![[r#"["caf�"] from 100 next 104 earlier 0 matched None open true held false"#]],
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// However it arrives, and on whichever byte it is cut: nothing is told twice and nothing is lost.
+        #[test]
+        fn all_reads_together_are_what_was_written(
+            text in "[aé\u{1f600}\n]{0,60}",
+            pieces in prop::collection::vec(0_usize..9, 0..40),
+            filtered in any::<bool>(),
+        ) {
+            let any_line = Regex::new("").unwrap();
+            let bytes = text.as_bytes();
+            let (mut read, mut written, mut told) = (0, 0, String::new());
+            for piece in pieces.into_iter().chain([bytes.len(), 0]) {
+                let done = written == bytes.len();
+                written = bytes.len().min(written + piece);
+                let window = Window {
+                    from: read as u64,
+                    side: Side::Last,
+                    most: 2000,
+                    filter: filtered.then_some(&any_line),
+                    hold: !done,
+                };
+                let view = window.look(&bytes[read..written], read as u64);
+                prop_assert_eq!(view.earlier, 0);
+                read = usize::try_from(view.next).unwrap();
+                told += &view.lines.join("\n");
+                if !view.lines.is_empty() && !view.open {
+                    told.push('\n');
+                }
+            }
+            prop_assert_eq!(told, text);
+        }
+    }
+}

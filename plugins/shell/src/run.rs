@@ -1,0 +1,228 @@
+//! `shell`: a command, as a model writes it, run by the host inside its fence.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::process::Command;
+
+use crate::answer::{Answer, answer};
+use crate::begin::begin;
+use crate::gather::bounded;
+use crate::show::label;
+
+/// Where `set_env` keeps the variables of a session.
+const OVERLAY: &str = "shared/env";
+/// The kernel takes no longer argument.
+const MOST_COMMAND_BYTES: usize = (128 << 10) - 1;
+const MOST_VARIABLES: usize = 64;
+/// Tried in this order; both read the same text in nearly all cases.
+const SHELLS: [&str; 2] = ["bash", "sh"];
+
+/// Files that a command would like to reach.
+#[data]
+pub struct FileWish {
+    /// Paths to read.
+    read: Option<Vec<String>>,
+    /// Paths to change.
+    write: Option<Vec<String>>,
+}
+
+/// What a command would like beyond what it is given.
+#[data]
+pub struct Wish {
+    /// Reach the network.
+    network: Option<bool>,
+    /// Reach files.
+    file_system: Option<FileWish>,
+}
+
+impl Wish {
+    fn is_something(&self) -> bool {
+        let some =
+            |paths: &Option<Vec<String>>| paths.as_ref().is_some_and(|list| !list.is_empty());
+        self.network == Some(true)
+            || self
+                .file_system
+                .as_ref()
+                .is_some_and(|files| some(&files.read) || some(&files.write))
+    }
+}
+
+/// Run a shell command and get what it wrote and its exit code. It runs with bash, or sh where there is no bash, in a
+/// sandbox: it changes files of the workspace alone and mostly has no network. Each command starts fresh: `cd` and
+/// variables do not last, so use `cwd` and `env`, or join commands with `&&`. There is nobody to type, so pass what a
+/// program would ask for as options (`-y`). Output above 30000 characters is cut in the middle and kept in a file that
+/// the result names; colours are removed, and repeated lines are folded. After `timeout_ms` (2 minutes, at most 10) the
+/// command is killed. For servers, watchers and long builds set `run_in_background` and read on with shell_output. To
+/// read, search or edit files use read_file, grep, glob and edit_file rather than cat, grep, find and sed.
+#[tool(
+    destroys,
+    background,
+    streams,
+    requires = ["process", "fs.read", "fs.write", "session"],
+    category = "system",
+    kind = "execute",
+    icon = "terminal",
+    timeout = "10m",
+    aliases = ["bash", "run_shell_command", "bash_run", "shell_exec", "exec_command"],
+    tags = ["command", "terminal", "program", "run", "build", "test", "git"],
+    output = Answer,
+    example(description = "Run the tests, for at most five minutes", input = r#"{"command": "cargo test --quiet", "timeout_ms": 300000, "description": "Run the tests"}"#),
+    example(description = "Start a server and look at its first second", input = r#"{"command": "npm run dev", "cwd": "web", "run_in_background": true, "delay_ms": 1000}"#),
+)]
+pub fn shell(
+    cx: &Context,
+    /// The command, as you would type it. Quote paths with spaces.
+    #[arg(min_len = 1, max_len = 131_071, aliases = ["cmd"])]
+    command: String,
+    /// What it is for, in five to ten words, for the person who reads along.
+    #[arg(max_len = 1000)]
+    description: Option<String>,
+    /// Directory to run it in; the first folder of the workspace by default.
+    #[arg(min_len = 1, max_len = 4096, aliases = ["dir_path", "workdir", "directory"])]
+    cwd: Option<String>,
+    /// Kill it after so many milliseconds. Without effect in the background.
+    #[arg(default = 120_000, min = 1, max = 600_000, aliases = ["timeout"])]
+    timeout_ms: u32,
+    /// Kill it when it has written nothing for so many milliseconds. Without effect in the background.
+    #[arg(default = 300_000, min = 1, max = 600_000)]
+    inactivity_timeout_ms: u32,
+    /// Start it and go on at once. You get a `task_id` for shell_output, shell_input and shell_kill. It has no time
+    /// limit, and ends with the session. No `&` is needed.
+    #[arg(default = false, aliases = ["background", "is_background"])]
+    run_in_background: bool,
+    /// In the background: wait so many milliseconds for its first output, 200 by default.
+    #[arg(max = 60_000)]
+    delay_ms: Option<u32>,
+    /// Variables for this command, beside those of set_env. Which programs run cannot be changed with them (`PATH`).
+    env: Option<BTreeMap<String, String>>,
+    /// Give it a terminal, for a program that wants one. Both outputs are then one.
+    #[arg(default = false)]
+    tty: bool,
+    /// Run a login shell, which reads the profile files.
+    #[arg(default = false)]
+    login: bool,
+    /// Show so many characters of its output.
+    #[arg(default = 30_000, min = 1000, max = 100_000)]
+    max_output_chars: usize,
+    /// What the command needs beyond the sandbox. Nothing is given by this alone: ask with request_permissions.
+    additional_permissions: Option<Wish>,
+    /// Why it needs that, for the person who decides.
+    #[arg(max_len = 2000)]
+    justification: Option<String>,
+) -> Result<Outcome> {
+    // For those who read along; the host shows it with the input.
+    drop((description, justification));
+    let env = env.unwrap_or_default();
+    check(&command, cwd.as_deref(), &env)?;
+    let mut program = Command {
+        arguments: vec![
+            (if login { "-lc" } else { "-c" }).to_owned(),
+            command.clone(),
+        ],
+        environment: environment(cx, env)?,
+        tty,
+        label: label(&command),
+        cwd,
+        ..Command::default()
+    };
+    let wished = additional_permissions.is_some_and(|wish| wish.is_something());
+    if run_in_background {
+        let job = with_a_shell(&mut program, |program| cx.start_program(program))?;
+        let delay = delay_ms.unwrap_or(200);
+        return begin(cx, job, delay, &program, max_output_chars);
+    }
+    // The host's clock for this call must not be first: it would take the output with it.
+    let timeout = bounded(cx, timeout_ms).max(Duration::from_millis(1));
+    let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(timeout_ms);
+    program.timeout_ms = Some(timeout_ms);
+    program.inactivity_timeout_ms = Some(inactivity_timeout_ms);
+    let finished = with_a_shell(&mut program, |program| cx.run_program(program))?;
+    Ok(answer(cx, &finished, &program, max_output_chars, wished))
+}
+
+fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Result<()> {
+    if command.trim().is_empty() {
+        let message = "`command` has nothing but spaces; write the command to run";
+        return Err(Error::invalid_input(message).code("invalid_command"));
+    }
+    if let Some(at) = command.find('\0') {
+        let message = format!(
+            "`command` has a NUL at byte {at}, where a shell would stop; write `\\0` for printf"
+        );
+        return Err(Error::invalid_input(message).code("invalid_command"));
+    }
+    if command.len() > MOST_COMMAND_BYTES {
+        let message = format!(
+            "`command` has {} bytes, and the system takes {MOST_COMMAND_BYTES}",
+            command.len()
+        );
+        return Err(Error::invalid_input(message)
+            .code("invalid_command")
+            .recommend("write the text into a file with write_file, and run that"));
+    }
+    if cwd.is_some_and(|cwd| cwd.trim().is_empty()) {
+        let message = "`cwd` is empty; leave it out to run in the first folder of the workspace";
+        return Err(Error::invalid_input(message).code("invalid_path"));
+    }
+    if env.len() > MOST_VARIABLES {
+        let message = format!(
+            "`env` has {} variables, and a command takes {MOST_VARIABLES}; write the others into a file",
+            env.len()
+        );
+        return Err(Error::invalid_input(message).code("invalid_environment"));
+    }
+    for (name, value) in env {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            let message = format!(
+                "{name:?} cannot be a variable of `env`: a name has no `=`, and neither name nor value a NUL"
+            );
+            return Err(Error::invalid_input(message).code("invalid_environment"));
+        }
+    }
+    Ok(())
+}
+
+/// Those of the session, and over them those of this call.
+fn environment(cx: &Context, env: BTreeMap<String, String>) -> Result<Vec<(String, String)>> {
+    let mut overlay: BTreeMap<String, String> = cx.recall(OVERLAY)?.unwrap_or_default();
+    overlay.extend(env);
+    Ok(overlay.into_iter().collect())
+}
+
+/// Only the name of the shell changes from one attempt to the next, never what it is to run: that is what a person
+/// has seen.
+fn with_a_shell<T>(
+    program: &mut Command,
+    mut start: impl FnMut(&Command) -> Result<T>,
+) -> Result<T> {
+    let mut refusals = Vec::new();
+    for shell in SHELLS {
+        shell.clone_into(&mut program.program);
+        match start(program) {
+            Err(error) if is_missing(&error) => refusals.push(error),
+            result => return result,
+        }
+    }
+    let first = refusals.swap_remove(0);
+    Err(Error {
+        recommendations: vec![
+            "ask the user to allow the program `bash` or `sh` for this host".to_owned(),
+            "read, search and change files with read_file, grep, glob and edit_file, which need no program"
+                .to_owned(),
+        ],
+        message: format!("neither bash nor sh can be run here: {}", first.message),
+        ..first
+    })
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(
+        error.code.as_deref(),
+        Some("program_not_allowed" | "program_not_found")
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! Which task a model means: a program in the background, or a call of another tool.
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::process::Job;
+
+use crate::show::inline;
+
+/// Ids with this prefix are calls of tools; the host gives them out.
+const CALL: &str = "tool-";
+/// Tasks that an error names.
+const NAMED: usize = 10;
+
+/// Something that goes on in the background.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    Program(Job),
+    /// A call of a tool, by its id.
+    Call(String),
+}
+
+pub fn is_running(job: &Job) -> bool {
+    job.state == "running"
+}
+
+/// The one with this id or this process id.
+pub fn find(cx: &Context, task_id: Option<&str>, pid: Option<u32>) -> Result<Task> {
+    let task_id = task_id.map(str::trim).filter(|id| !id.is_empty());
+    if let Some(id) = task_id.filter(|id| id.starts_with(CALL)) {
+        return Ok(Task::Call(id.to_owned()));
+    }
+    let jobs = cx.jobs()?;
+    let wanted = match (task_id, pid) {
+        (Some(id), _) => format!("`{}`", inline(id, 80)),
+        (None, Some(pid)) => format!("with the pid {pid}"),
+        (None, None) => {
+            let message = format!("say which task: `task_id` is missing; {}", known(&jobs));
+            return Err(Error::invalid_input(message).code("task_missing"));
+        }
+    };
+    // Some models know a task by its pid alone and put that wherever there is room.
+    let found = match (task_id, pid) {
+        (Some(id), _) => jobs
+            .iter()
+            .find(|job| job.id == id)
+            .or_else(|| jobs.iter().find(|job| job.pid.to_string() == id)),
+        (None, pid) => jobs.iter().find(|job| Some(job.pid) == pid),
+    };
+    match (found, pid) {
+        (Some(job), Some(pid)) if job.pid != pid => {
+            let message = format!(
+                "task {wanted} has the pid {} and not {pid}; give one of the two",
+                job.pid
+            );
+            Err(Error::invalid_input(message).code("task_ambiguous"))
+        }
+        (Some(job), _) => Ok(Task::Program(job.clone())),
+        (None, _) => {
+            let message = format!("no task {wanted} in this session; {}", known(&jobs));
+            Err(Error::not_found(message)
+                .code("task_not_found")
+                .recommend("shell_list shows all tasks"))
+        }
+    }
+}
+
+fn known(jobs: &[Job]) -> String {
+    if jobs.is_empty() {
+        return "there is none, because no command was started with run_in_background".to_owned();
+    }
+    // The latest are the likeliest.
+    let names: Vec<String> = jobs
+        .iter()
+        .rev()
+        .take(NAMED)
+        .map(|job| format!("{} ({})", inline(&job.id, 40), inline(&job.label, 40)))
+        .collect();
+    let more = jobs.len().saturating_sub(NAMED);
+    match more {
+        0 => format!("there are: {}", names.join(", ")),
+        more => format!("there are: {}, and {more} more", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::testing::job;
+
+    fn check(task_id: Option<&str>, pid: Option<u32>, expected: Expect) {
+        let cx = Context::test().with_service("process.jobs", |_| {
+            Ok(json!([
+                job("1", 70, "npm run dev"),
+                job("2", 71, "make\nall")
+            ]))
+        });
+        let text = match find(&cx, task_id, pid) {
+            Ok(Task::Program(job)) => format!("program {}", job.id),
+            Ok(Task::Call(id)) => format!("call {id}"),
+            Err(error) => format!("{}: {error}", error.code.as_deref().unwrap_or("-")),
+        };
+        expected.assert_eq(&text);
+    }
+
+    // C-09
+    #[test]
+    fn r_347_a_task_is_known_by_its_id_or_its_pid() {
+        check(Some("1"), None, expect!["program 1"]);
+        check(Some(" 2 "), None, expect!["program 2"]);
+        check(None, Some(71), expect!["program 2"]);
+        check(Some("70"), None, expect!["program 1"]);
+        check(Some("1"), Some(70), expect!["program 1"]);
+        check(Some("tool-ab12"), None, expect!["call tool-ab12"]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_answered_with_what_is() {
+        check(
+            Some("9\n"),
+            None,
+            expect![
+                "task_not_found: no task `9` in this session; there are: 2 (make\\nall), 1 (npm run dev)"
+            ],
+        );
+        check(
+            None,
+            Some(9),
+            expect![
+                "task_not_found: no task with the pid 9 in this session; there are: 2 (make\\nall), 1 (npm run dev)"
+            ],
+        );
+        check(
+            Some(""),
+            None,
+            expect![
+                "task_missing: say which task: `task_id` is missing; there are: 2 (make\\nall), 1 (npm run dev)"
+            ],
+        );
+        check(
+            Some("1"),
+            Some(71),
+            expect!["task_ambiguous: task `1` has the pid 70 and not 71; give one of the two"],
+        );
+    }
+
+    #[test]
+    fn without_any_task_the_answer_says_why() {
+        let cx = Context::test().with_service("process.jobs", |_| Ok(json!([])));
+        let error = find(&cx, Some("1"), None).unwrap_err();
+        expect!["no task `1` in this session; there is none, because no command was started with run_in_background"]
+            .assert_eq(&error.message);
+    }
+}
