@@ -1,5 +1,6 @@
 //! When to stop: a search that runs out of time answers with what it has found so far.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use toolhost_sdk::prelude::*;
@@ -8,6 +9,8 @@ use toolhost_sdk::prelude::*;
 const TIME_BOX: Duration = Duration::from_secs(30);
 /// A courtesy may always take so long.
 const COURTESY: Duration = Duration::from_millis(50);
+/// Nobody minds waiting so long.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Asking the host for the time is a visit like any other, so only every so many files.
 const FILES_PER_LOOK: u32 = 16;
 const LOOKS_PER_CANCEL_CHECK: u32 = 8;
@@ -28,7 +31,8 @@ pub struct Clock<'a> {
     cx: &'a Context,
     start: Instant,
     end: Instant,
-    files: u32,
+    files: Cell<u32>,
+    slow: Cell<bool>,
 }
 
 impl<'a> Clock<'a> {
@@ -41,7 +45,8 @@ impl<'a> Clock<'a> {
             cx,
             start,
             end: start + left.saturating_sub(margin),
-            files: 0,
+            files: Cell::new(0),
+            slow: Cell::new(false),
         }
     }
 
@@ -54,23 +59,29 @@ impl<'a> Clock<'a> {
             cx: self.cx,
             start: now,
             end: self.end.min(now + time),
-            files: 0,
+            files: Cell::new(0),
+            slow: Cell::new(false),
         }
     }
 
     /// To be asked once for each file.
-    pub fn tick(&mut self) -> Option<Stop> {
-        let files = self.files;
-        self.files = files.wrapping_add(1);
+    pub fn tick(&self) -> Option<Stop> {
+        let files = self.files.get();
+        self.files.set(files.wrapping_add(1));
         if !files.is_multiple_of(FILES_PER_LOOK) {
-            None
-        } else if files.is_multiple_of(FILES_PER_LOOK * LOOKS_PER_CANCEL_CHECK)
-            && self.cx.cancelled()
-        {
-            Some(Stop::Cancelled)
-        } else {
-            (Instant::now() >= self.end).then_some(Stop::Time)
+            return None;
         }
+        if files.is_multiple_of(FILES_PER_LOOK * LOOKS_PER_CANCEL_CHECK) && self.cx.cancelled() {
+            return Some(Stop::Cancelled);
+        }
+        let now = Instant::now();
+        self.slow.set(now.duration_since(self.start) > PATIENCE);
+        (now >= self.end).then_some(Stop::Time)
+    }
+
+    /// Does somebody who watches wonder by now what is going on?
+    pub fn is_slow(&self) -> bool {
+        self.slow.get()
     }
 }
 

@@ -1,6 +1,8 @@
 //! The tool `glob`: which files have a name that fits.
 
+mod answer;
 mod find;
+mod plan;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +18,7 @@ pub struct Input {
     #[arg(min_len = 1)]
     pattern: String,
     /// Directory to search in; the workspace when absent.
-    #[arg(default = ".", aliases = ["file_path", "filePath", "absolute_path", "dir_path", "directory", "target_file"])]
+    #[arg(default = ".", aliases = ["file_path", "filePath", "absolute_path", "dir_path", "directory", "target_file", "cwd"])]
     path: String,
     /// Leave out files and directories that match one of these globs.
     #[arg(default = Vec::<String>::new())]
@@ -39,12 +41,15 @@ pub struct Input {
     /// Leave out this many first.
     #[arg(default = 0)]
     offset: u32,
-    /// `mtime`: newest first; `path`: by name.
+    /// `mtime`: newest first; `path`: by name; `gem`: newest first what was changed in the last 24 hours, then by name.
     #[arg(default = Sort::Mtime)]
     sort: Sort,
     /// What to find.
     #[arg(default = Wanted::File)]
     kind: Wanted,
+    /// Show absolute paths.
+    #[arg(default = false)]
+    absolute: bool,
 }
 
 /// Order of the matches.
@@ -55,6 +60,8 @@ pub enum Sort {
     Mtime,
     /// By name.
     Path,
+    /// What was changed in the last 24 hours, newest first; then the rest by name.
+    Gem,
 }
 
 /// What glob finds.
@@ -73,7 +80,7 @@ pub enum Wanted {
 #[data]
 #[derive(Debug)]
 pub struct Output {
-    /// Paths relative to the workspace; only those that are shown.
+    /// Paths relative to the workspace unless `absolute`; only those that are shown.
     matches: Vec<String>,
     /// How many are shown.
     count: u64,

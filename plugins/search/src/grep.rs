@@ -1,6 +1,10 @@
 //! The tool `grep`: which files, and which of their lines, match a pattern.
 
 mod answer;
+mod collect;
+mod files;
+mod hints;
+mod live;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -77,6 +81,8 @@ pub struct Input {
     /// Letters of ripgrep's: i (case-insensitive), w (word), F (fixed strings), v (lines that do not match), U or m (multiline).
     #[arg(default = "", pattern = "^[iwFvUm]*$")]
     flags: String,
+    /// Show matches to whoever watches while the search still runs; when absent, once it has taken a second.
+    stream: Option<bool>,
 }
 
 /// What grep shows.
@@ -156,6 +162,7 @@ impl Tool for Grep {
         .tags(&["search", "regex", "ripgrep"])
         .aliases(&["Grep", "grep_search", "search_file_content", "fs_grep", "grep_files"])
         .timeout_ms(30_000)
+        .streams()
         .plain_text()
         .input::<Input>()
         .output::<Output>()

@@ -4,8 +4,10 @@
 //! kilobytes. So the walk asks for nothing that a directory listing does not already say, a file is opened once and
 //! read into one buffer that all files share, and patterns run over that whole buffer instead of line by line.
 
+mod budget;
 mod candidates;
 mod clock;
+mod disk;
 mod glob;
 mod grep;
 mod names;

@@ -12,8 +12,10 @@ const TYPES_SHOWN: usize = 5;
 /// A set of globs. One without a slash is about the name alone and so holds at any depth; one with a slash is about
 /// the path.
 pub struct Names {
-    names: GlobSet,
+    bare: GlobSet,
     paths: GlobSet,
+    /// One of them is `**/*`, which is what people write most, and fits everything.
+    all: bool,
 }
 
 /// Letter case in globs.
@@ -42,6 +44,7 @@ impl Names {
     fn new<'a>(globs: impl Iterator<Item = &'a str>, case: Case) -> Result<Self> {
         let mut names = GlobSetBuilder::new();
         let mut paths = GlobSetBuilder::new();
+        let mut all = false;
         for glob in globs {
             let bare = glob.trim_start_matches("./").trim_end_matches('/');
             let set = if bare.contains('/') {
@@ -50,6 +53,7 @@ impl Names {
                 &mut names
             };
             let bare = bare.trim_start_matches('/');
+            all |= matches!(bare, "**" | "**/*");
             let glob = GlobBuilder::new(bare)
                 .literal_separator(true)
                 .backslash_escape(true)
@@ -60,8 +64,9 @@ impl Names {
         }
         let build = |set: GlobSetBuilder| set.build().map_err(|error| invalid("…", &error));
         Ok(Self {
-            names: build(names)?,
+            bare: build(names)?,
             paths: build(paths)?,
+            all,
         })
     }
 
@@ -72,7 +77,8 @@ impl Names {
 
     /// By the path from the start of the search only.
     pub fn matches_below(&self, entry: &Entry<'_>) -> bool {
-        !self.names.is_empty() && self.names.is_match(entry.name)
+        self.all
+            || !self.bare.is_empty() && self.bare.is_match(entry.name)
             || !self.paths.is_empty() && self.paths.is_match(entry.below)
     }
 }

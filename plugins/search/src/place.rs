@@ -19,13 +19,32 @@ pub struct Place {
 }
 
 impl Place {
-    /// Finds `asked`, which may be absolute or relative to the first root. It need not exist.
+    /// Finds what a model means by `asked`: absolute or relative to the first root, perhaps in quotes. It need not exist.
     pub fn find(cx: &Context, asked: &str) -> Result<Self> {
-        let asked = asked.trim_end_matches(['\n', '\r']);
-        let quoted = ['"', '\'']
+        let text = unquoted(asked);
+        if text.contains('\0') {
+            let message = format!("the path {text:?} contains a NUL character; remove it");
+            return Err(Error::invalid_input(message).code("invalid_path"));
+        }
+        let literal = Self::locate(cx, text);
+        if literal.as_ref().is_ok_and(Self::exists) {
+            return literal;
+        }
+        // `@src` is how people mention a file in a prompt, and `my\ notes` how a shell wants it written. Both are also
+        // valid names, so the literal reading comes first.
+        let unescaped = text.replace("\\ ", " ");
+        let mention = text.strip_prefix('@').filter(|rest| !rest.is_empty());
+        let readings = mention
             .into_iter()
-            .find_map(|quote| asked.strip_prefix(quote)?.strip_suffix(quote));
-        let asked = quoted.unwrap_or(asked);
+            .chain((unescaped != text).then_some(unescaped.as_str()));
+        readings
+            .filter_map(|reading| Self::locate(cx, reading).ok())
+            .find(Self::exists)
+            .map_or(literal, Ok)
+    }
+
+    /// By its letters alone.
+    pub fn locate(cx: &Context, asked: &str) -> Result<Self> {
         let roots = cx.roots();
         let Some(first) = roots.first() else {
             return Err(denied(
@@ -33,6 +52,11 @@ impl Place {
                 "none are granted; run host with --allow-path DIR",
             ));
         };
+        let paths: Vec<&str> = roots.iter().map(|root| root.path.as_str()).collect();
+        // A plugin has no home: `~` can only be somewhere else.
+        if asked == "~" || asked.starts_with("~/") {
+            return Err(denied(asked, &paths.join(", ")));
+        }
         let home = tidy(&first.path);
         let path = if asked.starts_with('/') {
             tidy(asked)
@@ -46,8 +70,20 @@ impl Place {
         if let Some(root) = inside.map(|root| root.len()).max() {
             return Ok(Self { path, root, home });
         }
-        let paths: Vec<&str> = roots.iter().map(|root| root.path.as_str()).collect();
         Err(denied(asked, &paths.join(", ")))
+    }
+
+    /// Also true for a link that leads nowhere: it is there.
+    fn exists(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok()
+    }
+
+    /// What the place `name` below this one is called.
+    pub fn join(&self, name: &str) -> Self {
+        Self {
+            path: tidy(&format!("{}/{name}", self.path)),
+            ..self.clone()
+        }
     }
 
     /// What the file system knows of it, or an error that says what may have been meant.
@@ -87,10 +123,10 @@ impl Place {
 
     /// The absolute path of what is shown as `shown`.
     pub fn absolute(&self, shown: &str) -> String {
-        if shown.starts_with('/') {
-            shown.to_owned()
-        } else {
-            format!("{}/{shown}", self.home)
+        match shown {
+            "." => self.home.clone(),
+            shown if shown.starts_with('/') => shown.to_owned(),
+            shown => format!("{}/{shown}", self.home),
         }
     }
 
@@ -156,8 +192,19 @@ fn likeness(left: &str, right: &str) -> f64 {
     strsim::normalized_damerau_levenshtein(left, right).max(strsim::jaro_winkler(left, right) - 0.2)
 }
 
+/// Without what surrounds a path in a sentence. Nothing at all means the workspace.
+fn unquoted(asked: &str) -> &str {
+    let text = asked.trim();
+    let text = ['"', '\'', '`']
+        .into_iter()
+        .find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))
+        .unwrap_or(text)
+        .trim();
+    if text.is_empty() { "." } else { text }
+}
+
 /// What of `path` is below `root`.
-fn below<'a>(root: &str, path: &'a str) -> Option<&'a str> {
+pub fn below<'a>(root: &str, path: &'a str) -> Option<&'a str> {
     let rest = path.strip_prefix(root)?;
     if rest.is_empty() || root.is_empty() {
         Some(rest.trim_start_matches('/'))

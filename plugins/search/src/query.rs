@@ -82,7 +82,8 @@ impl Query {
                     case_insensitive: reading.case_insensitive,
                     ..Reading::default()
                 };
-                Some(compile(&parse(exclude, reading)?, exclude)?)
+                let hir = parse(exclude, reading).map_err(of_exclude)?;
+                Some(compile(&hir, exclude).map_err(of_exclude)?)
             }
             None => None,
         };
@@ -93,6 +94,13 @@ impl Query {
             note,
         })
     }
+}
+
+/// There, only a regular expression will do.
+fn of_exclude(mut error: Error) -> Error {
+    error.message = format!("`exclude_pattern`: {}", error.message);
+    error.recommendations.clear();
+    error.recommend("escape special characters with a backslash")
 }
 
 fn parse(pattern: &str, reading: Reading) -> Result<Hir> {

@@ -1,7 +1,8 @@
-//! Reads one file after the other into the same memory.
+//! Reads one file after the other, large ones into the same memory.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+
+use crate::disk::File;
 
 /// The most that one read across the sandbox's border brings.
 const CHUNK: usize = 64 * 1024;
@@ -15,8 +16,10 @@ const MOST: usize = 32 * 1024 * 1024;
 const BLOCK: usize = 4096;
 
 /// The memory that files are read into.
+#[derive(Default)]
 pub struct Reader {
-    buffer: Vec<u8>,
+    small: Vec<u8>,
+    large: Vec<u8>,
     decoded: String,
 }
 
@@ -36,45 +39,35 @@ pub enum Binary {
 }
 
 impl Reader {
-    pub fn new() -> Self {
-        Self {
-            buffer: vec![0; 4 * CHUNK],
-            decoded: String::new(),
+    pub fn read(&mut self, file: &mut File, binary: Binary) -> io::Result<Content<'_>> {
+        self.small = file.read(FIRST)?;
+        if binary == Binary::Skip && is_binary(&self.small) {
+            return Ok(Content::Binary);
         }
-    }
-
-    pub fn read(&mut self, path: &str, binary: Binary) -> io::Result<Content<'_>> {
-        let mut file = File::open(path)?;
-        let mut used = 0;
-        loop {
-            if self.buffer.len() - used < CHUNK {
-                self.buffer.resize(self.buffer.len() * 2, 0);
+        // An odd count is the end of the file. This saves the read that would bring nothing.
+        let more = |count: usize| count > 0 && count.is_multiple_of(BLOCK);
+        let bytes = if more(self.small.len()) {
+            self.large.clear();
+            self.large.extend_from_slice(&self.small);
+            let mut count = self.small.len();
+            while more(count) && self.large.len() < MOST {
+                let bytes = file.read(CHUNK)?;
+                count = bytes.len();
+                self.large.extend_from_slice(&bytes);
             }
-            let most = if used == 0 { FIRST } else { self.buffer.len() };
-            let count = match file.read(&mut self.buffer[used..most]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                count => count?,
-            };
-            let first = used == 0;
-            used += count;
-            if first && binary == Binary::Skip && is_binary(&self.buffer[..used]) {
-                return Ok(Content::Binary);
-            }
-            // An odd count is the end of the file. This saves the read that would bring nothing.
-            if count == 0 || !count.is_multiple_of(BLOCK) || used >= MOST {
-                break;
-            }
-        }
-        let bytes = &self.buffer[..used];
+            &self.large
+        } else {
+            &self.small
+        };
         if let Some(text) = utf16(bytes) {
             self.decoded = text;
             return Ok(Content::Text(self.decoded.as_bytes()));
         }
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        Ok(if used >= MOST {
-            Content::Beginning(bytes)
+        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        Ok(if bytes.len() >= MOST {
+            Content::Beginning(text)
         } else {
-            Content::Text(bytes)
+            Content::Text(text)
         })
     }
 }
@@ -82,6 +75,16 @@ impl Reader {
 fn is_binary(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(HEAD)];
     memchr::memchr(0, head).is_some() && !matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
+}
+
+/// Does nearly a third of the beginning consist of what no text has? Looked at only where something matched: it takes
+/// longer than searching.
+pub fn looks_binary(text: &[u8]) -> bool {
+    let head = &text[..text.len().min(HEAD)];
+    let odd = head
+        .iter()
+        .filter(|byte| matches!(byte, 0..=0x06 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f));
+    odd.count() * 10 > head.len() * 3
 }
 
 /// The text of a file that says it is UTF-16.

@@ -39,9 +39,32 @@ pub fn answer<T: Tool>(cx: &Context, tree: &Path, input: Value) -> String {
             .iter()
             .filter_map(|part| part.text.clone())
             .collect(),
-        Err(error) => format!("{:?} {error}", error.kind()),
+        Err(error) => {
+            let code = error.code.as_deref().unwrap_or("?");
+            let mut lines = vec![format!("{:?} {code}: {error}", error.kind())];
+            lines.extend(
+                error
+                    .recommendations
+                    .iter()
+                    .map(|advice| format!("-> {advice}")),
+            );
+            lines.join("\n")
+        }
     };
     text.replace(&*tree.to_string_lossy(), "/tree")
+}
+
+/// Every example of the tool's own, called in this tree: what each of them answers in one line.
+pub fn examples<T: Tool>(cx: &Context) -> String {
+    testing::check_examples::<T>().unwrap();
+    let mut lines = Vec::new();
+    for example in &T::descriptor().examples {
+        let input = toolhost_sdk::serde_json::from_str(&example.input).unwrap();
+        let outcome = testing::call::<T>(cx, input).unwrap();
+        let summary = outcome.summary.unwrap();
+        lines.push(format!("{}: {summary}\n", example.description));
+    }
+    lines.concat()
 }
 
 /// The data of an answer.

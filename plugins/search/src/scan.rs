@@ -6,10 +6,11 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
 use regex_automata::Input;
+use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
 use crate::query::Query;
 
-/// Longer lines are cut, in characters.
+/// Longer lines are cut, in characters as people see them: no accent is torn from its letter.
 const LINE_CHARS: usize = 2000;
 /// What a cut line shows of the text before its match.
 const LEAD_CHARS: usize = 200;
@@ -205,20 +206,27 @@ pub fn show(text: &[u8], line: &Range<usize>, at: usize) -> String {
         return shown.into_owned();
     }
     let column = column(text, line, at);
-    let skipped = if column > LINE_CHARS - LEAD_CHARS {
-        column - LEAD_CHARS
+    let lead = column.saturating_sub(LEAD_CHARS);
+    let start = if column > LINE_CHARS - LEAD_CHARS {
+        shown.char_indices().nth(lead).map_or(0, |(start, _)| start)
     } else {
         0
     };
-    let mut cut = if skipped > 0 {
-        format!("[… {skipped} characters] ")
-    } else {
-        String::new()
+    let mut edge = GraphemeCursor::new(start, shown.len(), true);
+    let start = match edge.is_boundary(&shown, 0) {
+        Ok(false) => edge.next_boundary(&shown, 0).ok().flatten(),
+        _ => Some(start),
     };
-    cut.extend(shown.chars().skip(skipped).take(LINE_CHARS));
-    let rest = shown.chars().count().saturating_sub(skipped + LINE_CHARS);
-    if rest > 0 {
-        let _ = write!(cut, " [{rest} more characters]");
+    let (skipped, shown) = shown.split_at(start.unwrap_or(0));
+    let end = shown.grapheme_indices(true).nth(LINE_CHARS);
+    let (shown, rest) = shown.split_at(end.map_or(shown.len(), |(end, _)| end));
+    let mut cut = String::new();
+    if !skipped.is_empty() {
+        let _ = write!(cut, "[… {} characters] ", skipped.chars().count());
+    }
+    cut.push_str(shown);
+    if !rest.is_empty() {
+        let _ = write!(cut, " [{} more characters]", rest.chars().count());
     }
     cut
 }
@@ -322,5 +330,17 @@ mod tests {
             "{shown}"
         );
         assert!(shown.ends_with("y [1206 more characters]"), "{shown}");
+        // Each of them is two characters to a computer, and one to a person.
+        let text = "e\u{301}".repeat(5000);
+        let shown = show(text.as_bytes(), &(0..text.len()), 3 * 4000 + 1);
+        assert!(
+            shown.starts_with("[… 7802 characters] e\u{301}e"),
+            "{shown}"
+        );
+        let shown = show(text.as_bytes(), &(0..text.len()), 0);
+        assert!(
+            shown.ends_with("e\u{301} [6000 more characters]"),
+            "{shown}"
+        );
     }
 }

@@ -1,21 +1,12 @@
 //! Visits the files below a place, in the order of their names, without the ignored ones.
 
-use std::fs;
 use std::io;
 use std::ops::ControlFlow;
 
 use crate::clock::{Clock, Stop};
+use crate::disk::{Directory, Kind, Listing};
 use crate::place::Place;
 use crate::rules::{Honour, RuleFiles, Rules, Verdict};
-
-/// What sort of thing an entry of a directory is, as the listing says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    File,
-    Directory,
-    /// A symbolic link (which is not followed: it may lead out of the tree or back into it), a socket, a device.
-    Other,
-}
 
 /// An entry on the walk.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +18,8 @@ pub struct Entry<'a> {
     /// Path relative to the first root.
     pub shown: &'a str,
     pub kind: Kind,
+    /// The directory that it is in.
+    pub dir: &'a Directory,
 }
 
 /// What the walk is to leave out.
@@ -51,13 +44,13 @@ pub struct Tally {
     pub unreadable: u64,
 }
 
-/// Calls `visit` with every entry below `start`, and breaks when it does.
+/// Calls `visit` with every entry below `start`, and breaks when it does. Fails only where `start` cannot be listed.
 pub fn walk(
     start: &Place,
     options: &Options<'_>,
-    clock: &mut Clock<'_>,
+    clock: &Clock<'_>,
     visit: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<Stop>,
-) -> (Tally, ControlFlow<Stop>) {
+) -> io::Result<(Tally, ControlFlow<Stop>)> {
     let mut rules = Rules::new(options.honour);
     for directory in start.ancestors() {
         rules.enter_unlisted(directory);
@@ -72,15 +65,17 @@ pub fn walk(
         path,
         tally: Tally::default(),
     };
-    let flow = walk.directory(1);
-    (walk.tally, flow)
+    let dir = Directory::open(start.path())?;
+    let listing = dir.list()?;
+    let flow = walk.entries(&dir, listing, 1);
+    Ok((walk.tally, flow))
 }
 
 struct Walk<'a, 'c> {
     start: &'a Place,
     options: &'a Options<'a>,
     rules: Rules,
-    clock: &'a mut Clock<'c>,
+    clock: &'a Clock<'c>,
     visit: &'a mut dyn FnMut(&Entry<'_>) -> ControlFlow<Stop>,
     /// Where we are; grows and shrinks instead of being built anew for each entry.
     path: String,
@@ -89,19 +84,26 @@ struct Walk<'a, 'c> {
 
 impl Walk<'_, '_> {
     /// Visits the entries of the directory at `self.path`.
-    fn directory(&mut self, depth: usize) -> ControlFlow<Stop> {
+    fn entries(
+        &mut self,
+        dir: &Directory,
+        mut listing: Listing,
+        depth: usize,
+    ) -> ControlFlow<Stop> {
+        self.tally.unreadable += listing.unreadable;
+        listing
+            .entries
+            .sort_unstable_by(|left, right| left.0.cmp(&right.0));
         let mut files = RuleFiles::default();
-        let Ok(mut entries) = self.list(&mut files) else {
-            self.tally.unreadable += 1;
-            return ControlFlow::Continue(());
-        };
-        entries.sort_unstable_by(|left, right| left.0.cmp(&right.0));
+        for (name, _) in &listing.entries {
+            files.notice(name);
+        }
         let has_rules = self.rules.enter(&self.path, &files);
         let length = self.path.len();
-        let flow = entries.iter().try_for_each(|(name, kind)| {
+        let flow = listing.entries.iter().try_for_each(|(name, kind)| {
             self.path.push('/');
             self.path.push_str(name);
-            let flow = self.entry(name, *kind, depth);
+            let flow = self.entry(dir, name, *kind, depth);
             self.path.truncate(length);
             flow
         });
@@ -111,36 +113,13 @@ impl Walk<'_, '_> {
         flow
     }
 
-    fn list(&mut self, files: &mut RuleFiles) -> io::Result<Vec<(String, Kind)>> {
-        // The file system's own root is the empty text here.
-        let directory = if self.path.is_empty() {
-            "/"
-        } else {
-            &self.path
-        };
-        let mut entries = Vec::new();
-        for entry in fs::read_dir(directory)? {
-            // The type comes with the listing; asking for metadata would be a visit to the host for each entry.
-            let listed = entry.and_then(|entry| Ok((entry.file_type()?, entry.file_name())));
-            let Some((kind, name)) = listed
-                .ok()
-                .and_then(|(kind, name)| Some((kind, name.into_string().ok()?)))
-            else {
-                self.tally.unreadable += 1;
-                continue;
-            };
-            files.notice(&name);
-            let kind = match kind {
-                kind if kind.is_file() => Kind::File,
-                kind if kind.is_dir() => Kind::Directory,
-                _ => Kind::Other,
-            };
-            entries.push((name, kind));
-        }
-        Ok(entries)
-    }
-
-    fn entry(&mut self, name: &str, kind: Kind, depth: usize) -> ControlFlow<Stop> {
+    fn entry(
+        &mut self,
+        dir: &Directory,
+        name: &str,
+        kind: Kind,
+        depth: usize,
+    ) -> ControlFlow<Stop> {
         if let Some(stop) = self.clock.tick() {
             return ControlFlow::Break(stop);
         }
@@ -154,6 +133,7 @@ impl Walk<'_, '_> {
             below,
             shown: self.start.show(&self.path),
             kind,
+            dir,
         };
         if (self.options.excluded)(&entry) {
             return ControlFlow::Continue(());
@@ -172,7 +152,15 @@ impl Walk<'_, '_> {
         }
         (self.visit)(&entry)?;
         if kind == Kind::Directory && depth < self.options.depth {
-            self.directory(depth + 1)
+            let opened = dir.directory(name);
+            if let Ok((dir, listing)) =
+                opened.and_then(|dir| dir.list().map(|listing| (dir, listing)))
+            {
+                self.entries(&dir, listing, depth + 1)
+            } else {
+                self.tally.unreadable += 1;
+                ControlFlow::Continue(())
+            }
         } else {
             ControlFlow::Continue(())
         }

@@ -4,6 +4,7 @@
 //! the absolute numbers depend on the machine and on what else it does. What is not installed is said to be missing.
 //! The name of a group (`in-process`, `road`, `files`, `stdio`, `start`, `search`) measures that group alone.
 
+mod checkout;
 mod client;
 mod files;
 mod grant;
@@ -12,7 +13,6 @@ mod memory;
 mod over_mcp;
 mod road;
 mod search;
-mod tree;
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,181 +1,138 @@
-//! Walks as little of the tree as the pattern allows, and lists what fits.
+//! Walks where the plan says, and takes what fits.
 
-use std::fmt::Write;
 use std::fs;
 use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use toolhost_sdk::prelude::*;
 
-use super::{Ignored, Input, Output, Sort, Wanted};
+use super::answer::answer;
+use super::plan::Plan;
+use super::{Input, Sort, Wanted};
 use crate::clock::{self, Clock, Stop};
+use crate::disk::Kind;
 use crate::names::{Case, Names};
 use crate::place::Place;
 use crate::rules::Honour;
-use crate::walk::{Entry, Kind, Options, Tally, walk};
+use crate::walk::{Entry, Options, Tally, walk};
 
-/// What makes a name a pattern.
-const SPECIAL: [char; 5] = ['*', '?', '[', '{', '\\'];
-
-pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
-    let mut clock = Clock::start(cx);
-    let base = Place::find(cx, &input.path)?;
-    if !base.metadata(&input.path)?.is_dir() {
-        let text = format!("`{}` is a file; glob searches directories", input.path);
-        return Err(Error::invalid_input(text).code("path_not_a_directory"));
-    }
-    let search = Search::plan(cx, &base, input)?;
-    let mut found = Vec::new();
-    let (tally, flow) = search.walk(input, &mut clock, &mut found)?;
-    let timed_out = match flow {
-        ControlFlow::Break(Stop::Cancelled) => return Err(clock::cancelled()),
-        ControlFlow::Break(Stop::Time) => true,
-        ControlFlow::Break(Stop::Enough) | ControlFlow::Continue(()) => false,
-    };
-    let widened = search.anywhere && found.iter().any(|found| found.deeper);
-    Ok(answer(input, &base, found, tally, timed_out, widened))
-}
-
-/// A pattern taken apart: where to walk, and what to look for there.
-struct Search {
-    start: Place,
-    /// Relative to `start`; `None` when the pattern is the path of something that is there.
-    pattern: Option<String>,
-    /// The pattern has no slash and so holds at any depth.
-    anywhere: bool,
+/// Everything a search found out.
+#[derive(Default)]
+pub struct Findings {
+    pub found: Vec<Found>,
+    pub tally: Tally,
+    pub timed_out: bool,
+    /// Something lies deeper than the pattern says, because that has no slash.
+    pub widened: bool,
+    /// What would have been found instead.
+    pub hints: Vec<String>,
 }
 
 /// An entry that fits.
-struct Found {
-    path: String,
-    shown: String,
-    /// It does not lie in the directory that was searched, but below that.
-    deeper: bool,
+pub struct Found {
+    pub path: String,
+    /// Asked for only where it decides the order.
+    pub modified: Option<SystemTime>,
 }
 
-impl Search {
-    fn plan(cx: &Context, base: &Place, input: &Input) -> Result<Self> {
-        let pattern = input.pattern.trim_end_matches('/');
-        let join = |path: &str| {
-            let absolute = if path.starts_with('/') {
-                path.to_owned()
-            } else {
-                format!("{}/{path}", base.path())
-            };
-            Place::find(cx, &absolute).map_err(|error| match Place::find(cx, path) {
-                // The message names what was written, not what became of it.
-                Err(plain) if error.kind() == ErrorKind::Denied => plain,
-                _ => error,
-            })
-        };
-        if !pattern.contains('/') {
-            return Ok(Self {
-                start: base.clone(),
-                pattern: Some(pattern.to_owned()),
-                anywhere: true,
-            });
-        }
-        let pattern = pattern.trim_start_matches("./");
-        let whole = join(pattern)?;
-        // `app/[id]/page.tsx` is a pattern to us and a path to others; where that path exists, it is meant.
-        if fs::symlink_metadata(whole.path()).is_ok() {
-            return Ok(Self {
-                start: whole,
-                pattern: None,
-                anywhere: false,
-            });
-        }
-        let fixed = match pattern.find(SPECIAL) {
-            Some(special) => pattern[..special].rfind('/').map_or(0, |at| at + 1),
-            None => pattern.rfind('/').map_or(0, |at| at + 1),
-        };
-        let (prefix, rest) = pattern.split_at(fixed);
-        let start = if prefix.is_empty() {
-            base.clone()
-        } else {
-            join(prefix)?
-        };
-        if !fs::metadata(start.path()).is_ok_and(|metadata| metadata.is_dir())
-            && !pattern.starts_with('/')
-        {
-            // Perhaps only the letter case is another.
-            return Ok(Self {
-                start: base.clone(),
-                pattern: Some(format!("/{pattern}")),
-                anywhere: false,
-            });
-        }
-        // The slash in front keeps a rest of one name from holding at any depth.
-        Ok(Self {
-            start,
-            pattern: Some(format!("/{rest}")),
-            anywhere: false,
-        })
+pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
+    let clock = Clock::start(cx);
+    let base = Place::find(cx, &input.path)?;
+    if !base.metadata(&input.path)?.is_dir() {
+        let text = format!("`{}` is a file; glob searches directories", input.path);
+        return Err(Error::invalid_input(text)
+            .code("search_path_not_a_directory")
+            .recommend("name the directory in `path`, and the file in `pattern`"));
     }
+    let plan = Plan::new(cx, &base, &input.pattern)?;
+    let mut findings = Findings::default();
+    let timed = input.sort != Sort::Path;
+    let (tally, flow) = search(&plan, input, &clock, &mut |entry| {
+        findings.widened |= plan.anywhere && entry.below.contains('/');
+        findings.found.push(Found {
+            path: entry.path.to_owned(),
+            modified: timed.then(|| entry.dir.modified(entry.name)).flatten(),
+        });
+        ControlFlow::Continue(())
+    })?;
+    findings.tally = tally;
+    match flow {
+        ControlFlow::Break(Stop::Cancelled) => return Err(clock::cancelled()),
+        ControlFlow::Break(Stop::Time) => findings.timed_out = true,
+        ControlFlow::Break(Stop::Enough) | ControlFlow::Continue(()) => {}
+    }
+    if plan.pattern.is_none() {
+        findings.found.extend(itself(&plan, input)?);
+    }
+    if findings.found.is_empty() && !findings.timed_out {
+        findings.hints = hints(&plan, input, &clock.courtesy(), tally);
+    }
+    Ok(answer(input, &base, findings))
+}
 
-    fn walk(
-        &self,
-        input: &Input,
-        clock: &mut Clock<'_>,
-        found: &mut Vec<Found>,
-    ) -> Result<(Tally, ControlFlow<Stop>)> {
-        let Some(pattern) = &self.pattern else {
-            let kind = fs::symlink_metadata(self.start.path())?.file_type();
-            let kind = if kind.is_file() {
-                Kind::File
-            } else if kind.is_dir() {
-                Kind::Directory
-            } else {
-                Kind::Other
-            };
-            if wanted(input.kind, kind) {
-                let (path, shown) = (self.start.path().to_owned(), self.start.shown().to_owned());
-                found.push(Found {
-                    path,
-                    shown,
-                    deeper: false,
-                });
-            }
-            return Ok((Tally::default(), ControlFlow::Continue(())));
-        };
-        let case = if input.case_sensitive {
-            Case::Sensitive
+/// The pattern is a path, and this is what is there.
+fn itself(plan: &Plan, input: &Input) -> Result<Option<Found>> {
+    let metadata = fs::symlink_metadata(plan.start.path())?;
+    let kind = if metadata.is_file() {
+        Kind::File
+    } else if metadata.is_dir() {
+        Kind::Directory
+    } else {
+        Kind::Other
+    };
+    Ok(wanted(input.kind, kind).then(|| Found {
+        path: plan.start.path().to_owned(),
+        modified: metadata.modified().ok(),
+    }))
+}
+
+fn search(
+    plan: &Plan,
+    input: &Input,
+    clock: &Clock<'_>,
+    visit: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<Stop>,
+) -> Result<(Tally, ControlFlow<Stop>)> {
+    let Some(pattern) = &plan.pattern else {
+        return Ok((Tally::default(), ControlFlow::Continue(())));
+    };
+    let case = if input.case_sensitive {
+        Case::Sensitive
+    } else {
+        Case::Insensitive
+    };
+    let names = Names::wanted([pattern.as_str()], case)?;
+    let never = Names::unwanted(input.exclude.iter().map(String::as_str), case)?;
+    let excluded = |entry: &Entry<'_>| never.matches(entry);
+    let options = Options {
+        honour: Honour {
+            git: input.respect_git_ignore,
+            tool: input.respect_tool_ignore,
+        },
+        dot: input.dot,
+        depth: depth(plan, pattern),
+        excluded: &excluded,
+    };
+    let walked = walk(&plan.start, &options, clock, &mut |entry| {
+        if wanted(input.kind, entry.kind) && names.matches_below(entry) {
+            visit(entry)
         } else {
-            Case::Insensitive
-        };
-        let names = Names::wanted([pattern.as_str()], case)?;
-        let never = Names::unwanted(input.exclude.iter().map(String::as_str), case)?;
-        let excluded = |entry: &Entry<'_>| never.matches(entry);
-        let options = Options {
-            honour: Honour {
-                git: input.respect_git_ignore,
-                tool: input.respect_tool_ignore,
-            },
-            dot: input.dot,
-            depth: self.depth(pattern),
-            excluded: &excluded,
-        };
-        Ok(walk(&self.start, &options, clock, &mut |entry| {
-            if wanted(input.kind, entry.kind) && names.matches_below(entry) {
-                let deeper = entry.below.contains('/');
-                found.push(Found {
-                    path: entry.path.to_owned(),
-                    shown: entry.shown.to_owned(),
-                    deeper,
-                });
-            }
             ControlFlow::Continue(())
-        }))
-    }
-
-    /// Without `**`, a pattern says by its slashes how deep its matches lie.
-    fn depth(&self, pattern: &str) -> usize {
-        let deep = self.anywhere || pattern.contains("**") || pattern.contains('{');
-        if deep {
-            usize::MAX
-        } else {
-            pattern.matches('/').count()
         }
+    });
+    walked.map_err(|error| {
+        let text = format!("cannot list `{}`: {error}", plan.start.shown());
+        Error::failed(text)
+            .code("glob_execution_error")
+            .recommend("name one of its subdirectories in `path`")
+    })
+}
+
+/// Without `**`, a pattern says by its slashes how deep its matches lie.
+fn depth(plan: &Plan, pattern: &str) -> usize {
+    if plan.anywhere || pattern.contains("**") || pattern.contains('{') {
+        usize::MAX
+    } else {
+        pattern.matches('/').count()
     }
 }
 
@@ -187,104 +144,69 @@ fn wanted(wanted: Wanted, kind: Kind) -> bool {
     }
 }
 
-fn answer(
-    input: &Input,
-    base: &Place,
-    mut found: Vec<Found>,
-    tally: Tally,
-    timed_out: bool,
-    widened: bool,
-) -> Outcome {
-    match input.sort {
-        Sort::Path => found.sort_by(|left, right| left.shown.cmp(&right.shown)),
-        Sort::Mtime => {
-            let time = |found: &Found| {
-                fs::symlink_metadata(&found.path).and_then(|metadata| metadata.modified())
+/// Finds out which other parameters would have found something.
+fn hints(plan: &Plan, input: &Input, clock: &Clock<'_>, tally: Tally) -> Vec<String> {
+    let mut hints = Vec::new();
+    if plan.pattern.is_none() {
+        hints.push(format!(
+            "`kind = \"any\"` would find {}",
+            plan.start.shown()
+        ));
+        return hints;
+    }
+    let hint = |parameters: &str, input: Input| {
+        let mut found = None;
+        // What goes wrong here has no part in the answer.
+        let _ = search(plan, &input, clock, &mut |entry| {
+            found = Some(entry.shown.to_owned());
+            ControlFlow::Break(Stop::Enough)
+        });
+        found.map(|path| format!("{parameters} would find it, for example {path}"))
+    };
+    let other = input.clone();
+    if input.case_sensitive {
+        let case_sensitive = false;
+        hints.extend(hint(
+            "`case_sensitive = false`",
+            Input {
+                case_sensitive,
+                ..other.clone()
+            },
+        ));
+    }
+    if !input.dot {
+        let dot = true;
+        hints.extend(hint(
+            "`dot = true`",
+            Input {
+                dot,
+                ..other.clone()
+            },
+        ));
+    }
+    if input.kind != Wanted::Any {
+        let kind = Wanted::Any;
+        hints.extend(hint("`kind = \"any\"`", Input { kind, ..other }));
+    }
+    let (git, tool) = (tally.git > 0, tally.tool > 0);
+    let ways = [
+        (git, false, "`respect_git_ignore = false`"),
+        (false, tool, "`respect_tool_ignore = false`"),
+        (
+            git && tool,
+            git && tool,
+            "`respect_git_ignore = false` and `respect_tool_ignore = false`",
+        ),
+    ];
+    for (git, tool, parameters) in ways {
+        if hints.is_empty() && (git || tool) {
+            let other = Input {
+                respect_git_ignore: input.respect_git_ignore && !git,
+                respect_tool_ignore: input.respect_tool_ignore && !tool,
+                ..input.clone()
             };
-            found.sort_by_cached_key(|found| {
-                (
-                    std::cmp::Reverse(time(found).unwrap_or(SystemTime::UNIX_EPOCH)),
-                    found.shown.clone(),
-                )
-            });
+            hints.extend(hint(parameters, other));
         }
     }
-    let total = found.len();
-    let (offset, limit) = (input.offset as usize, input.limit as usize);
-    let truncated = total > offset.saturating_add(limit);
-    let matches: Vec<String> = found
-        .into_iter()
-        .skip(offset)
-        .take(limit)
-        .map(|found| found.shown)
-        .collect();
-
-    let (one, many) = match input.kind {
-        Wanted::File => ("file", "files"),
-        Wanted::Dir => ("directory", "directories"),
-        Wanted::Any => ("entry", "entries"),
-    };
-    let summary = match total {
-        0 => format!("no {one} matches `{}`", input.pattern),
-        1 => format!("1 {one} matches `{}`", input.pattern),
-        _ => format!("{total} {many} match `{}`", input.pattern),
-    };
-    let mut head = format!("{summary} in {}", base.shown());
-    let ignored = tally.git + tally.tool;
-    if ignored > 0 {
-        let _ = write!(
-            head,
-            "; {ignored} ignored (git: {}, tool: {})",
-            tally.git, tally.tool
-        );
-    }
-    if tally.unreadable > 0 {
-        let _ = write!(head, "; {} unreadable", tally.unreadable);
-    }
-    let mut notes = vec![head];
-    if total == 0 && ignored > 0 {
-        notes.push(
-            "ignored files are found with `respect_git_ignore = false` and `respect_tool_ignore = false`".to_owned(),
-        );
-    }
-    if widened {
-        let pattern = &input.pattern;
-        notes.push(format!(
-            "a pattern without `/` holds at any depth; `./{pattern}` would mean this directory only"
-        ));
-    }
-    if timed_out {
-        notes.push(
-            "the time was up before everything was seen; narrow it down with `path` or a longer prefix".to_owned(),
-        );
-    }
-    if truncated {
-        let next = offset + matches.len();
-        notes.push(format!(
-            "showing {} from {offset}; there are more: continue with `offset = {next}`",
-            matches.len()
-        ));
-    }
-    let mut text = matches
-        .iter()
-        .fold(String::new(), |text, path| text + path + "\n");
-    if !text.is_empty() {
-        text.push('\n');
-    }
-    for note in notes {
-        let _ = writeln!(text, "[{note}]");
-    }
-    Outcome::text(text.trim_end())
-        .summary(summary)
-        .structured(&Output {
-            count: matches.len() as u64,
-            matches,
-            total_known: total as u64,
-            truncated,
-            ignored: Ignored {
-                git: tally.git,
-                tool: tally.tool,
-            },
-            timed_out,
-        })
+    hints
 }

@@ -5,14 +5,16 @@
     reason = "expect-test writes them this way"
 )]
 
-use std::time::Duration;
+mod mistakes;
+
+use std::fs;
+use std::time::{Duration, SystemTime};
 
 use expect_test::{Expect, expect};
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::testing;
 
 use super::Glob;
-use crate::sample::{answer, context, data, tree};
+use crate::sample::{answer, context, data, examples, tree};
 
 const FILES: &[(&str, &str)] = &[
     ("src/main.rs", ""),
@@ -27,6 +29,8 @@ const FILES: &[(&str, &str)] = &[
     (".gitignore", "target"),
     ("gone/.toolignore", "*.rs"),
     ("gone/x.rs", ""),
+    ("tests/[a].txt", ""),
+    ("with space/a.txt", ""),
 ];
 
 #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
@@ -35,9 +39,15 @@ fn check(input: Value, expected: Expect) {
     expected.assert_eq(&answer::<Glob>(&context(&tree), tree.path(), input));
 }
 
+// R-301, R-323
 #[test]
-fn examples_fit_the_schema() {
-    testing::check_examples::<Glob>().unwrap();
+fn the_examples_work() {
+    let tree = tree(FILES);
+    expect![[r#"
+        All Rust files: 5 files match `**/*.rs`
+        Directories named tests: 1 directory matches `tests`
+    "#]]
+    .assert_eq(&examples::<Glob>(&context(&tree)));
 }
 
 #[test]
@@ -119,6 +129,20 @@ fn a_path_that_is_there_is_no_pattern() {
             [1 entry matches `app/[id]` in .]"#]],
     );
     check(
+        json!({"pattern": "app/[id]/*.tsx"}),
+        expect![[r#"
+        app/[id]/page.tsx
+
+        [1 file matches `app/[id]/*.tsx` in .]"#]],
+    );
+    check(
+        json!({"pattern": "[a].txt", "path": "tests"}),
+        expect![[r#"
+            tests/[a].txt
+
+            [1 file matches `[a].txt` in tests]"#]],
+    );
+    check(
         json!({"pattern": "app/[ij]/*.tsx"}),
         expect![[r#"
             app/i/page.tsx
@@ -152,7 +176,7 @@ fn ignored_files_on_request() {
         json!({"pattern": "out.rs"}),
         expect![[r#"
             [no file matches `out.rs` in .; 3 ignored (git: 1, tool: 2)]
-            [ignored files are found with `respect_git_ignore = false` and `respect_tool_ignore = false`]"#]],
+            [`respect_git_ignore = false` would find it, for example target/out.rs]"#]],
     );
     check(
         json!({"pattern": "target/*"}),
@@ -215,34 +239,110 @@ fn limits_say_how_to_go_on() {
     );
 }
 
+// C-24
 #[test]
-fn mistakes() {
-    check(
-        json!({"pattern": "../*.rs"}),
-        expect![
-            "Denied Permission denied: Access denied: ../*.rs is outside the allowed paths (/tree)"
-        ],
+fn three_orders() {
+    let input = |sort: &str| json!({"pattern": "*.txt", "sort": sort});
+    let tree = tree(&[
+        ("b.txt", ""),
+        ("a.txt", ""),
+        ("new.txt", ""),
+        ("newest.txt", ""),
+    ]);
+    let touch = |name: &str, ago: u64| {
+        let file = fs::File::options().write(true).open(tree.path().join(name));
+        let time = SystemTime::now() - Duration::from_secs(ago);
+        file.unwrap().set_modified(time).unwrap();
+    };
+    touch("new.txt", 7200);
+    touch("newest.txt", 60);
+    for (sort, expected) in [
+        (
+            "mtime",
+            expect![[r#"
+            newest.txt
+            new.txt
+            b.txt
+            a.txt"#]],
+        ),
+        (
+            "path",
+            expect![[r#"
+            a.txt
+            b.txt
+            new.txt
+            newest.txt"#]],
+        ),
+        (
+            "gem",
+            expect![[r#"
+            newest.txt
+            new.txt
+            a.txt
+            b.txt"#]],
+        ),
+    ] {
+        let text = answer::<Glob>(&context(&tree), tree.path(), input(sort));
+        expected.assert_eq(text.split("\n\n").next().unwrap());
+    }
+}
+
+#[test]
+fn long_answers_end_at_the_limit() {
+    let names: Vec<String> = (0..300)
+        .map(|number| format!("{number:0100}.txt"))
+        .collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let tree = tree(&files);
+    let input = json!({"pattern": "*.txt", "sort": "path", "limit": 2000});
+    let answer = answer::<Glob>(&context(&tree), tree.path(), input);
+    assert!(answer.len() < 20_300, "{}", answer.len());
+    assert!(
+        answer.ends_with("[showing 190 from 0; there are more: continue with `offset = 190`]"),
+        "{answer}"
     );
-    check(
-        json!({"pattern": "/etc/*"}),
-        expect![
-            "Denied Permission denied: Access denied: /etc/* is outside the allowed paths (/tree)"
-        ],
-    );
-    check(
-        json!({"pattern": "{a"}),
-        expect![
-            "InvalidInput invalid glob `{a`: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)"
-        ],
-    );
-    check(
-        json!({"pattern": "x", "path": "srd"}),
-        expect!["NotFound File not found: srd. Did you mean: src?"],
-    );
-    check(
-        json!({"pattern": "x", "path": "build.rs"}),
-        expect!["InvalidInput `build.rs` is a file; glob searches directories"],
-    );
+}
+
+#[test]
+fn paths_as_people_write_them() {
+    let rows = [
+        (
+            json!({"pattern": "*.rs", "path": "@src"}),
+            expect![[r#"
+            src/main.rs
+            src/deep/Part.RS
+            src/deep/part.rs
+
+            [3 files match `*.rs` in src]
+            [a pattern without `/` holds at any depth; `./*.rs` would mean this directory only]"#]],
+        ),
+        (
+            json!({"pattern": "*.tsx", "path": "\"app/[id]/\"\n"}),
+            expect![[r#"
+                app/[id]/page.tsx
+
+                [1 file matches `*.tsx` in app/[id]]"#]],
+        ),
+        (
+            json!({"pattern": "*.txt", "dir_path": r"with\ space"}),
+            expect![[r#"
+                with space/a.txt
+
+                [1 file matches `*.txt` in with space]"#]],
+        ),
+        (
+            json!({"pattern": "*.txt", "cwd": "", "absolute": true}),
+            expect![[r#"
+                /tree/tests/[a].txt
+                /tree/with space/a.txt
+
+                [2 files match `*.txt` in .; 3 ignored (git: 1, tool: 2)]
+                [a pattern without `/` holds at any depth; `./*.txt` would mean this directory only]"#]],
+        ),
+    ];
+    for (input, expected) in rows {
+        check(input, expected);
+    }
 }
 
 #[test]

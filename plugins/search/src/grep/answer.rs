@@ -2,37 +2,38 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
-use std::time::SystemTime;
 
 use toolhost_sdk::prelude::*;
 
 use super::search::Findings;
 use super::{FileMatches, Input, Output, OutputMode};
+use crate::budget;
 use crate::place::Place;
 
 pub fn write(input: &Input, start: &Place, mut findings: Findings) -> Outcome {
     let found = findings.total_files;
-    if input.output_mode != OutputMode::Content {
-        if input.output_mode == OutputMode::FilesWithMatches {
-            newest_first(&mut findings.files, start);
-        }
-        let offset = input.offset as usize;
-        let limit = input.head_limit as usize;
-        findings.truncated |= findings.files.len() > offset.saturating_add(limit);
-        findings.files = findings
-            .files
-            .into_iter()
-            .skip(offset)
-            .take(limit)
-            .collect();
+    let mut files = std::mem::take(&mut findings.files);
+    if input.output_mode == OutputMode::FilesWithMatches {
+        // Newest first.
+        files.sort_unstable_by(|left, right| {
+            let times = right.modified.cmp(&left.modified);
+            times.then_with(|| left.file.path.cmp(&right.file.path))
+        });
     }
-    let mut text = match input.output_mode {
-        OutputMode::FilesWithMatches => list(&findings.files, |file| file.path.clone()),
-        OutputMode::Count => list(&findings.files, |file| {
-            format!("{}:{}", file.path, file.count.unwrap_or(0))
-        }),
-        OutputMode::Content => content(input, &findings.files),
+    let mut files: Vec<FileMatches> = files.into_iter().map(|found| found.file).collect();
+    let mut text = if input.output_mode == OutputMode::Content {
+        content(input, files.iter())
+    } else {
+        let all = files.len();
+        files.drain(..all.min(input.offset as usize));
+        files.truncate(input.head_limit as usize);
+        let mut lines: Vec<String> = files.iter().map(|file| line(input, file)).collect();
+        lines.truncate(budget::fitting(lines.iter().map(String::as_str)));
+        files.truncate(lines.len());
+        findings.truncated |= all > (input.offset as usize).saturating_add(files.len());
+        lines
+            .iter()
+            .fold(String::new(), |text, line| text + line + "\n")
     };
     if !text.is_empty() {
         text.push('\n');
@@ -46,7 +47,7 @@ pub fn write(input: &Input, start: &Place, mut findings: Findings) -> Outcome {
         format!("{matches} in {}", plural(found, "file", "files"))
     };
     for line in std::iter::once(format!("{summary} ({})", searched(start, &findings)))
-        .chain(notes(input, &findings))
+        .chain(notes(input, &files, &findings))
     {
         let _ = writeln!(text, "[{line}]");
     }
@@ -54,7 +55,7 @@ pub fn write(input: &Input, start: &Place, mut findings: Findings) -> Outcome {
         .summary(summary)
         .structured(&Output {
             mode: input.output_mode,
-            files: findings.files,
+            files,
             total_matches: findings.total_matches,
             total_files: findings.total_files,
             truncated: findings.truncated,
@@ -62,23 +63,16 @@ pub fn write(input: &Input, start: &Place, mut findings: Findings) -> Outcome {
         })
 }
 
-fn list(files: &[FileMatches], line: impl Fn(&FileMatches) -> String) -> String {
-    files
-        .iter()
-        .fold(String::new(), |text, file| text + &line(file) + "\n")
+/// How a list shows a file.
+pub fn line(input: &Input, file: &FileMatches) -> String {
+    match input.output_mode {
+        OutputMode::Count => format!("{}:{}", file.path, file.count.unwrap_or(0)),
+        OutputMode::FilesWithMatches | OutputMode::Content => file.path.clone(),
+    }
 }
 
-/// Only files with a match are asked for their time.
-fn newest_first(files: &mut [FileMatches], start: &Place) {
-    let time = |file: &FileMatches| {
-        let modified =
-            fs::metadata(start.absolute(&file.path)).and_then(|metadata| metadata.modified());
-        modified.unwrap_or(SystemTime::UNIX_EPOCH)
-    };
-    files.sort_by_cached_key(|file| (std::cmp::Reverse(time(file)), file.path.clone()));
-}
-
-fn content(input: &Input, files: &[FileMatches]) -> String {
+/// The lines of files, each file under its name.
+pub fn content<'a>(input: &Input, files: impl Iterator<Item = &'a FileMatches>) -> String {
     let mut text = String::new();
     for file in files {
         if !text.is_empty() {
@@ -126,10 +120,10 @@ const CONTEXT: char = '-';
 fn searched(start: &Place, findings: &Findings) -> String {
     let mut text = format!(
         "searched {} in {}",
-        plural(findings.searched, "file", "files"),
+        plural(findings.searched.files, "file", "files"),
         start.shown()
     );
-    let tally = findings.tally;
+    let tally = findings.searched.tally;
     if tally.git + tally.tool > 0 {
         let _ = write!(
             text,
@@ -140,7 +134,7 @@ fn searched(start: &Place, findings: &Findings) -> String {
         );
     }
     for (count, what) in [
-        (findings.binary, "binary skipped"),
+        (findings.searched.binary, "binary skipped"),
         (tally.unreadable, "unreadable"),
     ] {
         if count > 0 {
@@ -150,26 +144,22 @@ fn searched(start: &Place, findings: &Findings) -> String {
     text
 }
 
-fn notes(input: &Input, findings: &Findings) -> Vec<String> {
+fn notes(input: &Input, files: &[FileMatches], findings: &Findings) -> Vec<String> {
     let mut notes = findings.notes.clone();
     if findings.timed_out {
         notes.push(
             "the time was up before all files were searched; narrow it down with `path`, `glob` or `type`".to_owned(),
         );
     }
-    if findings.shortened > 0 {
+    if findings.searched.shortened > 0 {
         notes.push(format!(
             "of {} only the first 32 MiB were searched",
-            plural(findings.shortened, "file", "files")
+            plural(findings.searched.shortened, "file", "files")
         ));
     }
     let shown: u64 = match input.output_mode {
-        OutputMode::Content => findings
-            .files
-            .iter()
-            .map(|file| file.matches.len() as u64)
-            .sum(),
-        OutputMode::FilesWithMatches | OutputMode::Count => findings.files.len() as u64,
+        OutputMode::Content => files.iter().map(|file| file.matches.len() as u64).sum(),
+        OutputMode::FilesWithMatches | OutputMode::Count => files.len() as u64,
     };
     if findings.truncated {
         let next = u64::from(input.offset) + shown;

@@ -5,15 +5,18 @@
     reason = "expect-test writes them this way"
 )]
 
+mod content;
+mod limits;
+mod mistakes;
+
 use std::fs;
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use toolhost_sdk::prelude::*;
-use toolhost_sdk::testing;
 
 use super::Grep;
-use crate::sample::{answer, context, data, tree};
+use crate::sample::{answer, context, data, examples, tree};
 
 /// A workspace with a bit of everything.
 const FILES: &[(&str, &str)] = &[
@@ -44,9 +47,15 @@ fn check(input: Value, expected: Expect) {
     expected.assert_eq(&answer::<Grep>(&context(&tree), tree.path(), input));
 }
 
+// R-302, R-324
 #[test]
-fn examples_fit_the_schema() {
-    testing::check_examples::<Grep>().unwrap();
+fn the_examples_work() {
+    let tree = tree(FILES);
+    expect![[r#"
+        Which files mention it: 4 files contain matches
+        Definitions with the lines below them: no matches for `fn \w+_tool`
+    "#]]
+    .assert_eq(&examples::<Grep>(&context(&tree)));
 }
 
 #[test]
@@ -111,64 +120,6 @@ fn a_named_place_is_searched_whatever_the_rules_say() {
 }
 
 #[test]
-fn content_with_context() {
-    check(
-        json!({"pattern": "TODO", "output_mode": "content", "-C": 1, "glob": "*.{rs,md}"}),
-        expect![[r#"
-        File: docs/guide.md
-        L1- # Guide
-        L2: TODO write
-        L3: TODO more
-
-        File: src/main.rs
-        L1- fn main() {
-        L2:     // TODO: start
-        L3-     run();
-
-        [3 matching lines in 2 files (searched 3 files in .; 4 ignored (git: 2, tool: 2))]"#]],
-    );
-    check(
-        json!({"pattern": "todo", "-i": true, "output_mode": "content", "-A": 1, "-n": false, "type": "rust"}),
-        expect![[r#"
-        File: src/main.rs
-            // TODO: start
-            run();
-        --
-            // todo later
-        }
-
-        [2 matching lines in 1 file (searched 2 files in .; 4 ignored (git: 2, tool: 2))]"#]],
-    );
-}
-
-#[test]
-fn few_matches_are_shown_with_their_surroundings() {
-    check(
-        json!({"pattern": "later", "output_mode": "content"}),
-        expect![[r#"
-        File: src/main.rs
-        L1- fn main() {
-        L2-     // TODO: start
-        L3-     run();
-        L4- }
-        L5- 
-        L6- fn run() {
-        L7:     // todo later
-        L8- }
-
-        [1 matching line in 1 file (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]"#]],
-    );
-    check(
-        json!({"pattern": "later", "output_mode": "content", "auto_context": false}),
-        expect![[r#"
-        File: src/main.rs
-        L7:     // todo later
-
-        [1 matching line in 1 file (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]"#]],
-    );
-}
-
-#[test]
 fn counts() {
     check(
         json!({"pattern": "TODO", "output_mode": "count", "exclude": [".github", "**/*.log"]}),
@@ -210,66 +161,6 @@ fn lines_and_files_can_be_left_out() {
 }
 
 #[test]
-fn limits_say_how_to_go_on() {
-    check(
-        json!({"pattern": "TODO", "head_limit": 2, "offset": 1}),
-        expect![[r#"
-        docs/guide.md
-        .github/ci.yml
-
-        [4 files contain matches (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]
-        [showing 2 from 1; there are more: continue with `offset = 3`]"#]],
-    );
-    check(
-        json!({"pattern": "o", "output_mode": "content", "head_limit": 2}),
-        expect![[r#"
-        File: .gitignore
-        L2: *.log
-        L3: !keep.log
-
-        [6 matching lines in 5 files (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]
-        [showing 2 from 0; there are more: continue with `offset = 2`]"#]],
-    );
-    check(
-        json!({"pattern": "TODO", "output_mode": "content", "max_per_file": 1, "path": "docs"}),
-        expect![[r#"
-            File: docs/guide.md
-            L2: TODO write
-
-            [2 matching lines in 1 file (searched 1 file in docs; 1 ignored (git: 0, tool: 1))]
-            [showing 1 from 0; there are more: raise `max_per_file` or name a file in `path`]"#]],
-    );
-    check(
-        json!({"pattern": "TODO", "offset": 50}),
-        expect![[r#"
-        [4 files contain matches (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]
-        [nothing is left from `offset = 50`]"#]],
-    );
-}
-
-#[test]
-fn nothing_found_says_what_would_have_been() {
-    check(
-        json!({"pattern": "SECRET"}),
-        expect![
-            "[no matches for `SECRET` (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]"
-        ],
-    );
-    check(
-        json!({"pattern": "LIBRARY"}),
-        expect![[r#"
-        [no matches for `LIBRARY` (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]
-        [`case_insensitive = true` would find it, for example in src/lib.rs]"#]],
-    );
-    check(
-        json!({"pattern": "hidden secret"}),
-        expect![[r#"
-        [no matches for `hidden secret` (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]
-        [`no_ignore = true` would find it, for example in target/out.rs]"#]],
-    );
-}
-
-#[test]
 fn patterns_with_braces() {
     check(
         json!({"pattern": "fn main() {"}),
@@ -279,120 +170,6 @@ fn patterns_with_braces() {
         [1 file contains a match (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]
         [`fn main() {` is not a regular expression; searched for it as fixed text]"#]],
     );
-}
-
-#[test]
-fn several_lines() {
-    check(
-        json!({"pattern": r"start\n\s+run", "output_mode": "content", "auto_context": false}),
-        expect![[r#"
-        File: src/main.rs
-        L2:     // TODO: start
-        L3:     run();
-
-        [1 matching line in 1 file (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]
-        [the pattern names a line end; searched with `multiline = true`]"#]],
-    );
-}
-
-#[test]
-fn mistakes() {
-    check(
-        json!({"pattern": "foo("}),
-        expect!["InvalidInput invalid regex `foo(`: unclosed group"],
-    );
-    check(
-        json!({"pattern": "x", "path": "/etc"}),
-        expect![
-            "Denied Permission denied: Access denied: /etc is outside the allowed paths (/tree)"
-        ],
-    );
-    check(
-        json!({"pattern": "x", "path": "scr/main.rs"}),
-        expect!["NotFound File not found: scr/main.rs. Did you mean: src/main.rs?"],
-    );
-    check(
-        json!({"pattern": "x", "type": "rusty"}),
-        expect![
-            "InvalidInput unknown file type `rusty`; did you mean one of rust, rst, ruby, r, crystal?"
-        ],
-    );
-    check(
-        json!({"pattern": "x", "glob": "a["}),
-        expect!["InvalidInput invalid glob `a[`: unclosed character class; missing ']'"],
-    );
-}
-
-#[test]
-fn data_for_programs() {
-    let tree = tree(FILES);
-    let input = json!({"pattern": "write", "output_mode": "content", "context": 1});
-    expect![[r##"
-        {
-          "mode": "content",
-          "files": [
-            {
-              "path": "docs/guide.md",
-              "count": 1,
-              "matches": [
-                {
-                  "line": 2,
-                  "column": 6,
-                  "text": "TODO write",
-                  "before": [
-                    "# Guide"
-                  ],
-                  "after": [
-                    "TODO more"
-                  ]
-                }
-              ]
-            }
-          ],
-          "total_matches": 1,
-          "total_files": 1,
-          "truncated": false,
-          "timed_out": false
-        }"##]]
-    .assert_eq(&data::<Grep>(&context(&tree), input));
-}
-
-#[test]
-fn long_answers_end_at_the_limit() {
-    let line = format!("x{}\n", "y".repeat(1500));
-    let tree = tree(&[("long.txt", &line.repeat(50))]);
-    let input = json!({"pattern": "x", "output_mode": "content"});
-    let answer = answer::<Grep>(&context(&tree), tree.path(), input);
-    assert!(answer.len() < 21_000, "{}", answer.len());
-    assert!(
-        answer.ends_with("[showing 13 from 0; there are more: continue with `offset = 13`]"),
-        "{answer}"
-    );
-}
-
-#[test]
-fn other_encodings() {
-    let tree = tree(&[("latin.txt", "")]);
-    let utf16: Vec<u8> = "\u{feff}größe\n"
-        .encode_utf16()
-        .flat_map(u16::to_le_bytes)
-        .collect();
-    fs::write(tree.path().join("wide.txt"), utf16).unwrap();
-    fs::write(tree.path().join("bom.txt"), "\u{feff}größe\n").unwrap();
-    fs::write(tree.path().join("latin.txt"), b"gr\xf6\xdfe\n").unwrap();
-    let input = json!({"pattern": "^gr", "output_mode": "content"});
-    expect![[r#"
-        File: bom.txt
-        L1: größe
-
-        File: latin.txt
-        L1: gr��e
-
-        File: wide.txt
-        L1: größe
-
-        [3 matching lines in 3 files (searched 3 files in .)]"#]]
-    .assert_eq(&answer::<Grep>(&context(&tree), tree.path(), input));
 }
 
 #[test]
@@ -420,40 +197,154 @@ fn a_nested_repository_has_its_own_rules() {
     ));
 }
 
+// C-11
 #[test]
-fn without_time_the_answer_is_partial() {
-    let tree = tree(FILES);
-    let cx = context(&tree).with_remaining(Duration::ZERO);
-    expect![[r#"
-        [no matches for `TODO` (searched 0 files in .)]
-        [the time was up before all files were searched; narrow it down with `path`, `glob` or `type`]"#]]
-    .assert_eq(&answer::<Grep>(&cx, tree.path(), json!({"pattern": "TODO"})));
-}
+fn flags_are_those_of_ripgrep() {
+    let rows = [
+        (
+            "i",
+            "todo: RUN",
+            expect![[r#"
+            .github/ci.yml:1
 
-#[test]
-fn a_cancelled_search_is_an_error() {
-    let tree = tree(FILES);
-    let cx = context(&tree).cancelled_after(0);
-    expect!["Interrupted the search was cancelled"].assert_eq(&answer::<Grep>(
-        &cx,
-        tree.path(),
-        json!({"pattern": "TODO"}),
-    ));
-}
+            [1 matching line in 1 file (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]"#]],
+        ),
+        (
+            "w",
+            "tod",
+            expect![[
+                "[no matches for `tod` (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]"
+            ]],
+        ),
+        (
+            "F",
+            "one()",
+            expect![[r#"
+            src/lib.rs:1
 
-#[test]
-fn without_roots_everything_is_denied() {
-    let tree = tree(&[]);
-    expect!["Denied Permission denied: Access denied: . is outside the allowed paths (none are granted; run host with --allow-path DIR)"].assert_eq(&answer::<Grep>(&Context::test(), tree.path(), json!({"pattern": "x"})));
-}
+            [1 matching line in 1 file (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]"#]],
+        ),
+        (
+            "v",
+            "^",
+            expect![[
+                "[no matches for `^` (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]"
+            ]],
+        ),
+        (
+            "iw",
+            "LIBRARY",
+            expect![[r#"
+            src/lib.rs:1
 
-#[test]
-fn large_files_are_read_to_their_end() {
-    for size in [4096, 16 * 1024, 64 * 1024, 64 * 1024 + 5, 300_000] {
-        let text = format!("{}needle", "x\n".repeat(size)).split_off(size + 6);
-        let tree = tree(&[("big.txt", &text)]);
-        let input = json!({"pattern": "needle", "output_mode": "count"});
-        let answer = answer::<Grep>(&context(&tree), tree.path(), input);
-        assert!(answer.starts_with("big.txt:1\n"), "{size}: {answer}");
+            [1 matching line in 1 file (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]"#]],
+        ),
+        (
+            "U",
+            "start.*run",
+            expect![[r#"
+            src/main.rs:1
+
+            [1 matching line in 1 file (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]"#]],
+        ),
+        (
+            "m",
+            "start.*run",
+            expect![[r#"
+            src/main.rs:1
+
+            [1 matching line in 1 file (searched 7 files in .; 4 ignored (git: 2, tool: 2); 1 binary skipped)]"#]],
+        ),
+    ];
+    for (flags, pattern, expected) in rows {
+        let input = json!({"pattern": pattern, "flags": flags, "output_mode": "count"});
+        check(input, expected);
     }
+}
+
+// R-490
+#[test]
+fn matches_are_shown_while_the_search_runs() {
+    let files: Vec<(String, &str)> = (0..200)
+        .map(|number| {
+            (
+                format!("{number:03}.txt"),
+                if number % 70 == 0 { "x\n" } else { "" },
+            )
+        })
+        .collect();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(name, text)| (name.as_str(), *text))
+        .collect();
+    let tree = tree(&files);
+    let pieces = |mode: &str, stream: Value| {
+        let cx = context(&tree);
+        let input =
+            json!({"pattern": "x", "output_mode": mode, "auto_context": false, "stream": stream});
+        answer::<Grep>(&cx, tree.path(), input);
+        let output = cx.recorded().output.into_iter();
+        output
+            .map(|(stream, bytes)| format!("{stream}: {}", String::from_utf8(bytes).unwrap()))
+            .collect::<Vec<String>>()
+    };
+    for (mode, stream, expected) in [
+        (
+            "files_with_matches",
+            json!(true),
+            expect![[r#"
+            [
+                "stdout: 000.txt\n",
+                "stdout: 070.txt\n",
+                "stdout: 140.txt\n",
+            ]
+        "#]],
+        ),
+        (
+            "count",
+            json!(true),
+            expect![[r#"
+            [
+                "stdout: 000.txt:1\n",
+                "stdout: 070.txt:1\n",
+                "stdout: 140.txt:1\n",
+            ]
+        "#]],
+        ),
+        (
+            "content",
+            json!(true),
+            expect![[r#"
+            [
+                "stdout: File: 000.txt\nL1: x\n\n",
+                "stdout: File: 070.txt\nL1: x\n\n",
+                "stdout: File: 140.txt\nL1: x\n\n",
+            ]
+        "#]],
+        ),
+        (
+            "content",
+            json!(false),
+            expect![[r#"
+            []
+        "#]],
+        ),
+    ] {
+        expected.assert_debug_eq(&pieces(mode, stream));
+    }
+    // Nobody waits a second for this.
+    let cx = context(&tree);
+    answer::<Grep>(&cx, tree.path(), json!({"pattern": "x"}));
+    assert_eq!(cx.recorded().output, []);
+}
+
+#[test]
+fn what_is_mostly_no_text_is_binary_without_a_zero_too() {
+    let tree = tree(&[("a.dat", "\u{1}\u{2}\u{3}TODO"), ("b.txt", "\u{1b}[1mTODO")]);
+    let input = json!({"pattern": "TODO"});
+    expect![[r#"
+        b.txt
+
+        [1 file contains a match (searched 1 file in .; 1 binary skipped)]"#]]
+    .assert_eq(&answer::<Grep>(&context(&tree), tree.path(), input));
 }

@@ -1,0 +1,67 @@
+//! When nothing matches: what would have matched instead. Each call that a model need not make to find that out is worth
+//! a little time.
+
+use std::ops::ControlFlow;
+
+use super::Input;
+use super::files::Files;
+use crate::clock::{Clock, Stop};
+use crate::query::{Query, Reading};
+use crate::rules::Honour;
+use crate::scan::Spots;
+use crate::walk::Tally;
+
+pub fn hints(files: &Files<'_>, input: &Input, clock: &Clock<'_>, tally: Tally) -> Vec<String> {
+    let reading = input.reading();
+    let mut hints = Vec::new();
+    let hint = |parameters: &str, reading: Reading, honour: Honour| {
+        let exclude = input.exclude_pattern.as_deref();
+        let query = Query::new(&input.pattern, exclude, reading).ok()?;
+        let mut found = None;
+        // What goes wrong here has no part in the answer.
+        let _ = files.each(honour, clock, &mut |file| {
+            if Spots::new(&query, file.text).next().is_none() {
+                return ControlFlow::Continue(());
+            }
+            found = Some(file.shown.to_owned());
+            ControlFlow::Break(Stop::Enough)
+        });
+        found.map(|file| format!("{parameters} would find it, for example in {file}"))
+    };
+    if input.inverted() {
+        return hints;
+    }
+    let honour = Honour {
+        git: !input.no_ignore,
+        tool: !input.no_ignore,
+    };
+    let everything = Honour {
+        git: false,
+        tool: false,
+    };
+    let any_case = Reading {
+        case_insensitive: true,
+        ..reading
+    };
+    let as_text = Reading {
+        fixed: true,
+        ..reading
+    };
+    let letters = input.pattern.chars().any(char::is_alphabetic) && !reading.case_insensitive;
+    let special = regex_syntax::escape(&input.pattern) != input.pattern && !reading.fixed;
+    let ignored = tally.git + tally.tool > 0;
+    if letters {
+        hints.extend(hint("`case_insensitive = true`", any_case, honour));
+    }
+    if special {
+        hints.extend(hint("`fixed_strings = true`", as_text, honour));
+    }
+    if ignored {
+        hints.extend(hint("`no_ignore = true`", reading, everything));
+    }
+    if letters && ignored && hints.is_empty() {
+        let both = "`case_insensitive = true` with `no_ignore = true`";
+        hints.extend(hint(both, any_case, everything));
+    }
+    hints
+}
