@@ -131,7 +131,7 @@ pub async fn load_with(
         }
     }
     // The kernel is made with its hooks, so the plugins among them come before it and their tools after it.
-    let (entries, missing) = hook_entries(&settings, granted.iter().map(|(one, ..)| one));
+    let (entries, mut missing) = hook_entries(&settings, granted.iter().map(|(one, ..)| one));
     let kernel = kernel(&settings, prompter, store, staging.as_ref(), entries, begin).await?;
     let mut plugins = Vec::new();
     for (one, path, took) in granted {
@@ -146,6 +146,7 @@ pub async fn load_with(
             Err(reason) => broken.push(Broken { path, reason }),
         }
     }
+    missing.extend(kernel.registry().problems().iter().cloned());
     let telemetry = match purpose {
         Purpose::Run => Telemetry::from_env(|name| std::env::var(name).ok())
             .or_exit(Exit::Config)?
@@ -463,15 +464,11 @@ impl Host {
         for only in &self.settings.only_tools {
             let chosen: BTreeSet<&ToolName> = only
                 .iter()
-                .filter_map(|name| registry.get(name))
-                .map(|entry| &entry.name)
+                .filter_map(|name| registry.name_of(name))
                 .collect();
-            for entry in registry
-                .list_all()
-                .filter(|entry| !chosen.contains(&entry.name))
-            {
+            for name in registry.names().filter(|name| !chosen.contains(name)) {
                 // The name comes from the registry itself, so it is known.
-                let _ = self.kernel.set_enabled(entry.name.as_str(), false);
+                let _ = self.kernel.set_enabled(name.as_str(), false);
             }
         }
     }
@@ -494,6 +491,9 @@ impl Host {
                 format!("{}: ", path.display())
             };
             note(&format!("error: {place}{reason}"));
+        }
+        for left_out in self.kernel.registry().left_out() {
+            note(&format!("error: {left_out}"));
         }
         for warning in &self.settings.warnings {
             note(&format!("warning: {warning}"));

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolhost_contract::profile::{Others, Profile};
-use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName};
-use toolhost_kernel::{Durability, schedule};
+use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName, VersionReq};
+use toolhost_kernel::{AbTest, Durability, schedule};
 
 use crate::args::HostArgs;
-use crate::config::{self, Config, OnDuplicate, PathEntry, PoolsTable, UseTools, Variable, expand};
+use crate::config::{
+    self, AbTestTable, Config, OnDuplicate, PathEntry, PoolsTable, UseTools, Variable, expand,
+};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::places::Places;
 
@@ -41,6 +43,9 @@ pub struct Settings {
     /// In their order; the cache is last.
     pub hooks: Vec<HookSettings>,
     pub tool_timeouts: BTreeMap<ToolName, Duration>,
+    /// Which version answers to a tool's name.
+    pub tool_versions: BTreeMap<ToolName, VersionReq>,
+    pub ab_tests: Vec<AbTest>,
     /// By any name of the tool.
     pub disabled_tools: BTreeSet<String>,
     /// Tools that are missing in one of these lists are disabled.
@@ -219,9 +224,13 @@ impl Settings {
         let beyond = beyond::resolve(&args.beyond, config.beyond, world.directory, &of_file)?;
         let mut disabled_tools = BTreeSet::new();
         let mut tool_timeouts = BTreeMap::new();
+        let mut tool_versions = BTreeMap::new();
         for (name, table) in config.tools {
             if let Some(timeout) = table.timeout {
                 tool_timeouts.insert(name.clone(), timeout);
+            }
+            if let Some(version) = table.version {
+                tool_versions.insert(name.clone(), version);
             }
             if table.enabled == Some(false) {
                 disabled_tools.insert(name.to_string());
@@ -248,6 +257,7 @@ impl Settings {
         {
             places.cache = Some(of_file(&dir)?);
         }
+        let ab_tests = compared(config.ab_tests, config_file.as_deref());
         let hooks = hooks::resolve(config.hooks, world, &of_file)?;
         let judged = policy::resolve(&policy::Words {
             args,
@@ -288,6 +298,8 @@ impl Settings {
             lists: judged.lists,
             hooks,
             tool_timeouts,
+            tool_versions,
+            ab_tests,
             disabled_tools,
             only_tools,
             timeout: config.timeout,
@@ -331,6 +343,12 @@ impl Settings {
                 .map(|(name, time)| (name.to_string(), capped(*time)))
                 .collect(),
             disabled_tools: self.disabled_tools.clone(),
+            tool_versions: self
+                .tool_versions
+                .iter()
+                .map(|(name, version)| (name.to_string(), version.clone()))
+                .collect(),
+            ab_tests: self.ab_tests.clone(),
             ..toolhost_kernel::Settings::default()
         }
     }
@@ -347,6 +365,23 @@ impl Settings {
             .or(by_author)
             .map(|time| self.max_timeout.map_or(time, |max| time.min(max)))
     }
+}
+
+/// Each with its place, which is known to nobody else.
+fn compared(tables: Vec<AbTestTable>, file: Option<&Path>) -> Vec<AbTest> {
+    let file = file.map(|file| file.display().to_string());
+    let tables = tables.into_iter();
+    let place = |line: Option<usize>| match (&file, line) {
+        (Some(file), Some(line)) => format!("{file}:{line}"),
+        (file, _) => file.clone().unwrap_or_default(),
+    };
+    let test = |table: AbTestTable| AbTest {
+        at: place(table.line),
+        tool: table.tool,
+        variants: table.variants,
+        key: table.key,
+    };
+    tables.map(test).collect()
 }
 
 fn absolute(base: &Path, path: &Path) -> PathBuf {

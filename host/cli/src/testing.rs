@@ -55,14 +55,18 @@ pub fn settings_beside(
 /// A kernel with one plugin whose tools do nothing.
 pub fn kernel(plugin: &str, tools: Vec<Descriptor>) -> Kernel {
     let kernel = Kernel::new(toolhost_kernel::Settings::default(), Arc::new(Nobody)).unwrap();
+    register(&kernel, plugin, "1.0.0", tools);
+    kernel
+}
+
+pub fn register(kernel: &Kernel, plugin: &str, version: &str, tools: Vec<Descriptor>) {
     let plugin = PluginInfo {
         name: PluginName::parse(plugin).unwrap(),
-        version: "1.0.0".to_owned(),
+        version: version.to_owned(),
         digest: None,
         timeout: None,
     };
     kernel.register(plugin, Arc::new(Idle(tools))).unwrap();
-    kernel
 }
 
 struct Idle(Vec<Descriptor>);

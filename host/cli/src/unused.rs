@@ -37,15 +37,20 @@ pub fn unused(settings: &Settings, registry: &Snapshot, plugins: &[&str]) -> Vec
             }
         }
     }
-    for tool in settings.tool_timeouts.keys() {
-        check("tool", tool.as_str(), registry.has(tool.as_str()), &tools);
+    for tool in settings
+        .tool_timeouts
+        .keys()
+        .chain(settings.tool_versions.keys())
+    {
+        let known = registry.name_of(tool.as_str()).is_some();
+        check("tool", tool.as_str(), known, &tools);
     }
     for tool in settings
         .disabled_tools
         .iter()
         .chain(settings.only_tools.iter().flatten())
     {
-        check("tool", tool, registry.has(tool), &tools);
+        check("tool", tool, registry.name_of(tool).is_some(), &tools);
     }
     for plugin in settings.per_plugin.keys() {
         check(

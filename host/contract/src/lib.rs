@@ -23,6 +23,7 @@ mod services;
 pub mod shell;
 pub mod text;
 pub mod units;
+pub mod version;
 pub mod views;
 
 pub use backend::{Backend, BoxFuture, Effects, Event, Level, NoSink, Ran, Sink};
@@ -46,3 +47,4 @@ pub use services::{
     AgentInfo, BackgroundCall, Choice, Interview, Query, QueryKind, Reply, Services, Sight,
     ToolFacts,
 };
+pub use version::{Version, VersionReq};

@@ -38,7 +38,6 @@ mod rule;
 mod rule_file;
 mod rule_spec;
 mod subject;
-mod version;
 mod walk;
 
 pub use approval::{

@@ -107,7 +107,7 @@ pub struct Report {
 }
 
 /// Calls that may follow each other as tails of one.
-const TAILS: usize = 4;
+const TAILS: usize = 8;
 
 /// Boxed, because most calls go well and should not carry the room for an error through every step.
 pub(crate) type Refusal = Box<CallError>;
@@ -293,6 +293,13 @@ impl Kernel {
             report.repairs.extend(follow.repairs);
             report.stopped |= follow.stopped;
             report.commits.extend(follow.commits);
+        }
+        if let Ok(Outcome { tail: Some(_), .. }) = &report.result {
+            let message = format!(
+                "the result asks for another call, and {TAILS} calls have followed the first one already"
+            );
+            let error = CallError::new(ErrorClass::Failed, message).code("too_many_tails");
+            report.result = Err(error.recommend("call the tool that was meant last yourself"));
         }
         report
     }
@@ -489,7 +496,7 @@ impl Kernel {
     fn find(&self, run: &mut Run<'_>) -> Result<Arc<Entry>, Refusal> {
         let registry = self.registry();
         let name = &run.life.record().name;
-        let Some(entry) = registry.find(name) else {
+        let Some(entry) = registry.choose(name, &run.caller, &run.id) else {
             let error = CallError::new(
                 ErrorClass::NotRegistered,
                 registry.unknown(name).to_string(),

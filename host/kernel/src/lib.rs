@@ -3,6 +3,7 @@
 //! The kernel knows tools only as [`toolhost_contract::Backend`]s. It never learns whether a component or a remote
 //! server stands behind a name, so it is tested with backends of a few lines.
 
+mod ab;
 mod approvals;
 mod asks;
 mod bus;
@@ -23,6 +24,7 @@ mod sink;
 mod stats;
 pub mod undo;
 
+pub use ab::{AbKey, AbTest, Variant};
 pub use approvals::row as approval_row;
 pub use asks::{AnswerError, Answered, Pending};
 pub use bus::{Missed, Subscription};
@@ -34,7 +36,7 @@ pub use kernel::{
 };
 pub use prompter::{Callback, Nobody, Prompter, Scripted};
 pub use register::RegisterError;
-pub use registry::{Entry, PluginInfo, Snapshot, ToolInfo, UnknownTool};
+pub use registry::{Entry, LeftOut, PluginInfo, Snapshot, ToolInfo, UnknownTool};
 pub use services::{Agents, Resources, Task, Without};
 pub use settings::{OnDuplicate, Settings};
-pub use stats::{Stats, ToolStats};
+pub use stats::{Stats, ToolStats, VariantStats};

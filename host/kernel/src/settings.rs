@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use toolhost_contract::Limits;
 use toolhost_contract::policy::Policy;
+use toolhost_contract::{Limits, VersionReq};
 
+use crate::ab::AbTest;
 use crate::schedule;
 
 #[derive(Debug, Clone)]
@@ -19,8 +20,11 @@ pub struct Settings {
     pub timeout: Option<Duration>,
     /// By any name of the tool: `grep`, an alias, or `search/grep`.
     pub tool_timeouts: BTreeMap<String, Duration>,
-    /// By any name of the tool, as in `tool_timeouts`.
+    /// By any name of the tool, as in `tool_timeouts`; `grep@1.2.3` is that version of it.
     pub disabled_tools: BTreeSet<String>,
+    /// Which version answers to a tool's name, by any name of the tool; without one the highest that is finished.
+    pub tool_versions: BTreeMap<String, VersionReq>,
+    pub ab_tests: Vec<AbTest>,
     pub max_input_bytes: u64,
     /// The folder that an approval "in this project" is for.
     pub project: Option<String>,
@@ -47,6 +51,8 @@ impl Default for Settings {
             timeout: None,
             tool_timeouts: BTreeMap::new(),
             disabled_tools: BTreeSet::new(),
+            tool_versions: BTreeMap::new(),
+            ab_tests: Vec::new(),
             max_input_bytes: Limits::default().input,
             project: None,
         }

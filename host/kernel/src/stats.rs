@@ -4,14 +4,31 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use toolhost_contract::{PluginName, ToolName, Version};
+
 /// Of one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Registered tools, the disabled ones too.
     pub total: usize,
     pub by_category: BTreeMap<String, usize>,
-    /// Tools that ran at least once.
+    /// Tools that ran at least once. One that does not answer to its name alone is `name@version`, and one that stands
+    /// in for another plugin's tool `plugin/name`.
     pub calls: BTreeMap<String, ToolStats>,
+    /// What is compared, by tool and in the order of the configuration, whether or not it ran.
+    pub variants: Vec<VariantStats>,
+}
+
+/// One of the implementations of a tool that are compared, and the calls that the comparison sent to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VariantStats {
+    pub tool: ToolName,
+    pub plugin: PluginName,
+    pub version: Version,
+    pub weight: u32,
+    pub calls: u64,
+    pub failures: u64,
+    pub total: Duration,
 }
 
 /// Calls that were refused before they started do not count.
@@ -37,6 +54,10 @@ impl Counters {
         self.count.fetch_add(1, Relaxed);
         self.failures.fetch_add(u64::from(failed), Relaxed);
         self.nanos.fetch_add(nanos, Relaxed);
+    }
+
+    pub(crate) fn total(&self) -> Duration {
+        Duration::from_nanos(self.nanos.load(Relaxed))
     }
 
     pub(crate) fn read(&self) -> ToolStats {

@@ -10,6 +10,7 @@ use toolhost_contract::units::{parse_duration, show_duration};
 use toolhost_kernel::IN_ADVANCE;
 use toolhost_store::{CallFilter, CallRow, Store, StoredTransition, TransitionFilter};
 
+use super::stats::{StatsArgs, stats};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::records::{StoreArgs, now, time};
 use crate::terminal::print;
@@ -29,6 +30,8 @@ pub struct CallsArgs {
 pub enum CallsCommand {
     /// Show everything that is known of one call
     Show(ShowArgs),
+    /// Count calls, failures and time of each tool, by version
+    Stats(StatsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -93,6 +96,7 @@ fn parse_state(word: &str) -> Result<CallState, String> {
 pub fn calls(args: CallsArgs) -> Result<Exit, Failure> {
     match args.command {
         Some(CallsCommand::Show(args)) => show(&args),
+        Some(CallsCommand::Stats(args)) => stats(args),
         None => list(args.list),
     }
 }

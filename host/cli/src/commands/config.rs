@@ -116,6 +116,14 @@ fn summary(settings: &Settings) -> String {
     for (name, time) in &settings.tool_timeouts {
         say(&format!("timeout of {name}"), vec![show_duration(*time)]);
     }
+    for (name, version) in &settings.tool_versions {
+        say(&format!("version of {name}"), vec![version.to_string()]);
+    }
+    for test in &settings.ab_tests {
+        let variants = test.variants.iter();
+        let variants = variants.map(|variant| format!("{variant}, weight {}", variant.weight));
+        say(&format!("compared for {}", test.tool), variants.collect());
+    }
     for (name, own) in &settings.per_plugin {
         if let Some(paths) = &own.paths {
             let shown = if paths.is_empty() {

@@ -14,6 +14,7 @@ pub mod plugins;
 pub mod policy;
 pub mod run;
 pub mod sessions;
+pub mod stats;
 pub mod tools;
 pub mod turns;
 pub mod undo;

@@ -1,14 +1,14 @@
 //! `host tools`: what can be called.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolhost_contract::profile::{Profile, Shown};
 use toolhost_contract::text;
-use toolhost_kernel::Snapshot;
+use toolhost_kernel::{Entry, Snapshot};
 
 use super::load_to_look;
 use crate::args::ListArgs;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::json;
+use crate::json as shapes;
 use crate::terminal::print;
 use crate::terminal::style::table;
 
@@ -18,10 +18,10 @@ pub async fn tools(args: ListArgs) -> Result<Exit, Failure> {
     let registry = host.kernel.registry();
     let shown = if args.json {
         let tools = match host.settings.profile {
-            Profile::Native => Value::Array(registry.list_all().map(json::entry).collect()),
+            Profile::Native => Value::Array(native(&registry)),
             profile => {
                 let shown = registry.lens(profile, host.settings.others).show();
-                Value::Array(shown.iter().map(json::shown).collect())
+                Value::Array(shown.iter().map(shapes::shown).collect())
             }
         };
         serde_json::to_string_pretty(&tools).or_exit(Exit::Internal)?
@@ -49,12 +49,24 @@ fn shown_table(shown: &[Shown]) -> String {
     )
 }
 
+fn native(registry: &Snapshot) -> Vec<Value> {
+    let tools = registry.list_all().map(|entry| {
+        let mut shown = shapes::entry(entry);
+        let versions = versions(registry, entry);
+        if !versions.is_empty() {
+            shown["versions"] = Value::Array(versions.iter().map(Version::json).collect());
+        }
+        shown
+    });
+    tools.collect()
+}
+
 pub fn tool_table(registry: &Snapshot) -> String {
     table(
         &["TOOL", "EFFECT", "PLUGIN", "DESCRIPTION"],
-        registry.list_all().map(|entry| {
+        registry.list_all().flat_map(|entry| {
             let off = if entry.enabled { "" } else { "(disabled) " };
-            vec![
+            let listed = vec![
                 entry.name.to_string(),
                 entry.tool.effect().as_str().to_owned(),
                 entry.plugin.name.to_string(),
@@ -62,9 +74,74 @@ pub fn tool_table(registry: &Snapshot) -> String {
                     "{off}{}",
                     text::inline(first_sentence(&entry.tool.description), 100)
                 ),
-            ]
+            ];
+            let versions = versions(registry, entry);
+            let versions: Vec<_> = versions.iter().map(Version::cells).collect();
+            [listed].into_iter().chain(versions)
         }),
     )
+}
+
+/// One of several implementations of a tool.
+struct Version<'a> {
+    entry: &'a Entry,
+    served: bool,
+    /// Its share where they are compared.
+    weight: Option<u32>,
+}
+
+/// What else has the tool's name, and the tool itself among it; nothing where it is the only one.
+fn versions<'a>(registry: &'a Snapshot, listed: &Entry) -> Vec<Version<'a>> {
+    let stats = registry.stats();
+    let version = |entry: &'a Entry| Version {
+        entry,
+        served: registry.serves(entry),
+        weight: stats
+            .variants
+            .iter()
+            .find(|one| {
+                (&one.tool, &one.plugin, &one.version)
+                    == (&entry.name, &entry.plugin.name, &entry.version)
+            })
+            .map(|one| one.weight),
+    };
+    let all: Vec<_> = registry.versions(&listed.name).map(version).collect();
+    if all.len() > 1 { all } else { Vec::new() }
+}
+
+impl Version<'_> {
+    fn cells(&self) -> Vec<String> {
+        let Self { entry, served, .. } = self;
+        let mut words = Vec::new();
+        if !entry.enabled {
+            words.push("disabled".to_owned());
+        }
+        words.extend(served.then(|| "answers to the name".to_owned()));
+        words.extend(
+            self.weight
+                .map(|weight| format!("compared, weight {weight}")),
+        );
+        vec![
+            format!("  @{}", entry.version),
+            entry.tool.effect().as_str().to_owned(),
+            entry.plugin.name.to_string(),
+            words.join(", "),
+        ]
+    }
+
+    fn json(&self) -> Value {
+        let mut shown = json!({
+            "version": self.entry.version.to_string(),
+            "plugin": self.entry.plugin.name,
+            "digest": self.entry.plugin.digest.map(|digest| digest.to_string()),
+            "enabled": self.entry.enabled,
+            "served": self.served,
+        });
+        if let Some(weight) = self.weight {
+            shown["weight"] = json!(weight);
+        }
+        shown
+    }
 }
 
 fn first_sentence(description: &str) -> &str {
@@ -72,4 +149,45 @@ fn first_sentence(description: &str) -> &str {
     line.split_once(". ")
         .map_or(line, |(sentence, _)| sentence)
         .trim_end_matches('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use toolhost_contract::{Descriptor, ToolName};
+
+    use super::*;
+    use crate::testing;
+
+    // R-493
+    #[test]
+    fn r_493_a_tool_with_several_versions_shows_them_and_which_one_answers() {
+        let tool = |version: &str| {
+            let mut tool = Descriptor::new(ToolName::parse("grep").unwrap(), "Finds text. Fast.");
+            version.clone_into(&mut tool.version);
+            tool.annotations.read_only = Some(true);
+            tool
+        };
+        let kernel = testing::kernel("search", vec![tool("1.0.0")]);
+        let only = tool_table(&kernel.registry());
+        assert!(!only.contains('@'), "{only}");
+        testing::register(&kernel, "search", "1.1.0", vec![tool("1.1.0")]);
+        expect![[r#"
+            TOOL      EFFECT  PLUGIN  DESCRIPTION
+            grep      reads   search  Finds text
+              @1.1.0  reads   search  answers to the name
+              @1.0.0  reads   search
+        "#]]
+        .assert_eq(&tool_table(&kernel.registry()));
+        let registry = kernel.registry();
+        let listed = registry.get("grep").unwrap();
+        let shown: Vec<String> = versions(&registry, listed)
+            .iter()
+            .map(|one| one.json().to_string())
+            .collect();
+        expect![[r#"
+            {"version":"1.1.0","plugin":"search","digest":null,"enabled":true,"served":true}
+            {"version":"1.0.0","plugin":"search","digest":null,"enabled":true,"served":false}"#]]
+        .assert_eq(&shown.join("\n"));
+    }
 }

@@ -15,8 +15,8 @@ use super::foreign::{McpServers, SettingsTable, WebSearch};
 use super::tools::ToolsTable;
 use super::values::{self, Milliseconds};
 use super::{
-    CacheTable, Config, HookTable, OnDuplicate, PathEntry, PermissionTable, PluginTable,
-    PolicyTable, PoolsTable, StoreTable, UseTools, Variable, spelling,
+    AbTestTable, CacheTable, Config, HookTable, OnDuplicate, PathEntry, PermissionTable,
+    PluginTable, PolicyTable, PoolsTable, StoreTable, UseTools, Variable, spelling,
 };
 
 #[derive(Default, Deserialize)]
@@ -53,6 +53,8 @@ pub struct File {
     rule: Vec<Value>,
     #[serde(deserialize_with = "spelling::list")]
     hook: Vec<HookTable>,
+    #[serde(deserialize_with = "spelling::list")]
+    ab_test: Vec<AbTestTable>,
     tools: ToolsTable,
     #[serde(deserialize_with = "values::unique")]
     plugin: BTreeMap<PluginName, PluginTable>,
@@ -123,6 +125,15 @@ impl File {
                 ));
             }
         }
+        let mut compared = BTreeSet::new();
+        for test in &self.ab_test {
+            if !compared.insert(&test.tool) {
+                return Err(format!(
+                    "two ab_test are about `{}`; put their variants into one",
+                    test.tool
+                ));
+            }
+        }
         let unused = [
             key(web_search.as_ref()),
             key(mcp_servers.as_ref()),
@@ -147,6 +158,7 @@ impl File {
             raw_rules: self.rule,
             rules: Vec::new(),
             hooks: self.hook,
+            ab_tests: self.ab_test,
             tools: tools.by_name,
             plugin: self.plugin,
             cache: self.cache,

@@ -12,6 +12,7 @@ use toolhost_contract::policy::RuleSpec;
 use toolhost_contract::profile::Profile;
 use toolhost_contract::{LimitsTable, PluginName, ToolName};
 
+mod ab_test;
 mod beyond;
 mod expand;
 mod file;
@@ -25,6 +26,7 @@ mod spelling;
 mod tools;
 mod values;
 
+pub use ab_test::AbTestTable;
 pub use beyond::{Beyond, Program};
 pub use expand::expand;
 pub use foreign::WebSearch;
@@ -59,6 +61,7 @@ pub struct Config {
     /// The same as they were written, until `rules` is made of them.
     raw_rules: Vec<Value>,
     pub hooks: Vec<HookTable>,
+    pub ab_tests: Vec<AbTestTable>,
     pub tools: BTreeMap<ToolName, ToolTable>,
     pub plugin: BTreeMap<PluginName, PluginTable>,
     pub cache: CacheTable,

@@ -1,11 +1,13 @@
-//! Rules of a configuration file with their places in it. Only TOML tells where each word stands; of the other two
+//! Rules and comparisons of a configuration file with their places in it. Only TOML tells where each word stands; of the other two
 //! formats a rule knows its file and its number.
 
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use toml::Spanned;
+use toolhost_contract::manifest::line_of;
 use toolhost_contract::policy::{Diagnostic, RuleFile, RuleTable, Source, Tier};
 
 use super::{Config, Form, Format};
@@ -16,6 +18,8 @@ use super::{Config, Form, Format};
 struct Placed {
     rule: Vec<Spanned<RuleTable>>,
     policy: PlacedPolicy,
+    #[serde(alias = "abTest")]
+    ab_test: Vec<Spanned<IgnoredAny>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -44,6 +48,9 @@ pub fn place(config: &mut Config, file: &Path, format: Format, text: &str) -> Re
             mark(&mut policy.allow, &placed.policy.allow, text);
             mark(&mut policy.ask, &placed.policy.ask, text);
             mark(&mut policy.deny, &placed.policy.deny, text);
+            for (test, place) in config.ab_tests.iter_mut().zip(&placed.ab_test) {
+                test.line = Some(line_of(text, place.span().start));
+            }
             RuleTable::all(placed.rule, &name, text, Tier::User).map_err(all)?
         }
         Format::Yaml | Format::Json => {

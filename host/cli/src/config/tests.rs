@@ -11,6 +11,7 @@ use super::{Config, Format, UseTools, parse};
 mod foreign;
 mod hooks;
 mod policy;
+mod versions;
 
 fn good(format: Format, text: &str) -> Config {
     let mut config = parse(Path::new("toolhost"), format, text)
@@ -143,6 +144,7 @@ fn the_examples_of_the_documentation_are_read_without_an_error() {
         include_str!("../../../../docs/configuration.md"),
         include_str!("../../../../docs/permissions.md"),
         include_str!("../../../../docs/hooks.md"),
+        include_str!("../../../../docs/versions.md"),
     ];
     let mut count = 0;
     for (kind, format) in [

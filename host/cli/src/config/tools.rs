@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
-use toolhost_contract::{ToolName, text};
+use toolhost_contract::{ToolName, VersionReq, text};
 
 use super::foreign::{McpServers, WebSearch};
 use super::values::{self, Milliseconds};
@@ -33,6 +33,9 @@ pub struct ToolTable {
     #[serde(deserialize_with = "values::duration")]
     pub timeout: Option<Duration>,
     pub enabled: Option<bool>,
+    /// Which version answers to the name.
+    #[serde(deserialize_with = "values::text")]
+    pub version: Option<VersionReq>,
 }
 
 /// A key of `[tools]`.

@@ -8,9 +8,9 @@ use super::facts::{Facts, Part, What};
 use super::form::{Form, Target};
 use super::names::{Family, NamePattern};
 use super::place::Spot;
-use super::version::VersionReq;
 use super::{Decision, Mode, Tier};
 use crate::text;
+use crate::version::{Version, VersionReq};
 
 /// Linear in the length of the text, and bounded in size.
 pub(super) fn regex(pattern: &str) -> Result<Regex, String> {
@@ -103,7 +103,12 @@ impl Rule {
                 .as_ref()
                 .is_none_or(|name| request.caller.user_id.as_ref() == Some(name))
             && self.version.as_ref().is_none_or(|wanted| {
-                wanted.matches(&request.tool.version).unwrap_or(!allows)
+                let version = &request.tool.version;
+                if allows {
+                    wanted.means(&Version::of(version))
+                } else {
+                    wanted.matches(version).unwrap_or(true)
+                }
             })
             // What an author left open may be either: that is enough to deny and not enough to allow.
             && self.annotations.iter().all(|(name, wanted)| {

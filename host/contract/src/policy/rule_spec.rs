@@ -10,9 +10,9 @@ use super::diagnostic::{Diagnostic, Source};
 use super::example::Example;
 use super::form::{Form, Target};
 use super::rule::{Rule, annotation, regex};
-use super::version::VersionReq;
 use super::{Decision, Mode, Places};
 use crate::text;
+use crate::version::{VersionReq, split};
 
 /// Who wrote a rule. A higher tier's word counts more, except that a deny counts from everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -176,8 +176,8 @@ impl RuleSpec {
                 "a rule names no tool; write `tool = \"…\"`, or `tool = \"*\"` for all".to_owned(),
             );
         }
-        let forms = self
-            .tools
+        let (tools, version) = self.versioned()?;
+        let forms = tools
             .iter()
             .map(|tool| Form::parse(tool, places))
             .collect::<Result<Vec<_>, _>>()?;
@@ -221,11 +221,32 @@ impl RuleSpec {
             target,
             subagent: self.subagent,
             user: self.user,
-            version: self.version.as_deref().map(VersionReq::parse).transpose()?,
+            version,
             annotations: self.annotations.into_iter().collect(),
             args,
             args_regex: self.args_regex.as_deref().map(regex).transpose()?,
             interactive: self.interactive,
         })
+    }
+
+    /// The forms without the version that one of them may carry: `grep@1.2.3`, `Bash@^2(git *)`.
+    fn versioned(&self) -> Result<(Vec<String>, Option<VersionReq>), String> {
+        let mut version = self.version.as_deref().map(VersionReq::parse).transpose()?;
+        let mut tools = Vec::with_capacity(self.tools.len());
+        for form in &self.tools {
+            let (name, what) = form.split_at(form.find('(').unwrap_or(form.len()));
+            let (name, wanted) = split(name);
+            if let Some(wanted) = wanted {
+                if version.is_some() || self.tools.len() > 1 {
+                    return Err(format!(
+                        "`{}` names a version beside another tool or version; write a rule of its own for it",
+                        text::inline(form, 120)
+                    ));
+                }
+                version = Some(VersionReq::parse(wanted)?);
+            }
+            tools.push(format!("{name}{what}"));
+        }
+        Ok((tools, version))
     }
 }

@@ -95,9 +95,9 @@ impl Kernel {
     }
 
     /// When a call of a turn may run. Takes the member out of its input that is for the scheduler alone.
-    pub(super) fn shape_of(&self, call: &mut BatchCall) -> Shape {
+    pub(super) fn shape_of(&self, call: &mut BatchCall, caller: &Caller) -> Shape {
         let registry = self.registry();
-        let entry = registry.find(&call.tool);
+        let entry = registry.choose(&call.tool, caller, &call.id);
         let declared = entry.is_some_and(|entry| declares_wait(entry));
         // Only ours when the tool does not have a member of that name itself.
         let wait = if declared {

@@ -10,7 +10,8 @@ use crate::register::{self, Draft};
 use crate::{PluginInfo, RegisterError, UnknownTool};
 
 impl Kernel {
-    /// Adds the tools of one plugin: all of them, or none. Returns the names they got.
+    /// Adds the tools of one plugin: all of them, or none. Returns the names they got; a tool that depends on one that
+    /// is not there yet can be called when that one comes, see [`crate::Snapshot::left_out`].
     pub fn register(
         &self,
         plugin: PluginInfo,
@@ -37,22 +38,32 @@ impl Kernel {
                 .map(|prepared| draft.place(prepared?, self.settings.on_duplicate, &mut warnings))
                 .collect()
         });
-        self.warnings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .append(&mut warnings);
+        let mut told = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        for warning in warnings {
+            if !told.contains(&warning) {
+                told.push(warning);
+            }
+        }
+        drop(told);
         results
     }
 
-    /// Removes the tools of a plugin; calls that are running end as they would have. Was there such a plugin?
+    /// Removes the tools of a plugin in all its versions; calls that are running end as they would have. Was there such a plugin?
     pub fn unregister(&self, plugin: &PluginName) -> bool {
         self.change(|draft| draft.remove(plugin))
     }
 
+    /// One tool with all its versions, or the version that the name says.
     pub fn set_enabled(&self, tool: &str, enabled: bool) -> Result<(), UnknownTool> {
         let registry = self.registry();
-        let entry = registry.get(tool).ok_or_else(|| registry.unknown(tool))?;
-        self.change(|draft| draft.set_enabled(&entry.name, enabled));
+        let (slot, only) = registry.slot(tool).ok_or_else(|| registry.unknown(tool))?;
+        self.change(|draft| {
+            draft.set_enabled(
+                slot,
+                |entry| only.is_none_or(|only| only.is(entry)),
+                enabled,
+            );
+        });
         Ok(())
     }
 
@@ -69,7 +80,7 @@ impl Kernel {
             .registry
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut draft = Draft::from(&registry);
+        let mut draft = Draft::from(&registry, &self.settings.ab_tests);
         let result = change(&mut draft);
         *registry = Arc::new(draft.finish());
         drop(registry);

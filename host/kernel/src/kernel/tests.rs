@@ -10,6 +10,7 @@ mod order;
 mod programs;
 mod seal;
 mod store_order;
+mod tails;
 mod views;
 mod world;
 
@@ -431,6 +432,7 @@ async fn statistics_outlive_a_change_of_the_registry() {
                     avg_duration: 1s,
                 },
             },
+            variants: [],
         }"#]]
     .assert_eq(&format!("{:#?}", house.kernel.registry().stats()));
 }

@@ -100,7 +100,7 @@ impl<'a> Turn<'a> {
         let mut slots: Vec<Option<Slot>> = Vec::with_capacity(wishes.len());
         let mut planned = Vec::with_capacity(wishes.len());
         for (index, wish) in wishes.iter_mut().enumerate() {
-            let mut shape = kernel.shape_of(wish);
+            let mut shape = kernel.shape_of(wish, &caller);
             let order = order.as_ref();
             let slot = order
                 .filter(|_| shape.can_run_early)

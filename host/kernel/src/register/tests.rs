@@ -1,3 +1,7 @@
+mod compared;
+mod depends;
+mod versions;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,7 +10,9 @@ use serde_json::json;
 use toolhost_contract::{BoxFuture, Call, CallError, Descriptor, Grant, Outcome, Sink};
 
 use super::*;
-use crate::{Kernel, Nobody, OnDuplicate::Error, OnDuplicate::Qualify, OnDuplicate::Replace};
+use crate::{
+    Kernel, Nobody, OnDuplicate, OnDuplicate::Error, OnDuplicate::Qualify, OnDuplicate::Replace,
+};
 
 struct Still(Vec<Descriptor>);
 
@@ -25,13 +31,20 @@ impl Backend for Still {
     }
 }
 
-/// `a: read=Read=cat write` is plugin `a` with two tools, the first with two aliases.
+/// `a: read=Read=cat write` is plugin `a` with two tools, the first with two aliases. `a 1.1.0: read@2.0.0>glob@^1` is
+/// another version of it whose tool has a version of its own and depends on another.
 fn plugin(line: &str) -> (PluginInfo, Arc<dyn Backend>) {
     let (name, tools) = line.split_once(':').unwrap();
+    let plugin = info(name);
     let tools = tools.split_whitespace().map(|names| {
-        let mut names = names.split('=');
-        let name = names.next().unwrap();
+        let mut needs = names.split('>');
+        let mut names = needs.next().unwrap().split('=');
+        let (name, version) = split(names.next().unwrap());
         let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), format!("does {name}"));
+        version
+            .unwrap_or(&plugin.version)
+            .clone_into(&mut tool.version);
+        tool.depends_on = needs.map(str::to_owned).collect();
         tool.aliases = names.map(str::to_owned).collect();
         tool.category = if name.starts_with('r') {
             "file"
@@ -41,14 +54,16 @@ fn plugin(line: &str) -> (PluginInfo, Arc<dyn Backend>) {
         .to_owned();
         tool
     });
-    (info(name), Arc::new(Still(tools.collect())))
+    let tools = tools.collect();
+    (plugin, Arc::new(Still(tools)))
 }
 
 fn info(name: &str) -> PluginInfo {
-    let name = PluginName::parse(name.trim()).unwrap();
+    let mut words = name.split_whitespace();
+    let name = PluginName::parse(words.next().unwrap()).unwrap();
     PluginInfo {
         name,
-        version: "1.0.0".to_owned(),
+        version: words.next().unwrap_or("1.0.0").to_owned(),
         digest: None,
         timeout: None,
     }
@@ -374,8 +389,10 @@ fn listings_are_sorted_and_leave_out_what_is_disabled() {
         write does write disable
     "#]]
     .assert_eq(&infos.collect::<String>());
-    expect![[r#"Stats { total: 3, by_category: {"custom": 1, "file": 2}, calls: {} }"#]]
-        .assert_eq(&format!("{:?}", registry.stats()));
+    expect![[
+        r#"Stats { total: 3, by_category: {"custom": 1, "file": 2}, calls: {}, variants: [] }"#
+    ]]
+    .assert_eq(&format!("{:?}", registry.stats()));
 
     kernel.set_enabled("WRITE", true).unwrap();
     kernel.set_enabled("run", false).unwrap();

@@ -260,6 +260,28 @@ fn r_204_a_rule_may_depend_on_the_user_the_agent_the_version_and_the_hints() {
             "a/x pure version=odd",
             Decision::Deny,
         ),
+        // a version behind the name says the same.
+        ("allow x@^1.2", "a/x version=1.4.0", Decision::Allow),
+        ("allow x@^1.2", "a/x version=2.0.0", Decision::Ask),
+        ("allow a/x@1.2.3", "a/x version=1.2.3", Decision::Allow),
+        ("allow a/x@1.2.3", "a/x version=1.2.3-rc.1", Decision::Ask),
+        (
+            "deny x@1.2.3",
+            "a/x pure version=1.2.3-rc.1",
+            Decision::Deny,
+        ),
+        ("deny x@1.2.3", "a/x pure version=1.2.4", Decision::Allow),
+        ("deny x@1.2.3", "a/x pure version=odd", Decision::Deny),
+        (
+            "deny Read@1(**/a@2)",
+            "a/x reads kind=read path=a@2 version=1.9.0",
+            Decision::Deny,
+        ),
+        (
+            "deny Read(**/a@2)",
+            "a/x reads kind=read path=a@2",
+            Decision::Deny,
+        ),
         ("allow * hint:idempotent=true", "a/x", Decision::Ask),
         ("deny * hint:destructive=true", "a/x", Decision::Deny),
         ("deny * hint:destructive=true", "a/x reads", Decision::Allow),

@@ -89,7 +89,7 @@ fn a_rule_that_cannot_be_understood_is_an_error_with_its_place() {
         toolhost.toml:3:7: error: pattern `a/**b{`: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)
     "#]].assert_eq(&out);
     let wrong = Policy::new(spec(
-        "deny a @1000\ndeny b regex=(\ndeny c prefix=*\nask d version=x\nask e hint:nice=true",
+        "deny a @1000\ndeny b regex=(\ndeny c prefix=*\nask d version=x\nask e hint:nice=true\nask f@1 version=2\nask g@x",
     ))
     .unwrap_err();
     let shown: Vec<String> = wrong.iter().map(ToString::to_string).collect();
@@ -98,7 +98,9 @@ fn a_rule_that_cannot_be_understood_is_an_error_with_its_place() {
         policy: error: `^(?:()` is not a regular expression: regex parse error:\n    ^(?:()\n     ^\nerror: unclosed group
         policy: error: command_prefix `*` is empty or holds `*`; write the first words of the command
         policy: error: `x` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`
-        policy: error: `nice` is not an annotation; known are read_only, pure, destructive, idempotent, open_world, interactive"#]].assert_eq(&shown.join("\n"));
+        policy: error: `nice` is not an annotation; known are read_only, pure, destructive, idempotent, open_world, interactive
+        policy: error: `f@1` names a version beside another tool or version; write a rule of its own for it
+        policy: error: `x` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`"#]].assert_eq(&shown.join("\n"));
 }
 
 #[test]

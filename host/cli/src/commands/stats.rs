@@ -1,0 +1,182 @@
+//! `host calls stats`: how each tool has done, by version, so that two of them can be compared.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use toolhost_contract::text;
+use toolhost_contract::units::{parse_duration, show_duration};
+use toolhost_store::{CallFilter, CallRow};
+
+use super::calls::tool_of;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::records::{StoreArgs, now};
+use crate::terminal::print;
+use crate::terminal::style::table;
+
+/// So many of the newest records are counted.
+const MOST: u32 = 10_000;
+
+#[derive(Debug, Args)]
+pub struct StatsArgs {
+    /// Only calls of this tool
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+
+    /// Only calls of the last so many minutes or hours, for example `90m` or `24h`
+    #[arg(long, value_name = "DUR", value_parser = parse_duration)]
+    pub since: Option<Duration>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// Tool, plugin and version.
+type Which = (String, String, String);
+
+/// Calls that ran, how many of them failed, and how long they took together.
+#[derive(Debug, Default)]
+struct Tally {
+    calls: u32,
+    failures: u32,
+    total: Duration,
+}
+
+pub fn stats(args: StatsArgs) -> Result<Exit, Failure> {
+    let store = args.store.open()?;
+    let since = args
+        .since
+        .map(|since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+    let rows = store
+        .calls(&CallFilter {
+            tool: args.tool,
+            after_ms: since.map(|since| now().0.saturating_sub(since)),
+            limit: MOST,
+            ..CallFilter::default()
+        })
+        .or_exit(Exit::Store)?;
+    let tallies = count(&rows);
+    let shown = if args.json {
+        let tallies: Vec<Value> = tallies.iter().map(of_tally).collect();
+        serde_json::to_string_pretty(&tallies).or_exit(Exit::Internal)?
+    } else {
+        table(
+            &[
+                "TOOL", "VERSION", "PLUGIN", "CALLS", "FAILURES", "TOTAL", "AVERAGE",
+            ],
+            tallies.iter().map(cells),
+        )
+    };
+    print(&shown).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+/// What was refused before it ran says nothing about a tool.
+fn count(rows: &[CallRow]) -> BTreeMap<Which, Tally> {
+    let mut tallies: BTreeMap<Which, Tally> = BTreeMap::new();
+    for row in rows {
+        let word = |name: &str| {
+            let word = row.record.get(name).and_then(Value::as_str);
+            word.unwrap_or("?").to_owned()
+        };
+        let supplied = row.record.get("suppliedBy").is_some();
+        if row.record.get("startedAt").is_none() || !row.finished || supplied {
+            continue;
+        }
+        let which = (tool_of(row), word("plugin"), word("toolVersion"));
+        let tally = tallies.entry(which).or_default();
+        tally.calls += 1;
+        let is_error = row.record.get("isError") == Some(&Value::Bool(true));
+        tally.failures += u32::from(is_error || row.state != "completed");
+        let millis = row.record.get("durationMs").and_then(Value::as_f64);
+        let took = Duration::try_from_secs_f64(millis.unwrap_or(0.0) / 1_000.0);
+        tally.total = tally.total.saturating_add(took.unwrap_or_default());
+    }
+    tallies
+}
+
+fn cells(((tool, plugin, version), tally): (&Which, &Tally)) -> Vec<String> {
+    vec![
+        text::inline(tool, 80),
+        text::inline(version, 64),
+        text::inline(plugin, 80),
+        tally.calls.to_string(),
+        tally.failures.to_string(),
+        show_duration(tally.total),
+        show_duration(tally.total / tally.calls.max(1)),
+    ]
+}
+
+fn of_tally(((tool, plugin, version), tally): (&Which, &Tally)) -> Value {
+    json!({
+        "tool": tool,
+        "plugin": plugin,
+        "version": version,
+        "calls": tally.calls,
+        "failures": tally.failures,
+        "total_ms": tally.total.as_secs_f64() * 1_000.0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn row(id: u32, state: &str, record: Value) -> CallRow {
+        CallRow {
+            id: id.to_string(),
+            session: String::new(),
+            batch: None,
+            parent: None,
+            tool: Some("grep".to_owned()),
+            plugin: Some("search".to_owned()),
+            state: state.to_owned(),
+            finished: state != "executing",
+            deferred: false,
+            effectful: false,
+            created_ms: 0,
+            updated_ms: 0,
+            record,
+        }
+    }
+
+    #[test]
+    fn r_495_calls_are_counted_by_version() {
+        let ran = |version: &str, is_error: bool, millis: u32| {
+            json!({
+                "plugin": "search", "toolVersion": version, "startedAt": 1, "isError": is_error, "durationMs": millis,
+            })
+        };
+        let rows = [
+            row(1, "completed", ran("1.0.0", false, 10)),
+            row(2, "completed", ran("1.0.0", true, 20)),
+            row(3, "failed", ran("1.1.0", false, 5)),
+            row(4, "executing", ran("1.1.0", false, 5)),
+            row(
+                5,
+                "denied",
+                json!({"plugin": "search", "toolVersion": "1.1.0"}),
+            ),
+            row(
+                6,
+                "completed",
+                json!({"plugin": "search", "toolVersion": "1.1.0", "startedAt": 1, "suppliedBy": "cache"}),
+            ),
+        ];
+        let shown: Vec<String> = count(&rows)
+            .iter()
+            .map(|one| cells(one).join(" | "))
+            .collect();
+        expect![[r#"
+            grep | 1.0.0 | search | 2 | 1 | 30ms | 15ms
+            grep | 1.1.0 | search | 1 | 1 | 5ms | 5ms"#]]
+        .assert_eq(&shown.join("\n"));
+    }
+}

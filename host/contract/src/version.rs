@@ -1,0 +1,238 @@
+//! Versions of tools, and which of them somebody means: `1.2.3`, `1.2.*`, `^1.2`, `>=1.2`, `<2`, several with commas.
+
+use std::fmt;
+
+use crate::text;
+
+/// The version of a tool or a plugin. One that cannot be read is below all others and equal to itself alone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Version {
+    Unreadable(String),
+    Read(semver::Version),
+}
+
+impl Version {
+    pub fn of(text: &str) -> Self {
+        semver::Version::parse(text).map_or_else(|_| Self::Unreadable(text.to_owned()), Self::Read)
+    }
+
+    /// Its author calls it finished: `1.2.3`, and not `1.2.3-rc.1`.
+    pub fn is_stable(&self) -> bool {
+        matches!(self, Self::Read(version) if version.pre.is_empty())
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(version) => f.write_str(&text::inline(version, 60)),
+            Self::Read(version) => version.fmt(f),
+        }
+    }
+}
+
+/// A name and, where one is written behind it, a version: `grep@1.2.3`, `search/grep@^1`.
+pub fn split(name: &str) -> (&str, Option<&str>) {
+    match name.rsplit_once('@') {
+        Some((name, version)) => (name.trim_end(), Some(version.trim())),
+        None => (name, None),
+    }
+}
+
+/// What has to hold for a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionReq {
+    all: Vec<(Op, Vec<u64>)>,
+    /// It is one whole version, and means no other.
+    whole: Option<Version>,
+    shown: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Op {
+    Exact,
+    Compatible,
+    AtLeast,
+    Below,
+}
+
+impl VersionReq {
+    pub fn parse(wanted: &str) -> Result<Self, String> {
+        let wanted = wanted.trim();
+        let shown = text::inline(wanted, 60);
+        let whole = Version::of(wanted.strip_prefix('=').unwrap_or(wanted).trim());
+        let whole = Some(whole).filter(|_| wanted.len() < 64);
+        let whole = whole.filter(|whole| matches!(whole, Version::Read(_)));
+        if whole.as_ref().is_some_and(|whole| !whole.is_stable()) {
+            return Ok(Self {
+                all: Vec::new(),
+                whole,
+                shown,
+            });
+        }
+        let mut all = Vec::new();
+        for one in wanted.split(',').map(str::trim) {
+            let (op, number) = if let Some(rest) = one.strip_prefix(">=") {
+                (Op::AtLeast, rest)
+            } else if let Some(rest) = one.strip_prefix('<') {
+                (Op::Below, rest)
+            } else if let Some(rest) = one.strip_prefix('^') {
+                (Op::Compatible, rest)
+            } else {
+                (Op::Exact, one.strip_prefix('=').unwrap_or(one))
+            };
+            let number = number.trim();
+            let number = number.strip_suffix(".*").unwrap_or(number);
+            let number = whole.as_ref().map_or(number, |_| core(number));
+            let parts = numbers(number).filter(|_| number.len() < 64).ok_or_else(|| {
+                format!(
+                    "`{}` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`",
+                    text::inline(wanted, 60)
+                )
+            })?;
+            all.push((op, parts));
+        }
+        Ok(Self { all, whole, shown })
+    }
+
+    /// Is it this version that is meant? A whole version means itself and not what came before it was finished.
+    pub fn means(&self, version: &Version) -> bool {
+        match (&self.whole, version) {
+            (Some(whole), version) => whole == version,
+            (None, Version::Read(read)) => self.matches(&read.to_string()) == Some(true),
+            (None, Version::Unreadable(_)) => false,
+        }
+    }
+
+    /// Could a rule for it be about this version? What came before a version was finished counts as that version.
+    /// `None`: the tool's version cannot be read.
+    pub fn matches(&self, version: &str) -> Option<bool> {
+        if self.all.is_empty() {
+            let version = Version::of(version);
+            return matches!(version, Version::Read(_)).then(|| self.means(&version));
+        }
+        let version = numbers(core(version))?;
+        Some(self.all.iter().all(|(op, wanted)| {
+            let starts_alike = |count: usize| {
+                wanted
+                    .iter()
+                    .take(count)
+                    .eq(version.iter().take(count.min(wanted.len())))
+            };
+            let at_least = padded(&version) >= padded(wanted);
+            match op {
+                Op::Exact => starts_alike(wanted.len()),
+                Op::AtLeast => at_least,
+                Op::Below => !at_least,
+                Op::Compatible => {
+                    // The first number that is not zero has to stay.
+                    let keep = wanted
+                        .iter()
+                        .position(|n| *n != 0)
+                        .unwrap_or(wanted.len() - 1)
+                        + 1;
+                    at_least && starts_alike(keep)
+                }
+            }
+        }))
+    }
+}
+
+impl fmt::Display for VersionReq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl std::str::FromStr for VersionReq {
+    type Err = String;
+
+    fn from_str(wanted: &str) -> Result<Self, String> {
+        Self::parse(wanted)
+    }
+}
+
+/// The three numbers.
+fn core(version: &str) -> &str {
+    version.split(['-', '+']).next().unwrap_or_default()
+}
+
+fn numbers(text: &str) -> Option<Vec<u64>> {
+    let parts: Option<Vec<u64>> = text.split('.').map(|part| part.parse().ok()).collect();
+    parts.filter(|parts| (1..=3).contains(&parts.len()))
+}
+
+fn padded(parts: &[u64]) -> [u64; 3] {
+    std::array::from_fn(|at| parts.get(at).copied().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Version, VersionReq, split};
+
+    #[test]
+    fn a_version_is_compared_by_its_numbers() {
+        for (wanted, version, expected) in [
+            ("1.2.3", "1.2.3", Some(true)),
+            ("1.2.3", "1.2.4", Some(false)),
+            ("1.2", "1.2.9", Some(true)),
+            ("1.2.*", "1.20.0", Some(false)),
+            ("^1.2", "1.10.0", Some(true)),
+            ("^1.2", "2.0.0", Some(false)),
+            ("^0.2.1", "0.2.9", Some(true)),
+            ("^0.2.1", "0.3.0", Some(false)),
+            (">=1.2, <2", "1.9.9", Some(true)),
+            (">=1.2, <2", "2.0.0", Some(false)),
+            (">=1", "1.0.0-rc.1", Some(true)),
+            ("1", "unreadable", None),
+            ("1.2.3", "1.2.3-rc.1", Some(true)),
+            ("1.2.3-rc.1", "1.2.3-rc.1", Some(true)),
+            ("1.2.3-rc.1", "1.2.3", Some(false)),
+            ("1.2.3-rc.1", "unreadable", None),
+        ] {
+            let req = VersionReq::parse(wanted).unwrap();
+            assert_eq!(req.matches(version), expected, "{wanted} {version}");
+        }
+        for bad in ["", "x", "1..2", "1.2.3.4", "*", "~1"] {
+            assert!(VersionReq::parse(bad).is_err(), "{bad}");
+        }
+    }
+    #[test]
+    fn r_493_a_whole_version_means_itself() {
+        for (wanted, version, expected) in [
+            ("1.2.3", "1.2.3", true),
+            ("=1.2.3", "1.2.3", true),
+            ("1.2.3", "1.2.3-rc.1", false),
+            ("1.2.3-rc.1", "1.2.3-rc.1", true),
+            ("1.2.3+a", "1.2.3+b", false),
+            ("^1.2", "1.3.0-rc.1", true),
+            ("1", "one", false),
+            ("one", "one", false),
+        ] {
+            let means = VersionReq::parse(wanted).is_ok_and(|req| req.means(&Version::of(version)));
+            assert_eq!(means, expected, "{wanted} {version}");
+        }
+    }
+
+    #[test]
+    fn r_493_versions_have_an_order() {
+        let order = [
+            "zzz",
+            "0.9.9",
+            "1.0.0-rc.1",
+            "1.0.0-rc.2",
+            "1.0.0",
+            "1.9.0",
+            "1.10.0",
+        ];
+        assert!(order.map(Version::of).is_sorted());
+        assert!(!Version::of("1.0.0-rc.1").is_stable() && !Version::of("zzz").is_stable());
+    }
+
+    #[test]
+    fn a_name_may_carry_a_version() {
+        assert_eq!(split("grep"), ("grep", None));
+        assert_eq!(split("a/grep@^1"), ("a/grep", Some("^1")));
+        assert_eq!(split("@"), ("", Some("")));
+    }
+}

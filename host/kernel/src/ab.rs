@@ -1,0 +1,176 @@
+//! Comparing implementations of one tool: which of them a call goes to, always the same for the same key.
+
+use std::sync::Arc;
+
+use toolhost_contract::{CallId, Caller, PluginName, ToolName, VersionReq};
+
+use crate::registry::{Entry, Snapshot};
+use crate::stats::VariantStats;
+
+mod difference;
+
+use difference::difference;
+
+/// What an operator wants compared. Calls that name a version or a plugin go where they say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AbTest {
+    pub tool: ToolName,
+    pub variants: Vec<Variant>,
+    pub key: AbKey,
+    /// Where it is written, for errors.
+    pub at: String,
+}
+
+/// One implementation: a version of the tool, or another plugin's tool of the same name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Variant {
+    pub version: Option<VersionReq>,
+    pub plugin: Option<PluginName>,
+    /// Its share of the calls, compared with the others'.
+    pub weight: u32,
+}
+
+/// What has one variant and keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AbKey {
+    #[default]
+    Session,
+    Task,
+    Call,
+}
+
+impl AbTest {
+    /// Of this plugin's variant among all.
+    pub(crate) fn place(&self, plugin: &PluginName) -> Option<usize> {
+        let mut variants = self.variants.iter();
+        variants.position(|variant| variant.plugin.as_ref() == Some(plugin))
+    }
+
+    pub(crate) fn names(&self, plugin: &PluginName) -> bool {
+        self.place(plugin).is_some()
+    }
+}
+
+impl std::fmt::Display for Variant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (&self.plugin, &self.version) {
+            (Some(plugin), Some(version)) => write!(f, "plugin {plugin}, version {version}"),
+            (Some(plugin), None) => write!(f, "plugin {plugin}"),
+            (None, Some(version)) => write!(f, "version {version}"),
+            (None, None) => f.write_str("as it is"),
+        }
+    }
+}
+
+/// A comparison whose variants are all there.
+pub(crate) struct Trial {
+    pub(crate) tool: ToolName,
+    key: AbKey,
+    arms: Vec<(u32, Arc<Entry>)>,
+    total: u64,
+    names: Vec<String>,
+}
+
+impl Trial {
+    /// Err: why it cannot be made.
+    pub(crate) fn new(test: &AbTest, snapshot: &Snapshot) -> Result<Self, String> {
+        let wrong = |reason: String| {
+            let place = if test.at.is_empty() { "" } else { ": " };
+            let AbTest { at, tool, .. } = test;
+            Err(format!("{at}{place}ab_test of `{tool}`: {reason}"))
+        };
+        let Some(listed) = snapshot.find(test.tool.as_str()) else {
+            return wrong(snapshot.unknown(test.tool.as_str()).to_string());
+        };
+        if listed.name != test.tool {
+            return wrong(format!("the tool is called `{}`; write that", listed.name));
+        }
+        let mut arms: Vec<(u32, Arc<Entry>)> = Vec::with_capacity(test.variants.len());
+        for (number, variant) in (1..).zip(&test.variants) {
+            let wrong = |reason| wrong(format!("variant {number} ({variant}): {reason}"));
+            let (plugin, tool) = match &variant.plugin {
+                Some(plugin) => (plugin, &test.tool),
+                None => (&listed.plugin.name, &listed.tool.name),
+            };
+            let name = format!("{plugin}/{tool}");
+            let Some(entry) = snapshot.version(&name, variant.version.as_ref()) else {
+                return wrong(snapshot.absent(&name));
+            };
+            if entry.name != test.tool {
+                return wrong(format!("that is tool `{}`", entry.name));
+            }
+            if let Some(difference) = difference(&listed.tool, &entry.tool) {
+                return wrong(format!(
+                    "callers see `{}` {} of plugin `{}`, and {difference}",
+                    listed.name, listed.version, listed.plugin.name
+                ));
+            }
+            if arms.iter().any(|(_, other)| other.is(entry)) {
+                return wrong("another variant is the same tool already".to_owned());
+            }
+            arms.push((variant.weight, Arc::clone(entry)));
+        }
+        let total = arms.iter().map(|(weight, _)| u64::from(*weight)).sum();
+        if total == 0 {
+            return wrong("no variant has a weight".to_owned());
+        }
+        let keys = listed.keys.iter().filter(|key| !listed.is_qualified(key));
+        Ok(Self {
+            tool: test.tool.clone(),
+            key: test.key,
+            total,
+            names: keys.cloned().chain([listed.name.to_string()]).collect(),
+            arms,
+        })
+    }
+
+    /// The names that do not say which implementation is meant.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    pub(crate) fn pick(&self, caller: &Caller, id: &CallId) -> &Arc<Entry> {
+        let key = match self.key {
+            AbKey::Session => &caller.session_id,
+            AbKey::Task => &caller.task_id,
+            AbKey::Call => &id.0,
+        };
+        // A key decides for each tool anew, or the first variants of all comparisons would share their sessions.
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.tool.as_str().as_bytes());
+        hasher.update(&[0]);
+        hasher.update(key.as_bytes());
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+        let mut point = u64::from_le_bytes(bytes) % self.total;
+        for (weight, entry) in &self.arms {
+            match point.checked_sub(u64::from(*weight)) {
+                Some(rest) => point = rest,
+                None => return entry,
+            }
+        }
+        let (_, last) = self
+            .arms
+            .last()
+            .expect("weights add up to more than nothing");
+        last
+    }
+
+    pub(crate) fn stats(&self) -> impl Iterator<Item = VariantStats> {
+        self.arms.iter().map(|(weight, entry)| {
+            let calls = entry.counters.read();
+            VariantStats {
+                tool: self.tool.clone(),
+                plugin: entry.plugin.name.clone(),
+                version: entry.version.clone(),
+                weight: *weight,
+                calls: calls.count,
+                failures: calls.failures,
+                total: entry.counters.total(),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

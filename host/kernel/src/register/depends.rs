@@ -1,0 +1,181 @@
+//! Which tools lack something that they depend on. A tool that is in a circle lacks itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use toolhost_contract::version::split;
+use toolhost_contract::{VersionReq, text};
+
+use crate::registry::{Entry, Group};
+
+/// So many names of a chain are shown.
+const SHOWN: usize = 10;
+
+/// What one tool says it needs.
+struct Wanted {
+    /// As it was written.
+    shown: String,
+    /// Of the group; None: no tool has the name.
+    group: Option<usize>,
+    version: Result<Option<VersionReq>, String>,
+}
+
+/// A tool by its group and its position there.
+type Place = (usize, usize);
+
+struct Web<'a> {
+    groups: &'a [Group],
+    wanted: HashMap<Place, Vec<Wanted>>,
+    /// Everything that they need is there. What is disabled is not looked at: nobody can call it anyway.
+    whole: Vec<Vec<bool>>,
+}
+
+/// For each group: why which of its entries cannot be called.
+pub(super) fn unmet(
+    groups: &[Group],
+    index: &HashMap<String, usize>,
+) -> Vec<HashMap<usize, String>> {
+    let wanted = wanted(groups, index);
+    if wanted.is_empty() {
+        return groups.iter().map(|_| HashMap::new()).collect();
+    }
+    let free = |group: usize, entry: usize| !wanted.contains_key(&(group, entry));
+    let whole = groups.iter().enumerate().map(|(at, group)| {
+        let entries = 0..group.entries.len();
+        entries.map(|entry| free(at, entry)).collect()
+    });
+    let mut web = Web {
+        groups,
+        whole: whole.collect(),
+        wanted,
+    };
+    web.settle();
+    let reasons = groups.iter().enumerate().map(|(at, group)| {
+        let entries = 0..group.entries.len();
+        let lacking = entries.filter(|entry| !web.whole[at][*entry]);
+        lacking
+            .map(|entry| (entry, web.reason((at, entry))))
+            .collect()
+    });
+    reasons.collect()
+}
+
+fn wanted(groups: &[Group], index: &HashMap<String, usize>) -> HashMap<Place, Vec<Wanted>> {
+    let mut wanted = HashMap::new();
+    for (at, group) in groups.iter().enumerate() {
+        for (position, entry) in group.entries.iter().enumerate() {
+            if entry.enabled && !entry.tool.depends_on.is_empty() {
+                let each = entry.tool.depends_on.iter().map(|word| {
+                    let name = word.trim().to_lowercase();
+                    let (name, version) = split(&name);
+                    Wanted {
+                        shown: text::inline(word.trim(), 80),
+                        group: index.get(name).copied(),
+                        version: version.map(VersionReq::parse).transpose(),
+                    }
+                });
+                wanted.insert((at, position), each.collect());
+            }
+        }
+    }
+    wanted
+}
+
+impl Web<'_> {
+    /// Whoever lacks nothing is whole, and may be what another one lacks. A circle never gets there.
+    fn settle(&mut self) {
+        let mut open: Vec<Place> = self.wanted.keys().copied().collect();
+        loop {
+            let before = open.len();
+            let (now, later): (Vec<Place>, Vec<Place>) = open.into_iter().partition(|place| {
+                let wanted = self.wanted.get(place);
+                wanted.is_none_or(|all| all.iter().all(|one| self.is_met(one)))
+            });
+            for (group, entry) in now {
+                self.whole[group][entry] = true;
+            }
+            if later.len() == before {
+                return;
+            }
+            open = later;
+        }
+    }
+
+    fn is_met(&self, wanted: &Wanted) -> bool {
+        self.candidates(wanted)
+            .any(|(group, entry)| self.whole[group][entry] && self.entry((group, entry)).enabled)
+    }
+
+    /// The tools that a word means, whether or not they can be called.
+    fn candidates<'s>(&'s self, wanted: &'s Wanted) -> impl Iterator<Item = Place> + 's {
+        let group = wanted.group.filter(|_| wanted.version.is_ok());
+        let version = wanted.version.as_ref().ok().and_then(Option::as_ref);
+        group.into_iter().flat_map(move |at| {
+            let group = &self.groups[at];
+            let entries = group.entries.iter().enumerate();
+            let meant = entries.filter(move |(_, entry)| match version {
+                Some(version) => version.means(&entry.version),
+                None => group.fits(entry),
+            });
+            meant.map(move |(entry, _)| (at, entry))
+        })
+    }
+
+    fn entry(&self, (group, entry): Place) -> &Arc<Entry> {
+        &self.groups[group].entries[entry]
+    }
+
+    /// The way from a tool to what is not there.
+    fn reason(&self, start: Place) -> String {
+        let mut way = vec![(start, self.entry(start).name.to_string())];
+        loop {
+            let here = way.last().map_or(start, |(place, _)| *place);
+            let mut lacks = self.wanted.get(&here).into_iter().flatten();
+            let Some(lack) = lacks.find(|one| !self.is_met(one)) else {
+                return "something that it depends on is missing".to_owned();
+            };
+            let mut next = self
+                .candidates(lack)
+                .filter(|place| self.entry(*place).enabled);
+            let Some(next) = next.next() else {
+                let missing = self.missing(lack);
+                return format!("{}, and {missing}", shown(&way, &lack.shown));
+            };
+            if let Some(begin) = way.iter().position(|(place, _)| *place == next) {
+                let circle = shown(&way, &way[begin].1);
+                return format!(
+                    "{circle}, and that goes in a circle; one of them has to do without"
+                );
+            }
+            way.push((next, lack.shown.clone()));
+        }
+    }
+
+    fn missing(&self, lack: &Wanted) -> String {
+        let shown = &lack.shown;
+        match (&lack.version, lack.group) {
+            (Err(reason), _) => reason.clone(),
+            (Ok(_), None) => format!("no loaded plugin has `{shown}`; load one that has"),
+            (Ok(_), Some(_)) if self.candidates(lack).next().is_some() => {
+                format!("`{shown}` is disabled; enable it")
+            }
+            (Ok(_), Some(group)) => format!(
+                "loaded is only {}; load a version that fits `{shown}`",
+                self.groups[group].list()
+            ),
+        }
+    }
+}
+
+/// `a → b → c`
+fn shown(way: &[(Place, String)], end: &str) -> String {
+    let mut words: Vec<&str> = way.iter().map(|(_, name)| name.as_str()).collect();
+    words.push(end);
+    if words.len() > SHOWN {
+        let rest = words.split_off(words.len() - SHOWN / 2);
+        words.truncate(SHOWN / 2);
+        words.push("…");
+        words.extend(rest);
+    }
+    words.join(" → ")
+}

@@ -1,0 +1,292 @@
+//! A registry on its way from one snapshot to the next: who may have which name.
+//!
+//! A name is a slot. Versions of one plugin's tool share the slot of that tool; a tool of another plugin comes into it
+//! only where the operator compares the two. Every other tool that wants the name is a clash.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use toolhost_contract::{PluginName, ToolName, text};
+
+use super::{Prepared, RegisterError, resolve};
+use crate::ab::AbTest;
+use crate::registry::{Entry, Slots, Snapshot};
+use crate::{OnDuplicate, PluginInfo};
+
+pub(crate) struct Draft<'a> {
+    slots: Slots,
+    /// Who has which name or key.
+    owners: HashMap<String, ToolName>,
+    tests: &'a [AbTest],
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn from(snapshot: &Snapshot, tests: &'a [AbTest]) -> Self {
+        let mut draft = Self {
+            slots: BTreeMap::new(),
+            owners: HashMap::new(),
+            tests,
+        };
+        for entry in snapshot.slots().values().flatten() {
+            draft.put(Arc::clone(entry));
+        }
+        draft
+    }
+
+    pub(crate) fn finish(self) -> Snapshot {
+        resolve::resolve(self.slots, self.tests)
+    }
+
+    /// Returns the names of the tools. On an error nothing has changed.
+    pub(crate) fn place(
+        &mut self,
+        prepared: Prepared,
+        on_duplicate: OnDuplicate,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<ToolName>, RegisterError> {
+        let Prepared {
+            plugin,
+            mut entries,
+        } = prepared;
+        let known = self.entries().any(|entry| {
+            entry.plugin.name == plugin.name && entry.plugin.version == plugin.version
+        });
+        if known && on_duplicate != OnDuplicate::Replace {
+            return Err(RegisterError::Registered(plugin.name.clone()));
+        }
+        if known {
+            self.remove_where(|entry| {
+                entry.plugin.name == plugin.name && entry.plugin.version == plugin.version
+            });
+            warnings.push(format!(
+                "plugin `{}` was registered already and is replaced",
+                plugin.name
+            ));
+        }
+        let siblings = self.siblings(&plugin.name);
+        for entry in &mut entries {
+            if let Some(slot) = siblings.get(&entry.tool.name) {
+                entry.rename(slot.clone());
+            }
+        }
+        let (at_home, newcomers): (Vec<&mut Entry>, Vec<&mut Entry>) = entries
+            .iter_mut()
+            .partition(|entry| siblings.contains_key(&entry.tool.name) || self.joins(entry));
+        match on_duplicate {
+            OnDuplicate::Error => {
+                for entry in at_home {
+                    self.refuse_taken(entry, &entry.keys)?;
+                }
+                for entry in newcomers {
+                    self.refuse_taken(entry, [&entry.name.to_string()])?;
+                    self.refuse_taken(entry, &entry.keys)?;
+                }
+            }
+            OnDuplicate::Qualify => {
+                for entry in newcomers {
+                    self.qualify(entry, warnings)?;
+                }
+            }
+            OnDuplicate::Replace => {
+                for entry in newcomers {
+                    self.evict(entry, warnings);
+                }
+            }
+        }
+        self.tell_versions(&plugin, &entries, warnings);
+        let names = entries.iter().map(|entry| entry.name.clone()).collect();
+        for entry in &entries {
+            self.take_alias(entry, warnings);
+        }
+        for mut entry in entries {
+            self.drop_taken_keys(&mut entry, warnings);
+            self.put(Arc::new(entry));
+        }
+        Ok(names)
+    }
+
+    /// The slots of the plugin's other versions, by the tools' own names.
+    fn siblings(&self, plugin: &PluginName) -> HashMap<ToolName, ToolName> {
+        self.entries()
+            .filter(|entry| entry.plugin.name == *plugin)
+            .map(|entry| (entry.tool.name.clone(), entry.name.clone()))
+            .collect()
+    }
+
+    /// The operator compares it with the tool that has its name.
+    fn joins(&self, entry: &Entry) -> bool {
+        let tests = self.tests.iter().filter(|test| test.tool == entry.name);
+        let slot = self.slots.get(&entry.name);
+        slot.is_some_and(|slot| {
+            tests.into_iter().any(|test| {
+                test.names(&entry.plugin.name)
+                    || slot.iter().all(|other| test.names(&other.plugin.name))
+            })
+        })
+    }
+
+    fn refuse_taken<'n>(
+        &self,
+        entry: &Entry,
+        names: impl IntoIterator<Item = &'n String>,
+    ) -> Result<(), RegisterError> {
+        names.into_iter().try_for_each(|name| {
+            self.stranger(entry, name)
+                .map_or(Ok(()), |owner| Err(duplicate(entry, name, owner)))
+        })
+    }
+
+    /// Who has the name, and is neither of the same plugin nor in the same slot.
+    fn stranger(&self, entry: &Entry, name: &str) -> Option<&Arc<Entry>> {
+        let slot = self.owners.get(name)?;
+        let tenants = self.slots.get(slot)?;
+        let at_home = *slot == entry.name && self.joins(entry)
+            || tenants
+                .iter()
+                .any(|other| other.plugin.name == entry.plugin.name);
+        tenants.first().filter(|_| !at_home)
+    }
+
+    fn qualify(&self, entry: &mut Entry, warnings: &mut Vec<String>) -> Result<(), RegisterError> {
+        let Some(owner) = self.stranger(entry, entry.name.as_str()) else {
+            return Ok(());
+        };
+        let qualified = entry.name.qualified(&entry.plugin.name);
+        if let Some(owner) = self.stranger(entry, qualified.as_str()) {
+            return Err(duplicate(entry, qualified.as_str(), owner));
+        }
+        warnings.push(format!(
+            "plugin `{}` has the name `{}` already, so that of plugin `{}` is called `{qualified}`",
+            owner.plugin.name, entry.name, entry.plugin.name
+        ));
+        entry.rename(qualified);
+        Ok(())
+    }
+
+    /// Takes the entry's name away from whoever has it as its own.
+    fn evict(&mut self, entry: &Entry, warnings: &mut Vec<String>) {
+        let Some(owner) = self.stranger(entry, entry.name.as_str()).cloned() else {
+            return;
+        };
+        if owner.name == entry.name {
+            self.slots.remove(&owner.name);
+            self.owners.retain(|_, slot| *slot != owner.name);
+            warnings.push(format!(
+                "tool `{}` of plugin `{}` replaces that of plugin `{}`",
+                entry.name, entry.plugin.name, owner.plugin.name
+            ));
+        }
+    }
+
+    /// A name beats an alias, where the operator said so or both are of one plugin.
+    fn take_alias(&mut self, entry: &Entry, warnings: &mut Vec<String>) {
+        let name = entry.name.as_str();
+        let Some(slot) = self.owners.get(name).filter(|slot| **slot != entry.name) else {
+            return;
+        };
+        for owner in self.slots.get_mut(slot).into_iter().flatten() {
+            if !owner.keys.iter().any(|key| key == name) {
+                continue;
+            }
+            Arc::make_mut(owner).keys.retain(|key| key != name);
+            warnings.push(format!(
+                "`{name}` is now a tool of plugin `{}`; `{}` of plugin `{}` lost it",
+                entry.plugin.name, owner.name, owner.plugin.name
+            ));
+        }
+        self.owners.remove(name);
+    }
+
+    /// A name takes a name only where the operator said so; an alias never takes anything from anyone.
+    fn drop_taken_keys(&self, entry: &mut Entry, warnings: &mut Vec<String>) {
+        let (name, plugin) = (entry.name.clone(), Arc::clone(&entry.plugin));
+        entry.keys.retain(|key| {
+            let slot = self.owners.get(key).filter(|slot| **slot != name);
+            let Some(owner) = slot.and_then(|slot| self.slots.get(slot)?.first()) else {
+                return true;
+            };
+            warnings.push(format!(
+                "`{}` leads to tool `{}` of plugin `{}` and is no alias of `{name}` of plugin `{}`",
+                text::inline(key, 80),
+                owner.name,
+                owner.plugin.name,
+                plugin.name
+            ));
+            false
+        });
+    }
+
+    /// Which version answers to a name changes with the files that are there, so it is said once, unless the operator
+    /// has chosen.
+    fn tell_versions(&self, plugin: &PluginInfo, entries: &[Entry], warnings: &mut Vec<String>) {
+        let chosen = |entry: &Entry| {
+            entry.pin.is_some() || self.tests.iter().any(|test| test.tool == entry.name)
+        };
+        let left_open = entries.iter().find(|entry| {
+            let mut others = self.slots.get(&entry.name).into_iter().flatten();
+            !chosen(entry) && others.any(|other| other.plugin.name == plugin.name)
+        });
+        if let Some(entry) = left_open {
+            warnings.push(format!(
+                "plugin `{}` is loaded in several versions, and the highest serves `{}` and its other tools; \
+                 `[tools.{}] version` chooses one",
+                plugin.name, entry.name, entry.name
+            ));
+        }
+    }
+
+    /// Of the tools of a slot those that `which` says.
+    pub(crate) fn set_enabled(
+        &mut self,
+        slot: &ToolName,
+        which: impl Fn(&Entry) -> bool,
+        enabled: bool,
+    ) {
+        for entry in self.slots.get_mut(slot).into_iter().flatten() {
+            if which(entry) {
+                Arc::make_mut(entry).enabled = enabled;
+            }
+        }
+    }
+
+    /// Was there anything to remove?
+    pub(crate) fn remove(&mut self, plugin: &PluginName) -> bool {
+        self.remove_where(|entry| entry.plugin.name == *plugin)
+    }
+
+    fn remove_where(&mut self, gone: impl Fn(&Entry) -> bool) -> bool {
+        let before = self.entries().count();
+        let slots = std::mem::take(&mut self.slots);
+        self.owners.clear();
+        for entry in slots.into_values().flatten() {
+            if !gone(&entry) {
+                self.put(entry);
+            }
+        }
+        self.entries().count() < before
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.slots.values().flatten()
+    }
+
+    fn put(&mut self, entry: Arc<Entry>) {
+        let names = entry.keys.iter().cloned().chain([entry.name.to_string()]);
+        self.owners
+            .extend(names.map(|name| (name, entry.name.clone())));
+        self.slots
+            .entry(entry.name.clone())
+            .or_default()
+            .push(entry);
+    }
+}
+
+fn duplicate(entry: &Entry, name: &str, owner: &Entry) -> RegisterError {
+    RegisterError::Duplicate {
+        plugin: entry.plugin.name.clone(),
+        name: text::inline(name, 80),
+        owner: owner.plugin.name.clone(),
+        tool: owner.name.clone(),
+        qualified: entry.tool.name.qualified(&entry.plugin.name),
+    }
+}

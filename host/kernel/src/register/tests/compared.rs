@@ -1,0 +1,182 @@
+//! R-495: which plugins may be compared, and what is said when they cannot.
+
+use super::versions::{check, kernel};
+use super::*;
+use crate::{AbKey, AbTest, Variant};
+
+/// `grep: 1.0.0 search-next search-next@2`
+pub(super) fn compared(text: &str) -> Settings {
+    let (tool, variants) = text.split_once(':').unwrap();
+    let variants = variants.split_whitespace().map(|word| {
+        let (plugin, version) = match split(word) {
+            (version, None) if version.starts_with(|c: char| c.is_ascii_digit()) => {
+                ("", Some(version))
+            }
+            both => both,
+        };
+        Variant {
+            version: version.map(|version| VersionReq::parse(version).unwrap()),
+            plugin: PluginName::parse(plugin).ok(),
+            weight: 1,
+        }
+    });
+    let test = AbTest {
+        tool: ToolName::parse(tool).unwrap(),
+        variants: variants.collect(),
+        key: AbKey::Session,
+        at: "t.toml:7".to_owned(),
+    };
+    Settings {
+        ab_tests: vec![test],
+        ..Settings::default()
+    }
+}
+
+#[test]
+fn r_495_versions_and_plugins_are_compared_in_any_order() {
+    check(
+        compared("grep: 1.0.0 2.0.0"),
+        "s 1.0.0: grep
+         s 2.0.0: grep",
+        expect![[r#"
+            grep = s:2.0.0* s:1.0.0
+        "#]],
+    );
+    check(
+        compared("grep: 1.0.0 next"),
+        "s 1.0.0: grep=Grep
+         next 7.0.0: grep=Grep
+         other: glob",
+        expect![[r#"
+            glob = other:1.0.0*
+            grep = next:7.0.0 s:1.0.0*
+        "#]],
+    );
+    // Where all are named, the first is listed.
+    check(
+        compared("grep: next s"),
+        "s 1.0.0: grep
+         next 7.0.0: grep",
+        expect![[r#"
+            grep = next:7.0.0* s:1.0.0
+        "#]],
+    );
+}
+
+#[test]
+fn r_495_nobody_else_gets_in_by_a_comparison() {
+    check(
+        compared("grep: 1.0.0 next"),
+        "s 1.0.0: grep
+         next 7.0.0: grep
+         evil 9.0.0: grep",
+        expect![[r#"
+            error: plugin `evil` brings the name `grep`, which tool `grep` of plugin `s` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `evil__grep`)
+            grep = next:7.0.0 s:1.0.0*
+        "#]],
+    );
+    check(
+        compared("grep: 1.0.0 next"),
+        "s 1.0.0: grep glob
+         next 7.0.0: grep glob",
+        expect![[r#"
+            error: plugin `next` brings the name `glob`, which tool `glob` of plugin `s` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `next__glob`)
+            t.toml:7: ab_test of `grep`: variant 2 (plugin next): no tool `next/grep` is loaded, or it is left out
+            glob = s:1.0.0*
+            grep = s:1.0.0*
+        "#]],
+    );
+}
+
+#[test]
+fn r_495_what_cannot_be_compared_is_said_with_its_line() {
+    for (test, plugins, expected) in [
+        (
+            "grep: 1.0.0 2.0.0",
+            "s 1.0.0: grep",
+            expect!["t.toml:7: ab_test of `grep`: variant 2 (version 2.0.0): loaded is 1.0.0"],
+        ),
+        (
+            "grepp: 1.0.0",
+            "s 1.0.0: grep",
+            expect![[
+                r#"t.toml:7: ab_test of `grepp`: Tool "grepp" not found. Did you mean: grep?"#
+            ]],
+        ),
+        (
+            "cat: 1.0.0",
+            "s 1.0.0: read=cat",
+            expect!["t.toml:7: ab_test of `cat`: the tool is called `read`; write that"],
+        ),
+        (
+            "grep: 1.0.0 1.0.*",
+            "s 1.0.0: grep",
+            expect![
+                "t.toml:7: ab_test of `grep`: variant 2 (version 1.0.*): another variant is the same tool already"
+            ],
+        ),
+        (
+            "grep: 1.0.0 next",
+            "s 1.0.0: grep\nnext: grep>none",
+            expect![
+                "t.toml:7: ab_test of `grep`: variant 2 (plugin next): no tool `next/grep` is loaded, or it is left out"
+            ],
+        ),
+    ] {
+        let (kernel, _) = kernel(compared(test), plugins);
+        expected.assert_eq(&kernel.registry().problems().join("\n"));
+        assert!(kernel.registry().trials.is_empty());
+    }
+}
+
+#[test]
+fn r_495_a_variant_with_another_schema_is_refused() {
+    let kernel = Kernel::new(compared("grep: 1.0.0 next"), Arc::new(Nobody)).unwrap();
+    for (line, schema) in [
+        (
+            "s 1.0.0: grep",
+            json!({"type": "object", "properties": {"pattern": {"type": "string"}}}),
+        ),
+        (
+            "next: grep",
+            json!({"type": "object", "properties": {"regex": {"type": "string"}}}),
+        ),
+    ] {
+        let (info, backend) = plugin(line);
+        let mut tool = backend.tools()[0].clone();
+        tool.input_schema = schema;
+        kernel.register(info, Arc::new(Still(vec![tool]))).unwrap();
+    }
+    expect![[r#"t.toml:7: ab_test of `grep`: variant 2 (plugin next): callers see `grep` 1.0.0 of plugin `s`, and its input schema differs at /properties/pattern: {"type":"string"} there, nothing here"#]]
+        .assert_eq(&kernel.registry().problems().join("\n"));
+}
+
+#[test]
+fn r_495_a_stand_in_has_the_names_of_what_it_stands_in_for() {
+    let (kernel, _) = kernel(
+        compared("grep: 1.0.0 next"),
+        "s 1.0.0: grep=Find\nnext 7.0.0: grep=Own",
+    );
+    let registry = kernel.registry();
+    let mut keys = registry.get("next/grep").unwrap().keys.clone();
+    keys.sort();
+    // Its own alias leads nowhere; that of the other leads to it by way of the comparison. `Grep` is the name itself.
+    assert_eq!(keys, ["find", "next/grep", "next__grep"]);
+    for (word, version) in [
+        ("grep", Some("1.0.0")),
+        ("s/grep", Some("1.0.0")),
+        ("next/grep", Some("7.0.0")),
+        ("next__grep@7", Some("7.0.0")),
+        ("grep@7", None),
+        ("own", None),
+    ] {
+        let found = registry.get(word).map(|entry| entry.tool.version.as_str());
+        assert_eq!(found, version, "{word}");
+    }
+    // Disabled together, and one by one.
+    kernel.set_enabled("next/grep", false).unwrap();
+    assert!(kernel.registry().get("grep").unwrap().enabled);
+    kernel.set_enabled("next/grep", true).unwrap();
+    kernel.set_enabled("grep", false).unwrap();
+    assert!(!kernel.registry().get("next/grep").unwrap().enabled);
+}

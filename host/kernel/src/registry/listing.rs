@@ -1,0 +1,119 @@
+//! The tools as people, models and statistics look at them.
+
+use std::sync::Arc;
+
+use toolhost_contract::profile::{Lens, Others, Profile};
+
+use super::{Entry, Snapshot};
+use crate::stats::Stats;
+
+/// The status of a tool in the words of a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolInfo {
+    pub name: String,
+    pub description: String,
+    /// `enable` or `disable`.
+    pub status: &'static str,
+}
+
+impl Snapshot {
+    /// The enabled tools, sorted by name.
+    pub fn list(&self) -> impl Iterator<Item = &Entry> {
+        self.list_all().filter(|entry| entry.enabled)
+    }
+
+    /// The enabled tools as another system's model sees them.
+    pub fn lens(&self, profile: Profile, others: Others) -> Lens<'_> {
+        Lens::new(
+            profile,
+            others,
+            self.list().map(|entry| (&entry.name, &*entry.tool)),
+        )
+    }
+
+    /// Every tool, sorted by name.
+    pub fn list_all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().map(Arc::as_ref)
+    }
+
+    /// The enabled tools as people look for them.
+    pub fn list_by_display_name(&self) -> Vec<&Entry> {
+        let mut entries: Vec<_> = self.list().collect();
+        entries.sort_by_cached_key(|entry| {
+            (entry.tool.display_name.to_lowercase(), entry.name.clone())
+        });
+        entries
+    }
+
+    /// The enabled tools of one category, sorted by name.
+    pub fn list_by_category(&self, category: &str) -> impl Iterator<Item = &Entry> {
+        self.list()
+            .filter(move |entry| entry.tool.category == category)
+    }
+
+    /// The enabled tools that are named, in the order of their names; without names, all of them. A name that no
+    /// tool has is passed over.
+    pub fn filter(&self, names: Option<&[&str]>) -> Vec<&Entry> {
+        let Some(names) = names else {
+            return self.list().collect();
+        };
+        let mut entries: Vec<_> = names
+            .iter()
+            .filter_map(|name| self.get(name))
+            .filter(|entry| entry.enabled)
+            .collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        entries.dedup_by(|a, b| a.name == b.name);
+        entries
+    }
+
+    pub fn infos(&self) -> Vec<ToolInfo> {
+        self.list_all()
+            .map(|entry| ToolInfo {
+                name: entry.name.to_string(),
+                description: entry.tool.description.clone(),
+                status: if entry.enabled { "enable" } else { "disable" },
+            })
+            .collect()
+    }
+
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            total: self.entries.len(),
+            ..Stats::default()
+        };
+        for entry in &self.entries {
+            *stats
+                .by_category
+                .entry(entry.tool.category.clone())
+                .or_default() += 1;
+        }
+        for group in &self.groups {
+            for entry in &group.entries {
+                let calls = entry.counters.read();
+                let served = group.served.as_ref();
+                let name = match served.filter(|served| served.is(entry)) {
+                    Some(_) if group.stand_in => {
+                        format!("{}/{}", entry.plugin.name, entry.tool.name)
+                    }
+                    Some(_) => entry.name.to_string(),
+                    None if group.stand_in => {
+                        let (plugin, version) = (&entry.plugin.name, &entry.version);
+                        format!("{plugin}/{}@{version}", entry.tool.name)
+                    }
+                    None => format!("{}@{}", entry.name, entry.version),
+                };
+                if calls.count > 0 {
+                    stats.calls.insert(name, calls);
+                }
+            }
+        }
+        let mut trials: Vec<_> = self.trials.values().collect();
+        trials.sort_by(|a, b| a.tool.cmp(&b.tool));
+        trials.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        for trial in trials {
+            stats.variants.extend(trial.stats());
+        }
+        stats
+    }
+}
