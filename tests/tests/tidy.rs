@@ -39,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("toolhost-sdk-macros", &[]),
     ("files", &["toolhost-sdk"]),
     ("search", &["toolhost-sdk"]),
+    ("web", &["toolhost-sdk"]),
     ("data", &["toolhost-sdk"]),
     ("shell", &["toolhost-sdk"]),
     ("system", &["toolhost-sdk"]),

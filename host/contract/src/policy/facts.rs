@@ -149,18 +149,27 @@ impl<'a> Facts<'a> {
         }
         let reaches_out = match tool.annotations.open_world {
             Some(said) => said,
-            None => subject.url.is_some() && effect > Effect::Pure,
+            None => !subject.urls.is_empty() && effect > Effect::Pure,
         };
         // Where a command runs, or a foreign tool, that it may reach out is part of what is asked about anyway, and every
         // mode is at least as strict about it. Only an address that is named is a thing of its own.
-        let covered = (runs_command || foreign) && subject.url.is_none() && !facts.parts.is_empty();
+        let covered =
+            (runs_command || foreign) && subject.urls.is_empty() && !facts.parts.is_empty();
         if (reaches_out || tool.kind == "fetch") && !covered {
-            let url = subject.url.as_deref();
-            let what = What::Address {
-                host: url.and_then(super::address::host_of),
-                named: url.is_some(),
-            };
-            facts.push(what, Column::Network);
+            let mut hosts = Vec::new();
+            for url in &subject.urls {
+                let host = super::address::host_of(url);
+                if !hosts.contains(&host) {
+                    hosts.push(host);
+                }
+            }
+            let named = !hosts.is_empty();
+            if !named {
+                hosts.push(None);
+            }
+            for host in hosts {
+                facts.push(What::Address { host, named }, Column::Network);
+            }
         }
         facts.effects();
         if facts.parts.is_empty() {

@@ -11,6 +11,9 @@ const MAX_PATHS: usize = 256;
 /// The same for what a call changed. Whoever changes more is asked about it.
 const MAX_CHANGED: usize = 4_096;
 
+/// As many addresses as anybody fetches at once, and more.
+const MAX_URLS: usize = 64;
+
 /// How deep objects and lists are looked into.
 const MAX_DEPTH: usize = 8;
 
@@ -40,7 +43,8 @@ pub struct PathUse {
 pub struct Subject {
     pub paths: Vec<PathUse>,
     pub command: Option<String>,
-    pub url: Option<String>,
+    /// Those of the members `url` and `urls`, as the caller wrote them; an empty one stands for what cannot be told.
+    pub urls: Vec<String>,
     /// There were more paths than are looked at, or deeper ones, or one that is no text: no rule about paths may allow
     /// the call, and every one that forbids or asks does.
     pub unclear: bool,
@@ -54,7 +58,14 @@ impl Subject {
         };
         let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
         subject.command = text("command").or_else(|| text("cmd"));
-        subject.url = text("url");
+        subject.urls.extend(text("url"));
+        // Whatever is there besides texts, or beyond the limit, no rule may allow.
+        let urls = members.get("urls").and_then(Value::as_array);
+        let urls = urls.into_iter().flatten().take(MAX_URLS + 1);
+        subject.urls.extend(urls.enumerate().map(|(index, url)| {
+            let url = url.as_str().filter(|_| index < MAX_URLS);
+            url.unwrap_or_default().to_owned()
+        }));
         // A pure tool is given no file at all; what looks like a path in its input is data.
         if tool.effect() == Effect::Pure && !is_foreign(tool.name.as_str(), tool) {
             return subject;

@@ -240,8 +240,8 @@ fn content(question: &Question, input: &Value) -> Value {
         shown["command"] = json!(command);
         shown["root_command"] = json!(command.split_whitespace().next());
     }
-    if let Some(url) = &question.subject.url {
-        shown["urls"] = json!([url]);
+    if !question.subject.urls.is_empty() {
+        shown["urls"] = json!(question.subject.urls);
     }
     shown
 }

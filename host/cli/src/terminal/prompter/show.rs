@@ -175,7 +175,7 @@ fn target(ask: &Ask) -> String {
     let mut parts: Vec<String> = Vec::new();
     parts.extend(subject.command.clone());
     parts.extend(subject.paths.iter().map(|path| path.path.clone()));
-    parts.extend(subject.url.clone());
+    parts.extend(subject.urls.iter().cloned());
     if let Some(changes) = &question.changes {
         let paths = changes.paths().join("  ");
         return format!("{paths}  ({changes})");
@@ -312,7 +312,7 @@ fn paths(question: &Question, look: Look, out: &mut String) {
             look,
         ));
     }
-    if let Some(url) = &subject.url {
+    for url in &subject.urls {
         out.push_str(&margin::fact("address", url, look));
     }
 }

@@ -289,10 +289,7 @@ fn a_subject_is_what_the_input_names() {
         subject("a/x command=ls url=https://a/").command.as_deref(),
         Some("ls")
     );
-    assert_eq!(
-        subject("a/x command=ls url=https://a/").url.as_deref(),
-        Some("https://a/")
-    );
+    assert_eq!(subject("a/x url=https://a/").urls, ["https://a/"]);
     assert!(subject("a/x reads path=5").unclear);
     assert!(!subject("a/x reads path=a").unclear);
 }

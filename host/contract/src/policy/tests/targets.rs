@@ -63,6 +63,27 @@ fn a_command_that_cannot_be_read_is_asked_about_however_free_the_tool_is() {
     }
 }
 
+// R-328
+#[test]
+fn each_of_several_addresses_is_judged() {
+    table(
+        "allow WebFetch(domain:example.com)
+         deny WebFetch(domain:evil.org)",
+        r#"web/web_fetch reads network kind=fetch urls=['https://example.com/a','https://example.com/b']
+           web/web_fetch reads network kind=fetch url=https://example.com/ urls=['https://other.org/']
+           web/web_fetch reads network kind=fetch url=https://example.com/ urls=['https://evil.org/']
+           web/web_fetch reads network kind=fetch urls=['https://example.com/',5]
+           web/web_fetch reads network kind=fetch urls=[]"#,
+        expect![[r#"
+            web/web_fetch reads network kind=fetch urls=['https://example.com/a','https://example.com/b'] → allow by rule user:1 allow `WebFetch(domain:example.com)`
+            web/web_fetch reads network kind=fetch url=https://example.com/ urls=['https://other.org/'] → ask: it reaches beyond this machine
+            web/web_fetch reads network kind=fetch url=https://example.com/ urls=['https://evil.org/'] → deny: rule user:2 deny `WebFetch(domain:evil.org)` forbids `web_fetch`
+            web/web_fetch reads network kind=fetch urls=['https://example.com/',5] → deny: rule user:2 deny `WebFetch(domain:evil.org)` forbids `web_fetch`
+            web/web_fetch reads network kind=fetch urls=[] → ask: it reaches beyond this machine
+        "#]],
+    );
+}
+
 #[test]
 fn an_address_is_allowed_by_its_host() {
     table(

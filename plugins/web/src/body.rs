@@ -1,0 +1,235 @@
+//! Turns the bytes of an answer into what they stand for: unpacked, named by kind, and decoded into text.
+
+use std::io::Read;
+
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::http::Response;
+
+use crate::wrap::inline;
+
+/// What we can unpack, for `Accept-Encoding`.
+pub const ENCODINGS: &str = "gzip, deflate";
+
+/// Packed in more layers than this, an answer only wants to cost us time.
+const LAYERS: usize = 2;
+
+/// Kinds are told by so many bytes at the start.
+const HEAD: usize = 8 << 10;
+
+#[derive(Debug)]
+pub struct Body {
+    pub bytes: Vec<u8>,
+    /// There is more than these bytes.
+    pub truncated: bool,
+}
+
+/// The body as its author wrote it, at most `most` bytes of it: a few packed bytes can stand for very many.
+pub fn unpack(response: Response, most: usize) -> Result<Body> {
+    let coding = response
+        .header("content-encoding")
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let codings: Vec<&str> = coding
+        .split(',')
+        .map(str::trim)
+        .filter(|coding| !coding.is_empty() && *coding != "identity")
+        .collect();
+    let mut body = Body {
+        bytes: response.body,
+        truncated: response.truncated,
+    };
+    if codings.len() > LAYERS {
+        return Err(unreadable(&coding));
+    }
+    // An answer to HEAD names a coding and has no body.
+    if body.bytes.is_empty() {
+        return Ok(body);
+    }
+    for coding in codings.into_iter().rev() {
+        body = layer(coding, &body, most)?;
+    }
+    body.truncated |= body.bytes.len() > most;
+    body.bytes.truncate(most);
+    Ok(body)
+}
+
+fn layer(coding: &str, packed: &Body, most: usize) -> Result<Body> {
+    let bytes = packed.bytes.as_slice();
+    match coding {
+        "gzip" | "x-gzip" => read(MultiGzDecoder::new(bytes), packed, most),
+        // The name stands for zlib's format, but some servers send it bare.
+        "deflate" if bytes.first().is_some_and(|first| first & 0x0f == 8) => {
+            read(ZlibDecoder::new(bytes), packed, most)
+        }
+        "deflate" => read(DeflateDecoder::new(bytes), packed, most),
+        other => Err(unreadable(other)),
+    }
+}
+
+fn read(decoder: impl Read, packed: &Body, most: usize) -> Result<Body> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    let end = decoder.take(limit).read_to_end(&mut bytes);
+    match end {
+        Err(error) if !packed.truncated => Err(Error::unavailable(
+            "the answer is packed and cannot be unpacked: it is damaged or cut off",
+        )
+        .code("bad_response")
+        .cause(error)
+        .retryable()),
+        Ok(_) | Err(_) => Ok(Body {
+            truncated: packed.truncated || bytes.len() > most,
+            bytes,
+        }),
+    }
+}
+
+fn unreadable(coding: &str) -> Error {
+    let message = format!(
+        "the answer is packed as `{}`, which was not asked for and cannot be unpacked",
+        inline(coding)
+    );
+    Error::failed(message).code("unsupported_encoding")
+}
+
+/// What an answer is, for whoever shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Html,
+    Json,
+    Text,
+    Image(String),
+    Pdf,
+    Other(String),
+}
+
+/// `declared` is the header `content-type`, which is believed where the bytes do not say better.
+pub fn kind(declared: Option<&str>, bytes: &[u8]) -> Kind {
+    let declared = media_type(declared);
+    if let Some(found) = by_magic(bytes) {
+        return found;
+    }
+    if bytes.is_empty() {
+        return Kind::Text;
+    }
+    let wide = Encoding::for_bom(bytes).is_some() || declared.contains("utf-16");
+    if !wide && is_binary(bytes) {
+        return Kind::Other(if is_text_type(&declared) || declared.is_empty() {
+            "application/octet-stream".to_owned()
+        } else {
+            declared
+        });
+    }
+    match declared.as_str() {
+        "text/html" | "application/xhtml+xml" => Kind::Html,
+        "application/json" | "text/json" => Kind::Json,
+        declared if declared.ends_with("+json") => Kind::Json,
+        "" | "application/octet-stream" | "text/plain" if is_html(bytes) => Kind::Html,
+        declared if is_text_type(declared) => Kind::Text,
+        declared if starts(declared, &["image/", "audio/", "video/", "font/"]) => {
+            Kind::Other(declared.to_owned())
+        }
+        // It has no bytes that a text would not have.
+        _ => Kind::Text,
+    }
+}
+
+/// Without parameters, in lower case; nothing if it is none, since a server may write there what it likes.
+pub fn media_type(declared: Option<&str>) -> String {
+    let declared = declared.unwrap_or_default();
+    let essence = declared.split(';').next().unwrap_or_default();
+    let essence = essence.trim().to_ascii_lowercase();
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || b"/+-._".contains(&c);
+    if essence.len() <= 100 && essence.contains('/') && essence.bytes().all(is_plain) {
+        essence
+    } else {
+        String::new()
+    }
+}
+
+fn is_text_type(declared: &str) -> bool {
+    starts(declared, &["text/"])
+        || declared.ends_with("+xml")
+        || matches!(
+            declared,
+            "application/xml"
+                | "application/javascript"
+                | "application/x-ndjson"
+                | "application/yaml"
+        )
+}
+
+fn starts(text: &str, with: &[&str]) -> bool {
+    with.iter().any(|start| text.starts_with(start))
+}
+
+fn by_magic(bytes: &[u8]) -> Option<Kind> {
+    let image = |name: &str| Some(Kind::Image(format!("image/{name}")));
+    match bytes {
+        [0x89, b'P', b'N', b'G', ..] => image("png"),
+        [0xff, 0xd8, 0xff, ..] => image("jpeg"),
+        [b'G', b'I', b'F', b'8', ..] => image("gif"),
+        [
+            b'R',
+            b'I',
+            b'F',
+            b'F',
+            _,
+            _,
+            _,
+            _,
+            b'W',
+            b'E',
+            b'B',
+            b'P',
+            ..,
+        ] => image("webp"),
+        [b'%', b'P', b'D', b'F', b'-', ..] => Some(Kind::Pdf),
+        _ => None,
+    }
+}
+
+fn is_binary(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(HEAD)];
+    let odd = |byte: &&u8| matches!(**byte, 0x01..=0x06 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f);
+    head.contains(&0) || head.iter().filter(odd).count() * 10 > head.len() * 3
+}
+
+fn is_html(bytes: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(512)]).to_ascii_lowercase();
+    let head = head.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
+    starts(head, &["<!doctype html", "<html", "<head", "<body"])
+}
+
+/// The text, and the name of the charset it was written in: what a byte order mark says, or the header, or the page
+/// itself, or UTF-8 if it is that, or else what browsers take.
+pub fn text(declared: Option<&str>, bytes: &[u8], is_page: bool) -> (String, &'static str) {
+    let label = declared
+        .and_then(|declared| charset(declared.as_bytes()))
+        .or_else(|| {
+            let head = &bytes[..bytes.len().min(1024)];
+            is_page.then(|| charset(head)).flatten()
+        });
+    let encoding = label.unwrap_or(if str::from_utf8(bytes).is_ok() {
+        UTF_8
+    } else {
+        WINDOWS_1252
+    });
+    let (text, used, _) = encoding.decode(bytes);
+    (text.into_owned(), used.name())
+}
+
+/// The value of the first `charset=` in it.
+fn charset(head: &[u8]) -> Option<&'static Encoding> {
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let (_, rest) = head.split_once("charset")?;
+    let rest = rest.trim_start().strip_prefix('=')?;
+    let rest = rest.trim_start().trim_start_matches(['"', '\'']);
+    let end = rest.find(|c: char| !c.is_ascii_graphic() || "\"'/;>".contains(c));
+    Encoding::for_label(&rest.as_bytes()[..end.unwrap_or(rest.len())])
+}
+
+#[cfg(test)]
+mod tests;

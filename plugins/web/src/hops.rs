@@ -1,0 +1,388 @@
+//! Sends a request and follows where it is sent on to. The host sees each hop as a request of its own and checks it;
+//! this file decides which hops are made at all, and what goes along.
+
+use std::time::{Duration, Instant};
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::http::{Request, Response};
+use url::Url;
+
+use crate::address;
+use crate::wrap::inline;
+
+/// Nobody needs more in good faith.
+const MOST: usize = 10;
+
+/// Says nothing about the caller, so another host may read it.
+const HARMLESS: &[&str] = &["accept", "accept-encoding", "accept-language", "user-agent"];
+
+/// Where a request may be sent on to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    Never,
+    SameHost,
+    Anywhere,
+}
+
+/// A point in time up to which there is time.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    pub fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    fn left(self, cx: &Context) -> Result<Duration> {
+        cx.check()?;
+        let left = self.0.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let message = "the time of this request was up";
+            return Err(Error::interrupted(message).code("timeout").retryable());
+        }
+        Ok(left.min(cx.remaining()))
+    }
+}
+
+/// The last answer, and the way to it.
+#[derive(Debug)]
+pub struct Trail {
+    pub url: Url,
+    pub response: Response,
+    pub hops: usize,
+    /// The answer sends on to somewhere, and that was not followed.
+    pub stopped: Option<Stop>,
+}
+
+/// Why a redirect was not followed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stop {
+    OtherHost(Url),
+    /// From https to http.
+    Downgrade(Url),
+    /// What it says is no address to fetch.
+    NoAddress(String),
+}
+
+impl Stop {
+    pub fn note(&self) -> String {
+        match self {
+            Self::OtherHost(to) => format!("redirects to another host: {}", inline(to.as_str())),
+            Self::Downgrade(to) => {
+                format!("redirects from https to http: {}", inline(to.as_str()))
+            }
+            Self::NoAddress(text) => {
+                format!("redirects to what is no address: `{}`", inline(text))
+            }
+        }
+    }
+}
+
+/// `request.url` has been parsed into `url`.
+pub fn send(
+    cx: &Context,
+    mut request: Request,
+    mut url: Url,
+    follow: Follow,
+    deadline: Deadline,
+) -> Result<Trail> {
+    for hops in 0..=MOST {
+        url.as_str().clone_into(&mut request.url);
+        request.timeout = deadline.left(cx)?;
+        let response = cx.fetch(&request)?;
+        let to = match target(&url, &response) {
+            Some(to) if follow != Follow::Never => to,
+            Some(_) | None => {
+                return Ok(Trail {
+                    url,
+                    response,
+                    hops,
+                    stopped: None,
+                });
+            }
+        };
+        let next = to.and_then(|to| next(&request, &url, to, response.status, follow));
+        match next {
+            Ok((next, to)) => (request, url) = (next, to),
+            Err(stop) => {
+                return Ok(Trail {
+                    url,
+                    response,
+                    hops,
+                    stopped: Some(stop),
+                });
+            }
+        }
+    }
+    let message = format!(
+        "more than {MOST} redirects; the last one led to {}",
+        inline(url.as_str())
+    );
+    Err(Error::failed(message).code("too_many_redirects"))
+}
+
+/// Where an answer sends on to, if it does.
+fn target(url: &Url, response: &Response) -> Option<Result<Url, Stop>> {
+    if !matches!(response.status, 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let location = response.header("location")?;
+    let to = url.join(location).ok();
+    let to = to.and_then(|to| address::parse(to.as_str()).ok());
+    Some(to.ok_or_else(|| Stop::NoAddress(location.to_owned())))
+}
+
+/// The request of the next hop. RFC 9110 says what becomes of the method.
+fn next(
+    request: &Request,
+    from: &Url,
+    to: Url,
+    status: u16,
+    follow: Follow,
+) -> Result<(Request, Url), Stop> {
+    if address::is_downgrade(from, &to) {
+        return Err(Stop::Downgrade(to));
+    }
+    let mut next = request.clone();
+    let to_get = match status {
+        303 => next.method != "HEAD",
+        301 | 302 => next.method == "POST",
+        _ => false,
+    };
+    if to_get {
+        "GET".clone_into(&mut next.method);
+        next.body.clear();
+        next.headers
+            .retain(|(name, _)| !name.to_ascii_lowercase().starts_with("content-"));
+    }
+    if !address::same_host(from, &to) {
+        // What was meant for one host (a body, a change, a password in a header) is not for another.
+        let changes = !matches!(next.method.as_str(), "GET" | "HEAD") || !next.body.is_empty();
+        let stays = follow == Follow::SameHost && !address::is_github_file(from, &to);
+        if stays || changes {
+            return Err(Stop::OtherHost(to));
+        }
+        next.headers
+            .retain(|(name, _)| HARMLESS.contains(&name.to_ascii_lowercase().as_str()));
+    }
+    Ok((next, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::fmt::Write;
+    use std::rc::Rc;
+
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    /// `table`: a line for each answer, `status location`. Shows every request and the end.
+    fn check(method: &str, follow: Follow, table: &str, expected: Expect) {
+        let log = Rc::new(RefCell::new(String::new()));
+        let told = Rc::clone(&log);
+        let mut answers: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+        answers.reverse();
+        let cx = Context::test().with_http(move |request| {
+            let headers: Vec<_> = request
+                .headers
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect();
+            let body = String::from_utf8_lossy(&request.body);
+            let _ = writeln!(
+                told.borrow_mut(),
+                "{} {} {headers:?} {body}",
+                request.method,
+                request.url
+            );
+            let answer = answers.pop().unwrap_or_else(|| "200".to_owned());
+            let (status, location) = answer.split_once(' ').unwrap_or((&answer, ""));
+            let mut response = Response {
+                status: status.parse().unwrap(),
+                ..Response::default()
+            };
+            if !location.is_empty() {
+                response
+                    .headers
+                    .push(("location".to_owned(), location.to_owned()));
+            }
+            Ok(response)
+        });
+        let mut request = Request::new(method, "")
+            .header("Accept", "x")
+            .header("Authorization", "secret:x");
+        if method != "GET" {
+            request = request.header("Content-Type", "text/plain").body("hello");
+        }
+        let url = Url::parse("https://a.example/x").unwrap();
+        let deadline = Deadline::after(Duration::from_mins(1));
+        let end = match send(&cx, request, url, follow, deadline) {
+            Ok(trail) => format!(
+                "{} {} after {} {:?}",
+                trail.response.status,
+                trail.url,
+                trail.hops,
+                trail.stopped.map(|stop| stop.note())
+            ),
+            Err(error) => format!("{:?} {error}", error.code),
+        };
+        expected.assert_eq(&format!("{}{end}", log.borrow()));
+    }
+
+    // R-328
+    #[test]
+    fn r_328_a_redirect_on_the_same_host_is_followed_with_all_headers() {
+        check(
+            "GET",
+            Follow::SameHost,
+            "301 /y\n302 z?q",
+            expect![[r#"
+            GET https://a.example/x ["Accept", "Authorization"] 
+            GET https://a.example/y ["Accept", "Authorization"] 
+            GET https://a.example/z?q ["Accept", "Authorization"] 
+            200 https://a.example/z?q after 2 None"#]],
+        );
+    }
+
+    #[test]
+    fn r_328_a_redirect_to_another_host_is_told_and_not_followed() {
+        check(
+            "GET",
+            Follow::SameHost,
+            "302 https://b.example/y",
+            expect![[r#"
+            GET https://a.example/x ["Accept", "Authorization"] 
+            302 https://a.example/x after 0 Some("redirects to another host: https://b.example/y")"#]],
+        );
+        check(
+            "GET",
+            Follow::SameHost,
+            "302 https://a.example:8443/y",
+            expect![[r#"
+            GET https://a.example/x ["Accept", "Authorization"] 
+            302 https://a.example/x after 0 Some("redirects to another host: https://a.example:8443/y")"#]],
+        );
+    }
+
+    #[test]
+    fn r_328_github_may_send_on_to_its_files() {
+        let github = Url::parse("https://github.com/o/r/raw/main/x").unwrap();
+        let file = Url::parse("https://raw.githubusercontent.com/o/r/main/x").unwrap();
+        let request = Request::get("").header("authorization", "x");
+        let (next, _) = next(&request, &github, file.clone(), 302, Follow::SameHost).unwrap();
+        assert_eq!(next.headers, []);
+        let back = super::next(&request, &file, github.clone(), 302, Follow::SameHost);
+        assert_eq!(back.unwrap_err(), Stop::OtherHost(github));
+    }
+
+    #[test]
+    fn r_370_another_host_gets_no_credentials() {
+        check(
+            "GET",
+            Follow::Anywhere,
+            "302 https://b.example/y",
+            expect![[r#"
+            GET https://a.example/x ["Accept", "Authorization"] 
+            GET https://b.example/y ["Accept"] 
+            200 https://b.example/y after 1 None"#]],
+        );
+    }
+
+    #[test]
+    fn r_371_the_method_after_a_redirect_is_that_of_rfc_9110() {
+        check(
+            "POST",
+            Follow::Anywhere,
+            "302 /y",
+            expect![[r#"
+            POST https://a.example/x ["Accept", "Authorization", "Content-Type"] hello
+            GET https://a.example/y ["Accept", "Authorization"] 
+            200 https://a.example/y after 1 None"#]],
+        );
+        check(
+            "PUT",
+            Follow::Anywhere,
+            "301 /y\n303 /z",
+            expect![[r#"
+            PUT https://a.example/x ["Accept", "Authorization", "Content-Type"] hello
+            PUT https://a.example/y ["Accept", "Authorization", "Content-Type"] hello
+            GET https://a.example/z ["Accept", "Authorization"] 
+            200 https://a.example/z after 2 None"#]],
+        );
+        check(
+            "POST",
+            Follow::Anywhere,
+            "307 /y",
+            expect![[r#"
+            POST https://a.example/x ["Accept", "Authorization", "Content-Type"] hello
+            POST https://a.example/y ["Accept", "Authorization", "Content-Type"] hello
+            200 https://a.example/y after 1 None"#]],
+        );
+    }
+
+    #[test]
+    fn r_371_a_body_is_not_sent_to_another_host() {
+        check(
+            "POST",
+            Follow::Anywhere,
+            "308 https://b.example/",
+            expect![[r#"
+            POST https://a.example/x ["Accept", "Authorization", "Content-Type"] hello
+            308 https://a.example/x after 0 Some("redirects to another host: https://b.example/")"#]],
+        );
+    }
+
+    #[test]
+    fn bad_redirects_are_answers() {
+        check(
+            "GET",
+            Follow::Anywhere,
+            "302 http://a.example/",
+            expect![[r#"
+            GET https://a.example/x ["Accept", "Authorization"] 
+            302 https://a.example/x after 0 Some("redirects from https to http: http://a.example/")"#]],
+        );
+        check(
+            "GET",
+            Follow::Anywhere,
+            "302 file:///etc/passwd",
+            expect![[r#"
+            GET https://a.example/x ["Accept", "Authorization"] 
+            302 https://a.example/x after 0 Some("redirects to what is no address: `file:///etc/passwd`")"#]],
+        );
+        check(
+            "GET",
+            Follow::Never,
+            "302 /y",
+            expect![[r#"
+            GET https://a.example/x ["Accept", "Authorization"] 
+            302 https://a.example/x after 0 None"#]],
+        );
+        check(
+            "GET",
+            Follow::Anywhere,
+            "304",
+            expect![[r#"
+            GET https://a.example/x ["Accept", "Authorization"] 
+            304 https://a.example/x after 0 None"#]],
+        );
+    }
+
+    #[test]
+    fn redirects_end_somewhere() {
+        let cx = Context::test().with_http(|_| {
+            Ok(Response {
+                status: 302,
+                headers: vec![("location".to_owned(), "/again".to_owned())],
+                ..Response::default()
+            })
+        });
+        let url = Url::parse("https://a.example/").unwrap();
+        let deadline = Deadline::after(Duration::from_mins(1));
+        let error = send(&cx, Request::get(""), url, Follow::SameHost, deadline).unwrap_err();
+        expect!["more than 10 redirects; the last one led to https://a.example/again"]
+            .assert_eq(&error.to_string());
+    }
+}

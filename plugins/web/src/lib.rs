@@ -1,0 +1,34 @@
+//! The web for models: requests (`http_*`), pages in words (`web_fetch`) and search (`web_search`).
+//!
+//! The host decides which addresses may be reached, and checks each request anew. What comes back was written by
+//! strangers, so it is bounded in size, depth and time here, and shown in a block that marks it as theirs.
+
+#![cfg_attr(
+    test,
+    allow(
+        clippy::needless_pass_by_value,
+        clippy::needless_raw_string_hashes,
+        reason = "so it is with `expect!`"
+    )
+)]
+
+mod address;
+mod answer;
+mod body;
+mod cache;
+mod fetch;
+mod hops;
+mod html;
+mod http;
+mod page;
+mod search;
+mod tree;
+mod wrap;
+
+toolhost_sdk::export_tools![
+    http::HttpGet,
+    http::HttpPost,
+    http::HttpRequest,
+    fetch::WebFetch,
+    search::WebSearch,
+];

@@ -1,0 +1,232 @@
+//! One address, fetched and put into words.
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::http::Response;
+use url::Url;
+
+use crate::address;
+use crate::answer::{MAX_BODY, request, size, status_line};
+use crate::body::{self, Kind};
+use crate::fetch::Format;
+use crate::hops::{self, Deadline, Follow, Stop, Trail};
+use crate::html::{self, Form};
+use crate::wrap::{clean, inline};
+
+const ACCEPT: &str =
+    "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.8, */*;q=0.5";
+
+/// What was read at one address.
+#[data]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The address that answered, after redirects.
+    pub url: String,
+    /// Status code.
+    pub status: u16,
+    /// Media type.
+    pub content_type: String,
+    /// Title, if it has one.
+    pub title: Option<String>,
+    /// All of its text.
+    pub text: String,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// What was done to it.
+    pub notes: Vec<String>,
+}
+
+impl Page {
+    /// How much of a session's memory it takes, roughly.
+    pub fn weight(&self) -> usize {
+        let notes: usize = self.notes.iter().map(String::len).sum();
+        let title = self.title.as_deref().unwrap_or_default();
+        200 + self.url.len() + title.len() + self.text.len() + notes
+    }
+}
+
+/// A page, and the picture or document that it is, if it is one.
+pub struct Fetched {
+    pub page: Page,
+    pub media: Option<Part>,
+}
+
+/// How it is asked for.
+#[derive(Clone, Copy)]
+pub struct Wish {
+    pub format: Format,
+    pub head: bool,
+    pub deadline: Deadline,
+}
+
+/// `url` and `notes` have been through [`address::upgrade`].
+pub fn fetch(cx: &Context, url: Url, notes: Vec<String>, wish: Wish) -> Result<Fetched> {
+    let mut notes = notes;
+    let send = |url: Url| {
+        let method = if wish.head { "HEAD" } else { "GET" };
+        let request = request(method, &url, ACCEPT);
+        hops::send(cx, request, url, Follow::SameHost, wish.deadline)
+    };
+    let trail = match address::github_raw(&url) {
+        Some(raw) => match send(raw) {
+            Ok(trail) => {
+                notes.push("the file itself instead of GitHub's page about it".to_owned());
+                trail
+            }
+            // Rules may allow the one host and not the other.
+            Err(error) if error.kind() == ErrorKind::Denied => send(url)?,
+            Err(error) => return Err(error),
+        },
+        None => send(url)?,
+    };
+    let trail = settled(trail)?;
+    let url = trail.url;
+    if trail.hops > 0 {
+        notes.push(format!("redirected to {}", inline(url.as_str())));
+    }
+    read(&url, trail.response, notes, wish)
+}
+
+/// An answer that is a page, or why it is none.
+fn settled(trail: Trail) -> Result<Trail> {
+    let url = inline(trail.url.as_str());
+    if let Some(stop) = &trail.stopped {
+        let code = match stop {
+            Stop::OtherHost(_) => "redirect_cross_host",
+            Stop::Downgrade(_) => "redirect_downgrade",
+            Stop::NoAddress(_) => "bad_response",
+        };
+        let error = Error::denied(format!("{url} {}", stop.note())).code(code);
+        return Err(match stop {
+            Stop::OtherHost(to) => {
+                let to = inline(to.as_str());
+                error.recommend(format!(
+                    "if that is where you want to go, call web_fetch with `url` = `{to}`"
+                ))
+            }
+            Stop::Downgrade(_) | Stop::NoAddress(_) => error,
+        });
+    }
+    let status = trail.response.status;
+    if (200..300).contains(&status) {
+        return Ok(trail);
+    }
+    let message = format!("{url} answered {}", status_line(status));
+    let (kind, advice) = match status {
+        404 | 410 => (
+            ErrorKind::NotFound,
+            "check the address, or find the page with web_search",
+        ),
+        401 | 402 | 403 | 407 => (
+            ErrorKind::Denied,
+            "the page needs a login or does not want robots; try another source",
+        ),
+        408 | 425 | 429 | 500..600 => (ErrorKind::Unavailable, "try again later"),
+        _ => (ErrorKind::Failed, "use http_get to see the whole answer"),
+    };
+    let error = Error::new(kind, message)
+        .code("web_fetch_http_error")
+        .recommend(advice);
+    Err(if kind == ErrorKind::Unavailable {
+        error.retryable()
+    } else {
+        error
+    })
+}
+
+fn read(url: &Url, response: Response, mut notes: Vec<String>, wish: Wish) -> Result<Fetched> {
+    let status = response.status;
+    let declared = response.header("content-type").map(str::to_owned);
+    let declared = declared.as_deref();
+    let mut page = Page {
+        url: url.to_string(),
+        status,
+        content_type: inline(&body::media_type(declared)),
+        ..Page::default()
+    };
+    let mut media = None;
+    if wish.head {
+        let lines = response.headers.iter();
+        let lines = lines.map(|(name, value)| format!("{}: {}", clean(name), inline(value)));
+        page.text = lines.collect::<Vec<_>>().join("\n");
+        page.notes = notes;
+        return Ok(Fetched { page, media });
+    }
+    let body = body::unpack(response, MAX_BODY)?;
+    let bytes = body.bytes.len();
+    page.bytes = bytes as u64;
+    let kind = body::kind(declared, &body.bytes);
+    match &kind {
+        Kind::Image(name) => {
+            page.content_type.clone_from(name);
+            media = Some(Part::image(body.bytes, name.as_str()));
+        }
+        Kind::Pdf => {
+            "application/pdf".clone_into(&mut page.content_type);
+            media = Some(Part::file(body.bytes, "application/pdf"));
+        }
+        Kind::Other(name) => {
+            let message = format!(
+                "{} is {} of `{}`, which is neither text nor an image or a PDF",
+                inline(url.as_str()),
+                size(bytes),
+                inline(name)
+            );
+            return Err(Error::failed(message)
+                .code("web_fetch_unsupported_type")
+                .recommend(
+                    "use http_get to get its bytes in Base64, or look for a page about it",
+                ));
+        }
+        Kind::Html | Kind::Json | Kind::Text => {
+            let (text, charset) = body::text(declared, &body.bytes, kind == Kind::Html);
+            if charset != "UTF-8" {
+                notes.push(format!("decoded from {charset}"));
+            }
+            let text = clean(&text);
+            shape(&mut page, &kind, text, url, wish.format, &mut notes);
+        }
+    }
+    if body.truncated {
+        if media.is_some() {
+            let message = format!("{} is larger than {}", inline(url.as_str()), size(MAX_BODY));
+            return Err(Error::failed(message).code("body_too_large"));
+        }
+        notes.push(format!("only its first {} were read", size(MAX_BODY)));
+    }
+    page.notes = notes;
+    Ok(Fetched { page, media })
+}
+
+fn shape(
+    page: &mut Page,
+    kind: &Kind,
+    text: String,
+    url: &Url,
+    format: Format,
+    notes: &mut Vec<String>,
+) {
+    let form = match format {
+        Format::Markdown => Form::Markdown,
+        Format::Text => Form::Text,
+        Format::Html | Format::Raw => {
+            page.text = text;
+            return;
+        }
+    };
+    match kind {
+        Kind::Html => {
+            let html::Page { title, text, note } = html::convert(&text, url, form);
+            page.title = title.map(|title| inline(&title));
+            page.text = text;
+            notes.extend(note.map(str::to_owned));
+        }
+        Kind::Json => {
+            let parsed = toolhost_sdk::serde_json::from_str::<Value>(&text);
+            let pretty =
+                parsed.and_then(|value| toolhost_sdk::serde_json::to_string_pretty(&value));
+            // What is no JSON after all is shown as it came.
+            page.text = pretty.unwrap_or(text);
+        }
+        Kind::Text | Kind::Image(_) | Kind::Pdf | Kind::Other(_) => page.text = text,
+    }
+}

@@ -1,0 +1,71 @@
+//! Brave's web search.
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::http::Request;
+
+use super::provider::{Found, Provider, Query, json, list, no_topic, some, text};
+use super::settings::{KEY, Settings};
+use super::{SearchResult, TimeRange};
+use crate::answer::request;
+use crate::tree;
+
+pub struct Brave;
+
+impl Provider for Brave {
+    fn name(&self) -> &'static str {
+        "brave"
+    }
+
+    fn url(&self) -> Option<&'static str> {
+        Some("https://api.search.brave.com/res/v1/web/search")
+    }
+
+    fn at_once(&self) -> usize {
+        20
+    }
+
+    fn cannot(&self, query: &Query) -> Vec<String> {
+        no_topic(query, self.name(), &[])
+    }
+
+    fn request(
+        &self,
+        settings: &Settings,
+        query: &Query,
+        count: usize,
+        skip: usize,
+    ) -> Result<Request> {
+        let mut url = settings.url.clone();
+        url.query_pairs_mut()
+            .append_pair("q", &query.in_words())
+            .append_pair("count", &count.to_string())
+            // It counts in pages.
+            .append_pair("offset", &(skip / count.max(1)).to_string());
+        if let Some(range) = query.time_range {
+            let word = match range {
+                TimeRange::Day => "pd",
+                TimeRange::Week => "pw",
+                TimeRange::Month => "pm",
+                TimeRange::Year => "py",
+            };
+            url.query_pairs_mut().append_pair("freshness", word);
+        }
+        Ok(request("GET", &url, "application/json").header("x-subscription-token", KEY))
+    }
+
+    fn read(&self, answer: &str) -> Result<Found> {
+        let answer = json(self.name(), answer)?;
+        let results = list(&answer["web"]["results"]).map(|result| SearchResult {
+            title: tree::plain(&text(&result["title"])),
+            url: text(&result["url"]),
+            // It marks the words of the query with tags.
+            snippet: tree::plain(&text(&result["description"])),
+            published: some(&result["page_age"]).or_else(|| some(&result["age"])),
+            score: None,
+        });
+        Ok(Found {
+            results: results.collect(),
+            ..Found::default()
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! DuckDuckGo's page for browsers without scripts: it needs no key, and has had the same markup for years.
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::http::Request;
+use url::Url;
+
+use super::provider::{Found, Provider, Query, failed, no_topic};
+use super::settings::Settings;
+use super::{SearchResult, TimeRange};
+use crate::answer::request;
+use crate::tree;
+
+pub struct DuckDuckGo;
+
+impl Provider for DuckDuckGo {
+    fn name(&self) -> &'static str {
+        "duckduckgo"
+    }
+
+    fn url(&self) -> Option<&'static str> {
+        Some("https://html.duckduckgo.com/html/")
+    }
+
+    fn at_once(&self) -> usize {
+        10
+    }
+
+    fn cannot(&self, query: &Query) -> Vec<String> {
+        no_topic(query, self.name(), &[])
+    }
+
+    fn request(
+        &self,
+        settings: &Settings,
+        query: &Query,
+        _: usize,
+        skip: usize,
+    ) -> Result<Request> {
+        let mut url = settings.url.clone();
+        url.query_pairs_mut().append_pair("q", &query.in_words());
+        if skip > 0 {
+            url.query_pairs_mut().append_pair("s", &skip.to_string());
+        }
+        if let Some(range) = query.time_range {
+            let word = match range {
+                TimeRange::Day => "d",
+                TimeRange::Week => "w",
+                TimeRange::Month => "m",
+                TimeRange::Year => "y",
+            };
+            url.query_pairs_mut().append_pair("df", word);
+        }
+        Ok(request("GET", &url, "text/html"))
+    }
+
+    fn read(&self, answer: &str) -> Result<Found> {
+        if answer.contains("anomaly-modal") {
+            return Err(failed(self.name(), "it takes us for a robot")
+                .retryable()
+                .recommend("wait some minutes, or let a person configure another provider"));
+        }
+        let Some(root) = tree::parse(answer) else {
+            return Err(failed(
+                self.name(),
+                "its answer is not the page that was expected",
+            ));
+        };
+        let results = tree::of_class(&root, "result")
+            .into_iter()
+            .filter(|node| !tree::has_class(node, "result--ad"))
+            .filter_map(|node| {
+                let title = tree::of_class(&node, "result__a").into_iter().next()?;
+                let snippet = tree::of_class(&node, "result__snippet").into_iter().next();
+                Some(SearchResult {
+                    title: tree::line(&title),
+                    url: target(&tree::link(&title)?)?,
+                    snippet: snippet.map(|node| tree::line(&node)).unwrap_or_default(),
+                    ..SearchResult::default()
+                })
+            });
+        Ok(Found {
+            results: results.collect(),
+            ..Found::default()
+        })
+    }
+}
+
+/// Links lead over DuckDuckGo, with the address itself in `uddg`.
+fn target(link: &str) -> Option<String> {
+    let base = Url::parse("https://duckduckgo.com/").ok()?;
+    let url = base.join(link).ok()?;
+    let mut pairs = url.query_pairs();
+    let inner = pairs
+        .find(|(name, _)| name == "uddg")
+        .map(|(_, value)| value.into_owned());
+    Some(inner.unwrap_or_else(|| url.to_string()))
+}

@@ -1,0 +1,302 @@
+//! What all search services have in common, and the road of a search: ask, read, filter, and ask for more if needed.
+
+use std::time::Duration;
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::http::Request;
+use url::Url;
+
+use super::settings::{Settings, no_key};
+use super::{Input, SearchResult, TimeRange, Topic};
+use crate::answer::{MAX_BODY, status_line};
+use crate::body;
+use crate::hops::{self, Deadline, Follow};
+use crate::wrap::{clean, inline};
+
+/// Characters of one snippet.
+const SNIPPET: usize = 1000;
+const TITLE: usize = 300;
+
+/// Requests of one search, where a service gives fewer results at once than were asked for.
+const REQUESTS: usize = 2;
+
+/// A search service.
+pub trait Provider: Sync {
+    fn name(&self) -> &'static str;
+
+    /// Where it is, unless everybody runs their own.
+    fn url(&self) -> Option<&'static str>;
+
+    /// How many results it gives at once.
+    fn at_once(&self) -> usize;
+
+    fn needs_engine(&self) -> bool {
+        false
+    }
+
+    /// Says what it cannot be asked for.
+    fn cannot(&self, query: &Query) -> Vec<String>;
+
+    /// Asks for `count` results after the first `skip`.
+    fn request(
+        &self,
+        settings: &Settings,
+        query: &Query,
+        count: usize,
+        skip: usize,
+    ) -> Result<Request>;
+
+    /// The answer of status 200.
+    fn read(&self, text: &str) -> Result<Found>;
+}
+
+/// What a service gave.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub results: Vec<SearchResult>,
+    pub answer: Option<String>,
+    pub notes: Vec<String>,
+}
+
+/// A query that has been checked.
+#[derive(Debug)]
+pub struct Query {
+    pub text: String,
+    pub topic: Topic,
+    pub time_range: Option<TimeRange>,
+    pub allowed: Vec<String>,
+    pub blocked: Vec<String>,
+}
+
+impl Query {
+    pub fn of(input: &Input) -> Result<Self> {
+        let bad = |message: String| Error::invalid_input(message).code("invalid_tool_params");
+        let text = input.query.split_whitespace().collect::<Vec<_>>().join(" ");
+        if text.is_empty() {
+            return Err(bad("`query` is empty".to_owned()).recommend("write what to search for"));
+        }
+        if !input.allowed_domains.is_empty() && !input.blocked_domains.is_empty() {
+            let message = "`allowed_domains` and `blocked_domains` exclude each other";
+            return Err(bad(message.to_owned()).recommend("leave one of them out"));
+        }
+        let domains = |domains: &[String]| -> Result<Vec<String>> {
+            domains.iter().map(|domain| self::domain(domain)).collect()
+        };
+        Ok(Self {
+            text,
+            topic: input.topic,
+            time_range: input.time_range,
+            allowed: domains(&input.allowed_domains)?,
+            blocked: domains(&input.blocked_domains)?,
+        })
+    }
+
+    /// The query with its domains in the words that most services know.
+    pub fn in_words(&self) -> String {
+        let mut words = self.text.clone();
+        let sites: Vec<String> = self
+            .allowed
+            .iter()
+            .map(|domain| format!("site:{domain}"))
+            .collect();
+        match sites.as_slice() {
+            [] => {}
+            [site] => words = format!("{words} {site}"),
+            sites => words = format!("{words} ({})", sites.join(" OR ")),
+        }
+        for domain in &self.blocked {
+            words = format!("{words} -site:{domain}");
+        }
+        words
+    }
+
+    fn admits(&self, url: &Url) -> bool {
+        let host = url.host_str().unwrap_or_default();
+        let is_of = |domain: &String| {
+            host == domain
+                || host
+                    .strip_suffix(domain.as_str())
+                    .is_some_and(|rest| rest.ends_with('.'))
+        };
+        (self.allowed.is_empty() || self.allowed.iter().any(is_of))
+            && !self.blocked.iter().any(is_of)
+    }
+}
+
+/// `https://Docs.rs/x` → `docs.rs`
+fn domain(text: &str) -> Result<String> {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let host = rest.split('/').next().unwrap_or_default();
+    let host = host
+        .trim_start_matches("*.")
+        .trim_end_matches('.')
+        .to_ascii_lowercase();
+    let is_plain = |c: char| c.is_alphanumeric() || c == '-' || c == '.';
+    if host.contains('.') && host.len() <= 253 && host.chars().all(is_plain) {
+        // As it is written in addresses, where it is compared.
+        let url = Url::parse(&format!("https://{host}/")).ok();
+        if let Some(host) = url.as_ref().and_then(Url::host_str) {
+            return Ok(host.to_owned());
+        }
+    }
+    let message = format!("`{}` is no domain", inline(text));
+    Err(Error::invalid_input(message)
+        .code("invalid_tool_params")
+        .recommend("write domains as `example.org`"))
+}
+
+/// At most `limit` results.
+pub fn search(cx: &Context, settings: &Settings, query: &Query, limit: usize) -> Result<Found> {
+    let provider = settings.provider;
+    let deadline = Deadline::after(Duration::from_secs(30));
+    let mut found = Found {
+        notes: provider.cannot(query),
+        ..Found::default()
+    };
+    let mut skip = 0;
+    for _ in 0..REQUESTS {
+        let count = (limit - found.results.len()).min(provider.at_once());
+        cx.progress(&format!("asking {}", provider.name()));
+        let request = provider.request(settings, query, count, skip)?;
+        let page = match ask(cx, settings, request, deadline) {
+            Ok(page) => page,
+            // What is there already is worth more than the reason why there is no more.
+            Err(_) if !found.results.is_empty() => break,
+            Err(error) => return Err(error),
+        };
+        let given = page.results.len();
+        skip += given;
+        found.answer = found.answer.or(page.answer);
+        add(&mut found.results, page.results, query, limit);
+        if found.results.len() == limit || given < count || given == 0 {
+            break;
+        }
+    }
+    found.answer = found
+        .answer
+        .map(|answer| cut(&answer, SNIPPET))
+        .filter(|answer| !answer.is_empty());
+    Ok(found)
+}
+
+fn add(results: &mut Vec<SearchResult>, more: Vec<SearchResult>, query: &Query, limit: usize) {
+    for mut result in more {
+        let Ok(url) = Url::parse(&result.url) else {
+            continue;
+        };
+        let known = results.iter().any(|one| one.url == url.as_str());
+        if known
+            || !matches!(url.scheme(), "http" | "https")
+            || !query.admits(&url)
+            || results.len() == limit
+        {
+            continue;
+        }
+        url.as_str().clone_into(&mut result.url);
+        result.title = cut(&result.title, TITLE);
+        result.snippet = cut(&result.snippet, SNIPPET);
+        result.published = result
+            .published
+            .map(|date| cut(&date, 40))
+            .filter(|date| !date.is_empty());
+        results.push(result);
+    }
+}
+
+/// On one line.
+fn cut(text: &str, most: usize) -> String {
+    let text = clean(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.chars().count() <= most {
+        return text;
+    }
+    let mut cut: String = text.chars().take(most - 1).collect();
+    cut.push('…');
+    cut
+}
+
+fn ask(
+    cx: &Context,
+    settings: &Settings,
+    mut request: Request,
+    deadline: Deadline,
+) -> Result<Found> {
+    let name = settings.provider.name();
+    request.max_bytes = MAX_BODY;
+    let url = Url::parse(&request.url).map_err(|error| failed(name, &error.to_string()))?;
+    let trail = hops::send(cx, request, url, Follow::SameHost, deadline).map_err(|error| {
+        match error.code.as_deref() {
+            Some("secret_not_allowed") => no_key(settings, &error),
+            _ => error,
+        }
+    })?;
+    if let Some(stop) = trail.stopped {
+        return Err(failed(name, &format!("it {}", stop.note())));
+    }
+    let response = trail.response;
+    let status = response.status;
+    let declared = response.header("content-type").map(str::to_owned);
+    let body = body::unpack(response, MAX_BODY)?;
+    let (text, _) = body::text(declared.as_deref(), &body.bytes, false);
+    match status {
+        200 => settings.provider.read(&text),
+        // DuckDuckGo says with it that it takes us for a robot.
+        202 | 429 => Err(busy(name, status)),
+        401 | 403 => Err(Error::denied(format!(
+            "{name} does not accept the key: it answered {}",
+            status_line(status)
+        ))
+        .code("web_search_failed")
+        .recommend("a person checks `[secrets.web_search]`")),
+        500.. => Err(failed(name, &format!("it answered {}", status_line(status))).retryable()),
+        _ => Err(failed(
+            name,
+            &format!("it answered {}", status_line(status)),
+        )),
+    }
+}
+
+fn busy(name: &str, status: u16) -> Error {
+    let message = format!(
+        "{name} takes no more queries just now: it answered {}",
+        status_line(status)
+    );
+    Error::unavailable(message)
+        .code("web_search_failed")
+        .retryable()
+        .recommend("wait a minute and try again")
+}
+
+pub fn failed(name: &str, why: &str) -> Error {
+    Error::unavailable(format!("the search with {name} failed: {why}")).code("web_search_failed")
+}
+
+/// The JSON of an answer.
+pub fn json(name: &str, text: &str) -> Result<Value> {
+    toolhost_sdk::serde_json::from_str(text)
+        .map_err(|error| failed(name, "its answer is not the JSON that was expected").cause(error))
+}
+
+pub fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+pub fn some(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+/// The objects of a list, or none where there is no list.
+pub fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten().take(100)
+}
+
+/// A word about a topic that the service does not have.
+pub fn no_topic(query: &Query, name: &str, knows: &[Topic]) -> Vec<String> {
+    let word = match query.topic {
+        topic if topic == Topic::General || knows.contains(&topic) => return Vec::new(),
+        Topic::News => "news",
+        Topic::Finance | Topic::General => "finance",
+    };
+    vec![format!(
+        "{name} has no topic `{word}`; the whole web was searched"
+    )]
+}

@@ -1,0 +1,74 @@
+//! SearXNG, which everybody runs for themselves. Its operator has to allow the format `json`.
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::http::Request;
+
+use super::provider::{Found, Provider, Query, json, list, no_topic, some, text};
+use super::settings::Settings;
+use super::{SearchResult, Topic};
+use crate::answer::request;
+
+pub struct Searxng;
+
+impl Provider for Searxng {
+    fn name(&self) -> &'static str {
+        "searxng"
+    }
+
+    fn url(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn at_once(&self) -> usize {
+        10
+    }
+
+    fn cannot(&self, query: &Query) -> Vec<String> {
+        no_topic(query, self.name(), &[Topic::News])
+    }
+
+    fn request(
+        &self,
+        settings: &Settings,
+        query: &Query,
+        _: usize,
+        skip: usize,
+    ) -> Result<Request> {
+        let mut url = settings.url.clone();
+        if !url.path().ends_with("/search") {
+            let path = format!("{}/search", url.path().trim_end_matches('/'));
+            url.set_path(&path);
+        }
+        url.query_pairs_mut()
+            .append_pair("q", &query.in_words())
+            .append_pair("format", "json")
+            .append_pair("pageno", if skip == 0 { "1" } else { "2" });
+        if query.topic == Topic::News {
+            url.query_pairs_mut().append_pair("categories", "news");
+        }
+        if let Some(range) = json!(query.time_range).as_str() {
+            url.query_pairs_mut().append_pair("time_range", range);
+        }
+        Ok(request("GET", &url, "application/json"))
+    }
+
+    fn read(&self, answer: &str) -> Result<Found> {
+        let answer = json(self.name(), answer).map_err(|error| {
+            error.recommend("a person adds `json` to `search.formats` in the settings of SearXNG")
+        })?;
+        let results = list(&answer["results"]).map(|result| SearchResult {
+            title: text(&result["title"]),
+            url: text(&result["url"]),
+            snippet: text(&result["content"]),
+            published: some(&result["publishedDate"]),
+            score: result["score"].as_f64(),
+        });
+        // An answer is a text, and in newer versions an object.
+        let first = &answer["answers"][0];
+        Ok(Found {
+            results: results.collect(),
+            answer: some(first).or_else(|| some(&first["answer"])),
+            ..Found::default()
+        })
+    }
+}

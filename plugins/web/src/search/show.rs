@@ -1,0 +1,60 @@
+//! A numbered list for the model, in a block of its own: titles and snippets are strangers' words.
+
+use std::fmt::Write;
+
+use toolhost_sdk::prelude::*;
+
+use super::Output;
+use super::provider::{Found, Query};
+use super::settings::Settings;
+use crate::wrap::{block, inline};
+
+pub fn outcome(query: &Query, settings: &Settings, found: Found) -> Outcome {
+    let provider = settings.provider.name();
+    let Found {
+        results,
+        answer,
+        notes,
+    } = found;
+    let count = results.len();
+    let summary = match count {
+        1 => format!("1 result from {provider}"),
+        _ => format!("{count} results from {provider}"),
+    };
+    let mut text = format!("{summary} for \"{}\"", inline(&query.text));
+    for note in &notes {
+        let _ = write!(text, "\n[{note}]");
+    }
+    if count == 0 {
+        text.push_str("\n[nothing was found; try other or fewer words]");
+    }
+    let mut list = String::new();
+    if let Some(answer) = &answer {
+        let _ = write!(list, "Answer of {provider}: {answer}\n\n");
+    }
+    for (index, result) in results.iter().enumerate() {
+        let date = result
+            .published
+            .as_ref()
+            .map_or_else(String::new, |date| format!(" ({date})"));
+        let _ = writeln!(
+            list,
+            "{}. {}{date}\n   {}",
+            index + 1,
+            result.title,
+            result.url
+        );
+        if !result.snippet.is_empty() {
+            let _ = writeln!(list, "   {}", result.snippet);
+        }
+    }
+    if !list.is_empty() {
+        let _ = write!(text, "\n{}", block(provider, &list));
+    }
+    Outcome::text(text).summary(summary).structured(&Output {
+        results,
+        provider: provider.to_owned(),
+        answer,
+        notes,
+    })
+}
