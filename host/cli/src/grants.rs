@@ -62,7 +62,10 @@ pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> 
         .unwrap_or(&settings.env);
     let mut env: Vec<String> = manifest
         .variables()
-        .filter(|name| allowed.iter().any(|allowed| allowed.as_str() == *name))
+        .filter(|name| {
+            settings.beyond.variables.contains_key(*name)
+                || allowed.iter().any(|allowed| allowed.as_str() == *name)
+        })
         .map(ToOwned::to_owned)
         .collect();
     env.sort();
@@ -168,6 +171,13 @@ fn beyond(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String
         .filter(|(granted, _)| *granted)
         .map(|(_, word)| (*word).to_owned())
         .collect();
+    if needs(Capability::Net) && !settings.beyond.hosts.is_empty() {
+        words.push("net".to_owned());
+    }
+    let programs = manifest
+        .names(Capability::Process)
+        .filter(|name| settings.beyond.programs.iter().any(|one| one == name));
+    words.extend(programs.map(|name| format!("program:{name}")));
     if !capabilities.tools.is_empty() && !capabilities.tools.iter().any(|name| name == "*") {
         words.extend(capabilities.tools.iter().map(|name| format!("tool:{name}")));
     }

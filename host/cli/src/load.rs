@@ -333,14 +333,6 @@ fn grant(
         .net_for(&manifest)
         .map_err(|error| format!("{error:#}"))?;
     plan.capabilities.programs = outlets.programs_for(&manifest);
-    if plan.capabilities.net.is_some() {
-        plan.beyond.push("net".to_owned());
-    }
-    if let Some(programs) = &plan.capabilities.programs {
-        let names = programs.programs.iter();
-        plan.beyond
-            .extend(names.map(|name| format!("program:{name}")));
-    }
     let scope = granter.grant(&plan).map_err(|error| error.to_string())?;
     let folders = scope
         .roots()
@@ -358,7 +350,11 @@ fn grant(
     let env: Vec<(String, String)> = plan
         .env
         .into_iter()
-        .filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)))
+        .filter_map(|name| {
+            let own = settings.beyond.variables.get(&name).cloned();
+            let value = own.or_else(|| std::env::var(&name).ok());
+            Some((name, value?))
+        })
         .collect();
     let served = Served {
         path: loaded.path().to_owned(),

@@ -14,7 +14,7 @@ use toolhost_runtime::{NetGrant, ProgramGrant};
 use toolhost_vfs::Shield;
 
 use crate::grants;
-use crate::settings::{BeyondSettings, Settings};
+use crate::settings::{BeyondSettings, SecretValue, Settings};
 use crate::terminal::note;
 
 /// The name under which guests see what programs wrote.
@@ -116,12 +116,18 @@ fn rules(texts: &[String]) -> anyhow::Result<Vec<HostRule>> {
 fn net(beyond: &BeyondSettings) -> anyhow::Result<Net> {
     let mut secrets = Vec::new();
     for secret in &beyond.secrets {
-        let Ok(value) = std::env::var(&secret.variable) else {
-            note(&format!(
-                "warning: secret `{}`: the variable {} is not set",
-                secret.name, secret.variable
-            ));
-            continue;
+        let value = match &secret.value {
+            SecretValue::Text(value) => value.clone(),
+            SecretValue::Variable(name) => {
+                let Ok(value) = std::env::var(name) else {
+                    let secret = &secret.name;
+                    note(&format!(
+                        "warning: secret `{secret}`: the variable {name} is not set"
+                    ));
+                    continue;
+                };
+                value
+            }
         };
         let hosts = rules(&secret.hosts).with_context(|| format!("secret `{}`", secret.name))?;
         secrets.push(Secret::new(&secret.name, &value, hosts)?);

@@ -23,7 +23,7 @@ mod beyond;
 mod hooks;
 mod policy;
 
-pub use beyond::{AgentSettings, BeyondSettings};
+pub use beyond::{AgentSettings, BeyondSettings, SecretValue};
 pub use hooks::{HookKind, HookSettings};
 pub use policy::RuleLists;
 
@@ -221,7 +221,7 @@ impl Settings {
             );
         }
 
-        let beyond = beyond::resolve(&args.beyond, config.beyond, world.directory, &of_file)?;
+        let mut beyond = beyond::resolve(&args.beyond, config.beyond, world.directory, &of_file)?;
         let mut disabled_tools = BTreeSet::new();
         let mut tool_timeouts = BTreeMap::new();
         let mut tool_versions = BTreeMap::new();
@@ -274,8 +274,14 @@ impl Settings {
         disabled_tools.extend(judged.hidden);
         only_tools.extend(judged.core);
         let mut warnings = judged.warnings;
-        if let Some(key) = config.web_search.and_then(|search| search.api_key) {
-            expand(key.reveal(), world.variable).map_err(in_file)?;
+        if let Some(search) = &config.web_search {
+            let key = search.api_key.as_ref();
+            let key = key
+                .map(|key| expand(key.reveal(), world.variable))
+                .transpose();
+            beyond
+                .search_with(search, key.map_err(in_file)?)
+                .map_err(in_file)?;
         }
         warnings.extend(
             config

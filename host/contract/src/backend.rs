@@ -33,6 +33,11 @@ pub trait Backend: Send + Sync {
         false
     }
 
+    /// Can a call of this tool send something out of the host, or start something in it? That cannot be held back.
+    fn reaches_out(&self, _tool: &Descriptor) -> bool {
+        false
+    }
+
     /// Can a call of this tool do nothing but call other tools?
     fn delegates(&self, _tool: &Descriptor) -> bool {
         false

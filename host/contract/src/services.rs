@@ -192,7 +192,7 @@ impl Query {
         let shown = text::inline(&self.question, 80);
         let options = self.options.len();
         match self.kind {
-            QueryKind::Choice if options < 2 || options > MAX_OPTIONS => {
+            QueryKind::Choice if !(2..=MAX_OPTIONS).contains(&options) => {
                 return Err(format!(
                     "`{shown}` has {options} options; a choice has 2 to {MAX_OPTIONS}"
                 ));
@@ -233,8 +233,8 @@ impl Query {
     /// Is this an answer to it? A person may always write words of their own in place of a label.
     pub fn takes(&self, reply: &Reply) -> bool {
         match (self.kind, reply) {
-            (QueryKind::YesNo, Reply::YesNo(_)) | (QueryKind::Text, Reply::Text(_)) => true,
-            (QueryKind::Choice, Reply::Text(_)) => true,
+            (QueryKind::YesNo, Reply::YesNo(_))
+            | (QueryKind::Text | QueryKind::Choice, Reply::Text(_)) => true,
             (QueryKind::Choice, Reply::Labels(_)) => self.multi_select,
             (QueryKind::YesNo | QueryKind::Text, _) | (QueryKind::Choice, Reply::YesNo(_)) => false,
         }

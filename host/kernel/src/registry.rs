@@ -82,6 +82,7 @@ impl Entry {
         self.backend.stages()
             && self.tool.annotations.open_world != Some(true)
             && self.tool.kind != "execute"
+            && !self.backend.reaches_out(&self.tool)
     }
 
     /// Calls of it can run beside others on the files as they are, and again when that was wrong.

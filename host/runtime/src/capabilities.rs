@@ -89,7 +89,33 @@ impl Capabilities {
     }
 }
 
+impl Capabilities {
+    /// Can a call of this tool send something out of the host, or start something in it?
+    pub fn reach_out(&self, tool: &Descriptor) -> bool {
+        // What only reads asks, and is judged by where it asks.
+        if tool.effect() <= Effect::Reads {
+            return false;
+        }
+        let agents = self.agents && tool.requires.iter().any(|word| word == "agents");
+        let programs = self.programs.is_some() && wants(tool, Capability::Process);
+        let net = self.net.is_some()
+            && wants(tool, Capability::Net)
+            && tool.annotations.open_world != Some(false);
+        agents || programs || net
+    }
+}
+
 impl Allowed {
+    /// Without what reaches out. Calls of other tools are judged by themselves.
+    pub fn kept_inside(self) -> Self {
+        Self {
+            agents: false,
+            net: None,
+            programs: None,
+            ..self
+        }
+    }
+
     pub fn may_call(&self, tool: &str) -> bool {
         self.tools.iter().any(|name| name == "*" || name == tool)
     }

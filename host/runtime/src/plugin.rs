@@ -99,6 +99,12 @@ impl Plugin {
             self.capabilities
                 .of(tool, &call.input, &call.caller.session_id)
         });
+        // Whatever it is called: nothing leaves a call whose changes are judged afterwards.
+        let allowed = if grant.is_held() {
+            allowed.kept_inside()
+        } else {
+            allowed
+        };
         let mode = sink.services().map(|services| services.mode());
         let request = request(call, files.scope(), mode.unwrap_or_default());
         let setting = Setting {
@@ -192,6 +198,10 @@ impl Backend for Plugin {
     fn executes(&self) -> bool {
         // Programs are started only as the input of a call says.
         self.capabilities.programs.is_some()
+    }
+
+    fn reaches_out(&self, tool: &Descriptor) -> bool {
+        self.capabilities.reach_out(tool)
     }
 
     fn delegates(&self, tool: &Descriptor) -> bool {

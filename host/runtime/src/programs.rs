@@ -149,6 +149,15 @@ impl Programs {
         Some(Path::new(guest).join(rest).to_string_lossy().into_owned())
     }
 
+    /// A text of the host's, with the names of folders that the guest knows.
+    pub fn in_guest_names(&self, text: &str, scope: &Scope) -> String {
+        let mut roots: Vec<_> = scope.roots().iter().collect();
+        roots.sort_by_key(|root| std::cmp::Reverse(root.host().as_os_str().len()));
+        roots.iter().fold(text.to_owned(), |text, root| {
+            text.replace(&*root.host().to_string_lossy(), root.guest())
+        })
+    }
+
     /// Where the program runs, and what it may touch: the folders of the call and nothing else of the user's.
     pub fn place(&self, cwd: Option<&str>, scope: &Scope) -> Result<(PathBuf, Fence), Failure> {
         let outside = |path: &str| {
@@ -157,20 +166,22 @@ impl Programs {
                 format!("`{}` is no folder of this call", text::inline(path, 200)),
             )
         };
-        let first = scope.roots().first().map(|root| root.guest().to_owned());
+        let folders = || {
+            let roots = scope.roots().iter();
+            roots.filter(|root| root.guest() != self.grant.output.1)
+        };
+        let first = folders().next().map(|root| root.guest().to_owned());
         let cwd = cwd.map(str::to_owned).or(first).ok_or_else(|| {
             Failure::new("path_not_in_workspace", "no folder is granted to work in")
         })?;
         let cwd = if cwd.starts_with('/') {
             PathBuf::from(&cwd)
         } else {
-            let first = scope.roots().first().map_or("/", |root| root.guest());
+            let first = folders().next().map_or("/", |root| root.guest());
             Path::new(first).join(&cwd)
         };
         let shown = cwd.to_string_lossy().into_owned();
-        let root = scope
-            .roots()
-            .iter()
+        let root = folders()
             .filter(|root| cwd.starts_with(root.guest()))
             .max_by_key(|root| root.guest().len())
             .ok_or_else(|| outside(&shown))?;
@@ -198,7 +209,7 @@ impl Programs {
             network: self.grant.network,
             ..Fence::default()
         };
-        for root in scope.roots() {
+        for root in folders() {
             let list = match root.access() {
                 Access::ReadOnly => &mut fence.read,
                 Access::ReadWrite => &mut fence.write,

@@ -180,10 +180,16 @@ pub fn how_it_ended(ending: &Ending, error: Option<&Error>) -> String {
 /// What the sandbox has probably stopped: the program itself does not know of it, and its own words mislead.
 pub fn hints(hints: &[String], wished: bool) -> String {
     let mut text = String::new();
+    let mut stopped = false;
     for hint in hints {
-        _ = writeln!(text, "Sandbox: it may have stopped this command. {hint}");
+        if let Some(background) = hint.strip_prefix("background: ") {
+            _ = writeln!(text, "Background: {background}");
+        } else {
+            stopped = true;
+            _ = writeln!(text, "Sandbox: it may have stopped this command. {hint}");
+        }
     }
-    if !hints.is_empty() {
+    if stopped {
         text += "To allow more: ask with request_permissions, or ask the user to grant it to this host.\n";
     } else if wished {
         text += "Note: `additional_permissions` gave this command nothing; ask with request_permissions.\n";

@@ -135,7 +135,6 @@ impl File {
             }
         }
         let unused = [
-            key(web_search.as_ref()),
             key(mcp_servers.as_ref()),
             key(discovery.as_ref()),
             key(call.as_ref()),

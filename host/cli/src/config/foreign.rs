@@ -32,6 +32,10 @@ pub struct WebSearch {
     pub provider: SearchProvider,
     pub api_key: Option<Secret>,
     pub max_results: Option<NonZeroU32>,
+    /// Where the service is, when it is not where everybody's is.
+    pub url: Option<String>,
+    /// Google's number of a search engine.
+    pub engine: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -42,6 +46,22 @@ pub enum SearchProvider {
     Bing,
     #[serde(rename = "duckduckgo")]
     DuckDuckGo,
+    Brave,
+    Searxng,
+}
+
+impl SearchProvider {
+    /// Its name, and where its service is.
+    pub fn words(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            SearchProvider::Tavily => ("tavily", Some("https://api.tavily.com")),
+            SearchProvider::Google => ("google", Some("https://www.googleapis.com")),
+            SearchProvider::Bing => ("bing", Some("https://api.bing.microsoft.com")),
+            SearchProvider::DuckDuckGo => ("duckduckgo", Some("https://html.duckduckgo.com")),
+            SearchProvider::Brave => ("brave", Some("https://api.search.brave.com")),
+            SearchProvider::Searxng => ("searxng", None),
+        }
+    }
 }
 
 /// A text that no message shows. `${NAME}` in it is a variable.

@@ -1,13 +1,16 @@
 //! What tools may use beyond files and variables, in absolute paths and values.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use toolhost_contract::AgentInfo;
+use toolhost_contract::{AgentInfo, text};
+use toolhost_net::HostRule;
 
 use super::absolute;
 use crate::args::BeyondArgs;
-use crate::config::Beyond;
+use crate::config::{Beyond, WebSearch};
 
 /// The operator's half; the other half is in each plugin's manifest.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,6 +28,8 @@ pub struct BeyondSettings {
     pub skills: Vec<PathBuf>,
     pub agents: Vec<AgentSettings>,
     pub secrets: Vec<SecretSettings>,
+    /// Variables that plugins see instead of the host's own.
+    pub variables: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -37,8 +42,63 @@ pub struct AgentSettings {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SecretSettings {
     pub name: String,
-    pub variable: String,
+    pub value: SecretValue,
     pub hosts: Vec<String>,
+}
+
+/// Where the value of a secret comes from.
+#[derive(Clone, PartialEq)]
+pub enum SecretValue {
+    Variable(String),
+    Text(String),
+}
+
+impl fmt::Debug for SecretValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SecretValue::Variable(name) => write!(f, "${name}"),
+            SecretValue::Text(_) => f.write_str("…"),
+        }
+    }
+}
+
+impl BeyondSettings {
+    /// The plugin that searches finds its provider in its variables, and its key is a secret that only the host knows.
+    pub fn search_with(&mut self, search: &WebSearch, key: Option<String>) -> Result<(), String> {
+        let (name, usual) = search.provider.words();
+        let url = search.url.as_deref().or(usual).ok_or_else(|| {
+            format!("webSearch: provider `{name}` needs `url`, where its service is")
+        })?;
+        let wrong = || {
+            let shown = text::inline(url, 200);
+            format!("webSearch: `{shown}` is not an address such as https://example.org")
+        };
+        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = format!("{scheme}://{authority}");
+        HostRule::parse(&host).map_err(|_| wrong())?;
+        self.hosts.push(host.clone());
+        if let Some(key) = key {
+            self.secrets.push(SecretSettings {
+                name: "web_search".to_owned(),
+                value: SecretValue::Text(key),
+                hosts: vec![host],
+            });
+        }
+        let number = search.max_results.map(|number| number.to_string());
+        let variables = [
+            ("PROVIDER", Some(name.to_owned())),
+            ("MAX_RESULTS", number),
+            ("URL", search.url.clone()),
+            ("ENGINE", search.engine.clone()),
+        ];
+        let named = |(name, value): (&str, Option<String>)| {
+            Some((format!("TOOLHOST_WEB_SEARCH_{name}"), value?))
+        };
+        self.variables
+            .extend(variables.into_iter().filter_map(named));
+        Ok(())
+    }
 }
 
 pub fn resolve(
@@ -69,18 +129,24 @@ pub fn resolve(
             command: table.command.0,
             timeout: table.timeout,
         });
+    let hosts = [&args.allow_host, &config.hosts]
+        .map(Vec::as_slice)
+        .concat();
+    let of_secrets = config.secrets.values().flat_map(|table| &table.hosts);
+    for host in hosts.iter().chain(&config.denied_hosts).chain(of_secrets) {
+        HostRule::parse(host)
+            .map_err(|error| format!("host `{}`: {error}", text::inline(host, 200)))?;
+    }
     let secrets = config
         .secrets
         .into_iter()
         .map(|(name, table)| SecretSettings {
             name: name.to_string(),
-            variable: table.env.to_string(),
+            value: SecretValue::Variable(table.env.to_string()),
             hosts: table.hosts,
         });
     Ok(BeyondSettings {
-        hosts: [&args.allow_host, &config.hosts]
-            .map(Vec::as_slice)
-            .concat(),
+        hosts,
         denied_hosts: config.denied_hosts,
         programs: programs.map(|name| name.as_str().to_owned()).collect(),
         unconfined: args.unconfined || config.unconfined,
@@ -89,5 +155,6 @@ pub fn resolve(
         skills,
         agents: agents.collect(),
         secrets: secrets.collect(),
+        variables: BTreeMap::new(),
     })
 }

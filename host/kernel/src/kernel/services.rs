@@ -135,7 +135,7 @@ impl CallServices {
 
     /// A mode that allows more needs a person, who may choose another one.
     async fn wider(&self, to: Mode, reason: String) -> Result<Mode, Failure> {
-        let now = self.session.mode().unwrap_or_else(|| self.mode_at_first());
+        let now = self.mode_now();
         let option = |mode: Mode, words: &str| Choice {
             label: mode.as_str().to_owned(),
             description: words.to_owned(),
@@ -188,16 +188,20 @@ impl CallServices {
         })
     }
 
-    fn mode_at_first(&self) -> Mode {
-        let kernel = self.kernel().ok();
-        let of_policy = || kernel.map_or_else(Mode::default, |kernel| kernel.policy().mode());
-        self.within.mode.unwrap_or_else(of_policy)
+    fn mode_now(&self) -> Mode {
+        let of_session = || {
+            let kernel = self.kernel().ok();
+            kernel.map_or_else(Mode::default, |kernel| {
+                kernel.policy_in(&self.caller.session_id).mode()
+            })
+        };
+        self.within.mode.unwrap_or_else(of_session)
     }
 }
 
 impl Services for CallServices {
     fn mode(&self) -> Mode {
-        self.mode_at_first()
+        self.mode_now()
     }
 
     fn recall(&self, key: &str) -> Result<Option<Value>, Failure> {
@@ -242,7 +246,7 @@ impl Services for CallServices {
                     .map_err(|error: toolhost_contract::policy::UnknownMode| {
                         Failure::new("invalid_mode", error.to_string())
                     })?;
-            let now = self.session.mode().unwrap_or_else(|| self.mode_at_first());
+            let now = self.mode_now();
             // A plan is left for what was there before it, and nothing leads from strict to free without a person.
             let chosen = if now.is_at_least(to) {
                 to

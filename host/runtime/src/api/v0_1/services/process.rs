@@ -10,6 +10,7 @@ use toolhost_process::{
     Chunk, Command, Exit, Finished, Input, Job, Kept, Leftovers, ProcessError, Signal,
     State as Life, Stop, Stream,
 };
+use toolhost_vfs::Scope;
 
 use super::bindings::toolhost::plugin::process::{self, Ending};
 use super::convert::failure;
@@ -133,7 +134,7 @@ impl process::Host for State {
             .run(command, &mut live, stop)
             .await
             .map_err(|error| refused(&error))?;
-        Ok(shown(finished, &programs))
+        Ok(shown(finished, &programs, self.files.scope()))
     }
 
     async fn start(&mut self, command: process::Command) -> Result<process::Job, types::Failure> {
@@ -257,12 +258,15 @@ fn refused(error: &ProcessError) -> types::Failure {
     failure(Failure::new(code, text::block(&error.to_string(), 2_000)))
 }
 
-fn shown(finished: Finished, programs: &Programs) -> process::Finished {
-    let mut hints = finished.hints;
+fn shown(finished: Finished, programs: &Programs, scope: &Scope) -> process::Finished {
+    let hints = finished.hints.iter();
+    let mut hints: Vec<String> = hints
+        .map(|hint| programs.in_guest_names(hint, scope))
+        .collect();
     if finished.job.is_some() {
         let pids: Vec<String> = finished.left.iter().map(ToString::to_string).collect();
         hints.push(format!(
-            "it left processes behind that go on as `{FRONT}{}`: {}",
+            "background: processes {1} go on as `{FRONT}{0}`",
             finished.job.unwrap_or_default(),
             pids.join(", ")
         ));
