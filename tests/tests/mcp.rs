@@ -117,12 +117,9 @@ fn a_client_lists_the_tools_and_reads_and_searches() {
     assert_eq!(names, sorted, "a stable order keeps a model's prompt cache");
     for tool in tools {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
-        let writes = tool["name"] == "write_file";
-        assert_eq!(
-            tool["annotations"]["readOnlyHint"],
-            json!(!writes),
-            "{tool}"
-        );
+        let effect = &tool["_meta"]["dev.toolhost/capabilities"]["effect"];
+        let reads = *effect == "reads" || *effect == "pure";
+        assert_eq!(tool["annotations"]["readOnlyHint"], json!(reads), "{tool}");
         assert!(!tool.to_string().contains("x-aliases"), "{tool}");
     }
 
