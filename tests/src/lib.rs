@@ -66,7 +66,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// `needs` are capabilities for the manifest, `limits` lines of its `[limits]`.
+    /// `needs` are capabilities for the manifest, some with names as in `env:LANG,TZ`; `limits` lines of its `[limits]`.
     pub fn new(name: &str, needs: &[&str], limits: &str) -> Self {
         let guest = Self {
             name: name.to_owned(),
@@ -74,9 +74,12 @@ impl Guest {
         };
         let needs: String = needs
             .iter()
-            .map(|need| match need.strip_prefix("env:") {
-                Some(variable) => {
-                    format!("[[needs]]\ncapability = \"env\"\nnames = [\"{variable}\"]\nwhy = \"a test\"\n")
+            .map(|need| match need.split_once(':') {
+                Some((need, names)) => {
+                    let names: Vec<&str> = names.split(',').collect();
+                    format!(
+                        "[[needs]]\ncapability = \"{need}\"\nnames = {names:?}\nwhy = \"a test\"\n"
+                    )
                 }
                 None => format!("[[needs]]\ncapability = \"{need}\"\nwhy = \"a test\"\n"),
             })
@@ -112,14 +115,13 @@ impl Guest {
 
     /// One call, as JSON.
     pub fn call(&self, input: &Value, flags: &[&str]) -> (Value, Ended) {
+        self.call_tool(&self.name, input, flags)
+    }
+
+    /// One call of a tool that is not called like its guest.
+    pub fn call_tool(&self, tool: &str, input: &Value, flags: &[&str]) -> (Value, Ended) {
         let (plugin, input) = (self.plugin(), input.to_string());
-        let mut args = vec![
-            "call",
-            self.name.as_str(),
-            input.as_str(),
-            "--json",
-            "--plugins",
-        ];
+        let mut args = vec!["call", tool, input.as_str(), "--json", "--plugins"];
         let plugin = plugin.to_string_lossy();
         args.push(&plugin);
         args.extend(flags);

@@ -320,6 +320,9 @@ fn every_guest_has_a_test() {
         "staged_bad_input/scene",
         "hooks",
         "optimistic",
+        "services/main",
+        "services/net",
+        "services/programs",
         "wasi_files/main",
     ];
     let tests = files

@@ -91,7 +91,7 @@ impl Agents for CommandAgents {
         self.agents.iter().map(|agent| agent.info.clone()).collect()
     }
 
-    fn run<'a>(&'a self, task: Task) -> BoxFuture<'a, Result<Value, Failure>> {
+    fn run(&self, task: Task) -> BoxFuture<'_, Result<Value, Failure>> {
         Box::pin(self.answer(task))
     }
 }

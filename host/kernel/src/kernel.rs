@@ -73,6 +73,15 @@ pub struct Within {
     pub mode: Option<Mode>,
     /// What a sub-agent may do of what its parent may.
     pub restriction: Option<Arc<Restriction>>,
+    /// It is the tail of a call that a tool made.
+    pub below: bool,
+}
+
+impl Within {
+    /// Another tool made it, or a call that it follows as its tail.
+    fn is_below(&self) -> bool {
+        self.below || matches!(self.origin, Origin::Tool | Origin::Background)
+    }
 }
 
 impl CallRequest {
@@ -272,6 +281,7 @@ impl Kernel {
                 within: Within {
                     origin: Origin::Tail,
                     parent: Some(id.clone()),
+                    below: within.is_below(),
                     ..within.clone()
                 },
                 ..CallRequest::new(
@@ -365,7 +375,7 @@ impl Kernel {
             let services = Arc::new(CallServices::new(self, &entry, run));
             run.sink.serve(Arc::<CallServices>::clone(&services));
             let ran = invoke(&entry, grant, &services, run).await;
-            let mut permit = Some(permit);
+            let mut permit = permit;
             if run.order.is_some() {
                 // Whoever is before it may need the permit to run again.
                 permit = None;
@@ -375,14 +385,16 @@ impl Kernel {
                 }
             }
             if !held {
-                if ran.is_ok() {
+                if ran.as_ref().is_ok_and(|ran| !ran.outcome.is_error()) {
                     services.keep();
                 }
                 break (ran.map(|ran| ran.outcome), permit);
             }
             match Box::pin(self.release(&entry, ran, permit, run)).await {
                 Ok(Released::Through(outcome)) => {
-                    services.keep();
+                    if !outcome.is_error() {
+                        services.keep();
+                    }
                     break (Ok(*outcome), None);
                 }
                 Ok(Released::Again(again)) => {

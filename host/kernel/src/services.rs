@@ -3,12 +3,14 @@
 use serde_json::Value;
 use toolhost_contract::{AgentInfo, BoxFuture, CallId, Caller, Failure, Part};
 
+use crate::kernel::Within;
+
 /// Sub-agents: a command, an MCP client that samples, or an agent that embeds the host.
 pub trait Agents: Send + Sync {
     fn agents(&self) -> Vec<AgentInfo>;
 
     /// Runs a task to its end. Dropping the future ends it. Comes back with `{text, …}`.
-    fn run<'a>(&'a self, task: Task) -> BoxFuture<'a, Result<Value, Failure>>;
+    fn run(&self, task: Task) -> BoxFuture<'_, Result<Value, Failure>>;
 }
 
 #[derive(Debug, Clone)]
@@ -20,6 +22,8 @@ pub struct Task {
     /// The call that hands it on.
     pub call: CallId,
     pub caller: Caller,
+    /// What the parent is held to. A call of the sub-agent goes with this, and so may do no more than its parent.
+    pub within: Within,
 }
 
 /// Resources of MCP servers.
@@ -41,7 +45,7 @@ impl Agents for Without {
         Vec::new()
     }
 
-    fn run<'a>(&'a self, task: Task) -> BoxFuture<'a, Result<Value, Failure>> {
+    fn run(&self, task: Task) -> BoxFuture<'_, Result<Value, Failure>> {
         let name = toolhost_contract::text::inline(&task.agent, 80);
         Box::pin(async move {
             Err(Failure::new(

@@ -126,6 +126,20 @@ pub fn wants(tool: &Descriptor, need: Capability) -> bool {
     tool.requires.is_empty() || tool.requires.iter().any(|word| word == need.as_str())
 }
 
+/// Does the tool have a use for the folders of its plugin? One that requires something else alone sees none of them.
+pub fn wants_files(tool: &Descriptor) -> bool {
+    [
+        Capability::FsRead,
+        Capability::FsWrite,
+        Capability::Memory,
+        Capability::Skills,
+        // A program works in the folders of its call.
+        Capability::Process,
+    ]
+    .into_iter()
+    .any(|need| wants(tool, need))
+}
+
 /// Can a call of this tool do nothing but call other tools, and remember?
 pub fn delegates(tool: &Descriptor) -> bool {
     let harmless = [Capability::Tools.as_str(), Capability::Session.as_str()];
@@ -164,6 +178,7 @@ mod tests {
             (allowed.agents, "agents"),
             (allowed.may_call("read_file"), "call"),
             (allowed.may_call("write_file"), "call others"),
+            (wants_files(&tool), "files"),
             (delegates(&tool), "delegates"),
         ];
         let words: Vec<_> = words
@@ -176,13 +191,14 @@ mod tests {
 
     #[test]
     fn a_call_gets_what_its_tool_requires() {
-        check(true, &[], "session people resources");
-        check(false, &[], "session people resources");
+        check(true, &[], "session people resources files");
+        check(false, &[], "session people resources files");
         check(true, &["session"], "session");
         check(true, &["tools"], "list delegates");
         check(false, &["tools"], "list call delegates");
         check(false, &["tools", "session"], "session list call delegates");
-        check(false, &["tools", "fs.read"], "list call");
+        check(false, &["tools", "fs.read"], "list call files");
+        check(true, &["memory", "session"], "session files");
         check(true, &["agents"], "");
         check(false, &["agents"], "agents");
     }

@@ -1,7 +1,9 @@
 //! When a call has to end. The clock stands still while the call waits for people, or for calls with clocks of their own.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 #[derive(Debug)]
 pub struct Deadline(Mutex<Clock>);
@@ -61,5 +63,49 @@ impl Drop for Stopped<'_> {
         if let Some(since) = clock.stopped.take() {
             clock.end += since.elapsed();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_stands_still_until_the_wait_is_over() {
+        let deadline = Deadline::after(3 * SECOND);
+        sleep(SECOND).await;
+        assert_eq!(deadline.remaining(), 2 * SECOND);
+        for _ in 0..2 {
+            let _stopped = deadline.stop();
+            sleep(100 * SECOND).await;
+            assert_eq!(deadline.remaining(), 2 * SECOND);
+            assert!(!deadline.is_over());
+        }
+        assert_eq!(deadline.remaining(), 2 * SECOND);
+        sleep(2 * SECOND).await;
+        assert!(deadline.is_over());
+        // What is over stays over.
+        drop(deadline.stop());
+        assert!(deadline.is_over());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_for_the_end_waits_longer_when_the_clock_stood() {
+        let deadline = Deadline::after(3 * SECOND);
+        let begun = Instant::now();
+        let asking = async {
+            let _stopped = deadline.stop();
+            sleep(10 * SECOND).await;
+        };
+        tokio::join!(deadline.passed(), asking);
+        assert_eq!(begun.elapsed(), 13 * SECOND);
+        let stopped = deadline.stop();
+        // It was over before, so there is nothing to wait for.
+        timeout(SECOND, deadline.passed()).await.unwrap();
+        drop(stopped);
     }
 }

@@ -78,7 +78,14 @@ impl Plugin {
         sink: Arc<dyn Sink>,
         stage: Option<&Stage>,
     ) -> Result<Outcome, CallError> {
-        let files = match (grant.files(), stage) {
+        let tools = self.loaded.tools();
+        let tool = tools.iter().find(|tool| tool.name == call.tool);
+        // A tool that says what it requires gets nothing else.
+        let access = match tool {
+            Some(tool) if !capabilities::wants_files(tool) => FileAccess::Nothing,
+            Some(_) | None => grant.files(),
+        };
+        let files = match (access, stage) {
             (FileAccess::Nothing, _) => watched(&self.nothing, &sink),
             (FileAccess::ReadOnly, _) => watched(&self.read_only, &sink),
             (FileAccess::AsGranted, Some(stage)) => self.granted.staged(stage.clone()),
@@ -90,11 +97,6 @@ impl Plugin {
             (FileAccess::AsGranted, None) => self.granted.clone(),
         };
         use_guest_names(&mut call.input, files.scope());
-        let tool = self
-            .loaded
-            .tools()
-            .iter()
-            .find(|tool| tool.name == call.tool);
         let allowed = tool.map_or_else(Allowed::default, |tool| {
             self.capabilities
                 .of(tool, &call.input, &call.caller.session_id)

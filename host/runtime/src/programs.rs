@@ -150,7 +150,7 @@ impl Programs {
     }
 
     /// A text of the host's, with the names of folders that the guest knows.
-    pub fn in_guest_names(&self, text: &str, scope: &Scope) -> String {
+    pub fn in_guest_names(text: &str, scope: &Scope) -> String {
         let mut roots: Vec<_> = scope.roots().iter().collect();
         roots.sort_by_key(|root| std::cmp::Reverse(root.host().as_os_str().len()));
         roots.iter().fold(text.to_owned(), |text, root| {
@@ -284,11 +284,15 @@ mod tests {
         Programs::new(grant, "s".to_owned(), acts, input)
     }
 
-    fn check(
-        input: &Value,
-        wanted: (&str, &[&str], Option<&str>, &[(&str, &str)]),
-        expected: &str,
-    ) {
+    /// Program, arguments, folder, variables.
+    type Asked<'a> = (
+        &'a str,
+        &'a [&'a str],
+        Option<&'a str>,
+        &'a [(&'a str, &'a str)],
+    );
+
+    fn check(input: &Value, wanted: Asked<'_>, expected: &str) {
         let (program, arguments, cwd, environment) = wanted;
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let environment: Vec<_> = environment

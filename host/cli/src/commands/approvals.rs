@@ -26,7 +26,7 @@ pub enum ApprovalsCommand {
     /// Take approvals back
     Revoke(RevokeArgs),
     /// Say in words what an approval covers and whether it holds; with --plugins, also for the plugins as they are
-    Explain(ExplainArgs),
+    Explain(Box<ExplainArgs>),
     /// Replace an approval by one that ends sooner or counts fewer times
     Narrow(NarrowArgs),
 }

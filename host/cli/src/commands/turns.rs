@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use toolhost_contract::{Answer, BoxFuture, Call, Caller, Interview, Question, Reply, Sink};
 use toolhost_kernel::Prompter;
 use toolhost_kernel::schedule::Strategy;
@@ -24,6 +24,8 @@ use crate::terminal::events::Events;
 
 /// Bytes of one line.
 const MAX_LINE: u64 = 64 << 20;
+/// Turns that wait for the one that runs.
+const MAX_WAITING: usize = 64;
 
 pub const HELP: &str = "\
 In, a line each:
@@ -88,6 +90,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
     let events = Events::start(verbose);
     let mut input = BufReader::new(tokio::io::stdin());
     let mut running: Option<tokio::task::JoinHandle<()>> = None;
+    let room = Arc::new(Semaphore::new(1 + MAX_WAITING));
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -104,7 +107,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
         let turn: Turn = match serde_json::from_slice(&line) {
             Ok(turn) => turn,
             Err(error) => {
-                lines.out(&json!({"error": format!("this is not a turn: {error}")}));
+                out(&json!({"error": format!("this is not a turn: {error}")}));
                 continue;
             }
         };
@@ -115,7 +118,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
                 answer: Some(said),
             } => {
                 if let Err(reason) = lines.answer(said) {
-                    lines.out(&json!({"error": reason}));
+                    out(&json!({"error": reason}));
                 }
             }
             Turn {
@@ -126,29 +129,37 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
                 let strategy = match strategy.as_deref().unwrap_or("waves").parse::<Strategy>() {
                     Ok(strategy) => strategy,
                     Err(error) => {
-                        lines.out(&json!({"error": error.to_string()}));
+                        out(&json!({"error": error.to_string()}));
                         continue;
                     }
                 };
-                if let Some(running) = running.take() {
-                    let _ = running.await;
-                }
-                let (lines, caller) = (Arc::clone(&lines), caller.clone());
+                let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+                    let reason = format!("{MAX_WAITING} turns are waiting already");
+                    out(&json!({ "error": reason }));
+                    continue;
+                };
+                // Not waited for here: an answer that the turn before needs may be the next line.
+                let before = running.take();
+                let caller = caller.clone();
                 let (kernel, sink) = (
                     Arc::clone(&host.kernel),
                     Arc::clone(&events) as Arc<dyn Sink>,
                 );
                 let view = (host.settings.profile, host.settings.others);
                 running = Some(tokio::spawn(async move {
+                    let _place = place;
+                    if let Some(before) = before {
+                        let _ = before.await;
+                    }
                     let results =
                         batch::turn(&kernel, &wishes, strategy, &caller, view, sink).await;
-                    lines.out(&match results {
+                    out(&match results {
                         Ok(results) => json!({"results": results}),
                         Err(error) => json!({"error": format!("{:#}", error.error)}),
                     });
                 }));
             }
-            Turn { .. } => lines.out(&json!({"error": "a line has `calls` or an `answer`"})),
+            Turn { .. } => out(&json!({"error": "a line has `calls` or an `answer`"})),
         }
     }
     // Nobody answers any more: what waits ends as a no, and the turn with it.
@@ -177,12 +188,6 @@ struct Waiting {
 impl Lines {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn out(&self, line: &Value) {
-        let mut stdout = std::io::stdout().lock();
-        // Whoever does not listen any more will end the input as well.
-        let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
     }
 
     fn answer(&self, said: Said) -> Result<(), String> {
@@ -245,7 +250,7 @@ impl Prompter for Lines {
             let changes = set.changes.iter();
             changes.map(json::change).collect::<Vec<_>>()
         });
-        self.out(&json!({"ask": {
+        out(&json!({"ask": {
             "id": id,
             "call": call.id.0,
             "plugin": question.plugin,
@@ -275,7 +280,7 @@ impl Prompter for Lines {
             waiting.interviews.insert(id.clone(), sender);
             id
         };
-        self.out(&json!({"interview": {
+        out(&json!({"interview": {
             "id": id,
             "plugin": interview.plugin,
             "tool": interview.tool,
@@ -284,4 +289,10 @@ impl Prompter for Lines {
         }}));
         Box::pin(async move { replies.await.ok() })
     }
+}
+
+fn out(line: &Value) {
+    let mut stdout = std::io::stdout().lock();
+    // Whoever does not listen any more will end the input as well.
+    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }

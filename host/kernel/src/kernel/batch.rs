@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use serde_json::Value;
 use toolhost_contract::bus::Happening;
+use toolhost_contract::life::Origin;
 use toolhost_contract::policy::Subject;
 use toolhost_contract::{CallId, Caller, Concurrency, Effect, Sink};
 
@@ -221,7 +222,12 @@ impl Kernel {
         &'a self,
         entry: &Entry,
         run: &Run<'_>,
-    ) -> Result<crate::schedule::Permit<'a>, super::Refusal> {
+    ) -> Result<Option<crate::schedule::Permit<'a>>, super::Refusal> {
+        // Whoever made the call waits for it, and has a place among those that work through others already. Taking
+        // another one, they would wait for each other when the places are gone.
+        if pool(entry) == Pool::Agents && run.within.origin == Origin::Tool {
+            return Ok(None);
+        }
         // Reading beside reading needs no places; whoever writes waits for those who read there. A call that keeps an
         // order runs on the files as they are, and again when that was wrong.
         let places = match &run.order {
@@ -234,6 +240,6 @@ impl Kernel {
             places: &places,
             exclusive: entry.tool.concurrency == Concurrency::Exclusive,
         };
-        Ok(self.pools.admit(needs).await)
+        Ok(Some(self.pools.admit(needs).await))
     }
 }

@@ -150,7 +150,9 @@ impl Kernel {
         self.journal
             .queue(|| Write::Session(self.session_row(id, client, ended)));
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.remove(id);
+        if let Some(session) = sessions.remove(id) {
+            session.jobs().end();
+        }
     }
 
     fn session_row(&self, id: &str, client: &str, ended: Option<Millis>) -> SessionRow {

@@ -146,10 +146,15 @@ impl CallServices {
             description: format!("stay in {now}; what you write instead is told to the model"),
             preview: None,
         };
-        let mut options = vec![option(
-            to,
-            "go on, and ask before changes as this mode does",
-        )];
+        let words = match to {
+            Mode::DontAsk | Mode::Plan | Mode::ReadOnly | Mode::Default => {
+                "go on, and ask before changes as this mode does"
+            }
+            Mode::AcceptEdits => "go on, and change files without asking",
+            Mode::Auto | Mode::Yolo => "go on, and ask about nothing",
+            Mode::Custom => "go on, and let a callback or a hook decide",
+        };
+        let mut options = vec![option(to, words)];
         if to < Mode::AcceptEdits {
             options.push(option(
                 Mode::AcceptEdits,
@@ -188,20 +193,22 @@ impl CallServices {
         })
     }
 
+    /// The mode of the session; that of a call alone is its own.
     fn mode_now(&self) -> Mode {
-        let of_session = || {
-            let kernel = self.kernel().ok();
-            kernel.map_or_else(Mode::default, |kernel| {
-                kernel.policy_in(&self.caller.session_id).mode()
-            })
+        let Ok(kernel) = self.kernel() else {
+            return Mode::default();
         };
-        self.within.mode.unwrap_or_else(of_session)
+        let policy = kernel.policy();
+        let chosen = self.session.mode();
+        chosen
+            .filter(|mode| policy.with_mode(*mode).is_ok())
+            .unwrap_or_else(|| policy.mode())
     }
 }
 
 impl Services for CallServices {
     fn mode(&self) -> Mode {
-        self.mode_now()
+        self.within.mode.unwrap_or_else(|| self.mode_now())
     }
 
     fn recall(&self, key: &str) -> Result<Option<Value>, Failure> {
@@ -213,15 +220,20 @@ impl Services for CallServices {
     }
 
     fn remember(&self, key: &str, value: Option<Value>) -> Result<(), Failure> {
-        if key.starts_with(notes::SHARED) && self.entry.tool.effect() < Effect::Writes {
+        let entry = &self.entry;
+        // One that delegates was judged as if it changed nothing.
+        let writes = entry.tool.effect() >= Effect::Writes && !entry.backend.delegates(&entry.tool);
+        if key.starts_with(notes::SHARED) && !writes {
             let message = format!(
-                "`{}` is shared by all plugins, and this tool says that it changes nothing",
+                "`{}` is shared by all plugins, and this tool was not judged as one that changes something",
                 text::inline(key, 80)
             );
             return Err(Failure::new("not_writable", message));
         }
         let key = self.key(key)?;
-        self.notes().set(key, value)
+        let mut notes = self.notes();
+        self.session.shelf().admits(&notes, &key, value.as_ref())?;
+        notes.set(key, value)
     }
 
     fn saw(&self, sight: Sight) -> Result<(), Failure> {
@@ -246,6 +258,10 @@ impl Services for CallServices {
                     .map_err(|error: toolhost_contract::policy::UnknownMode| {
                         Failure::new("invalid_mode", error.to_string())
                     })?;
+            // What the operator has switched off, nobody is asked about.
+            if let Err(off) = self.kernel()?.policy().with_mode(to) {
+                return Err(Failure::new("invalid_mode", off.to_string()));
+            }
             let now = self.mode_now();
             // A plan is left for what was there before it, and nothing leads from strict to free without a person.
             let chosen = if now.is_at_least(to) {

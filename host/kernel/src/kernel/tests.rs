@@ -9,6 +9,7 @@ mod loops;
 mod order;
 mod programs;
 mod seal;
+mod services;
 mod store_order;
 mod tails;
 mod views;

@@ -46,7 +46,8 @@ impl Notes {
             .filter(|(known, _)| **known != key)
             .map(|(_, value)| value.as_ref().map_or(0, size_of))
             .sum();
-        if size + others > MAX_BYTES || self.values.len() >= MAX_KEYS {
+        let more = !self.values.contains_key(&key) && self.values.len() >= MAX_KEYS;
+        if size + others > MAX_BYTES || more {
             return Err(full());
         }
         self.values.insert(key, value);
@@ -117,6 +118,32 @@ impl Shelf {
             }
             self.sights.insert(place, sight);
         }
+    }
+
+    /// Is there room for this value, beside what the shelf has and what the call has noted so far?
+    pub(super) fn admits(
+        &self,
+        notes: &Notes,
+        key: &Key,
+        value: Option<&Value>,
+    ) -> Result<(), Failure> {
+        let Some(value) = value else { return Ok(()) };
+        let kept = self.values.iter();
+        let kept = kept.filter(|(known, _)| !notes.values.contains_key(*known));
+        let noted = notes.values.iter();
+        let noted = noted.filter_map(|(known, value)| Some((known, value.as_ref()?)));
+        let mut keys = 0;
+        let mut bytes = size_of(value);
+        for (known, value) in kept.chain(noted) {
+            if known.owner == key.owner && known != key {
+                keys += 1;
+                bytes += size_of(value);
+            }
+        }
+        if keys < MAX_KEYS && bytes <= MAX_BYTES {
+            return Ok(());
+        }
+        Err(full())
     }
 
     fn has_room(&self, key: &Key, value: &Value) -> bool {

@@ -22,6 +22,8 @@ use crate::services::Task;
 const JOBS: usize = 32;
 /// Texts of a wish for permissions.
 const MAX_WISHES: usize = 16;
+/// Bytes of one of them. A person is shown all of it.
+const MAX_WISH: usize = 500;
 
 /// The background calls of one session.
 #[derive(Default)]
@@ -81,6 +83,13 @@ impl Jobs {
         Ok(job.shown(id))
     }
 
+    /// Stops and forgets all of them. A call that is running keeps its session, so nobody may wait for that to go.
+    pub(in crate::kernel) fn end(&self) {
+        for job in std::mem::take(&mut *self.all()).into_values() {
+            job.cancel.cancel();
+        }
+    }
+
     /// Room for one more: the oldest that has ended makes way.
     fn make_room(all: &mut BTreeMap<String, Job>) -> Result<(), Failure> {
         if all.len() < JOBS {
@@ -106,9 +115,7 @@ impl Jobs {
 
 impl Drop for Jobs {
     fn drop(&mut self) {
-        for job in self.all().values() {
-            job.cancel.cancel();
-        }
+        self.end();
     }
 }
 
@@ -145,7 +152,7 @@ impl CallServices {
             let message = format!("this call has made {CALLS} calls already");
             return Err(Failure::new("too_many_calls", message));
         }
-        if matches!(self.within.origin, Origin::Tool | Origin::Background) {
+        if self.within.is_below() {
             let message = "a tool that another tool has called cannot call further ones";
             return Err(Failure::new("nested_call", message));
         }
@@ -239,6 +246,10 @@ impl CallServices {
 
     pub(super) async fn delegate(&self, task: Value) -> Result<Value, Failure> {
         let kernel = self.kernel()?;
+        if !task.is_object() {
+            let message = "a task is an object such as `{\"agent\": …, \"prompt\": …}`";
+            return Err(Failure::new("invalid_task", message));
+        }
         if self.called.fetch_add(1, Relaxed) >= CALLS {
             let message = format!("this call has handed on {CALLS} tasks already");
             return Err(Failure::new("too_many_calls", message));
@@ -261,6 +272,13 @@ impl CallServices {
             task,
             call: self.id.clone(),
             caller: (*self.caller).clone(),
+            within: Within {
+                origin: Origin::Model,
+                parent: Some(self.id.clone()),
+                batch: None,
+                mode: Some(toolhost_contract::Services::mode(self)),
+                ..self.within.clone()
+            },
         };
         let _wait = self.waiting.begin();
         tokio::select! {
@@ -288,8 +306,19 @@ impl CallServices {
                 "name what is wanted: `read`, `write` or `hosts`",
             ));
         }
+        for name in read.iter().chain(&write).chain(&hosts) {
+            // What a person reads must be what they give.
+            let steps_back = name.split('/').any(|step| step == "..");
+            if name.trim().is_empty() || name.len() > MAX_WISH || steps_back {
+                let shown = text::inline(name, 80);
+                let message =
+                    format!("`{shown}` cannot be asked for: 1 to {MAX_WISH} bytes, without `..`");
+                return Err(Failure::new("invalid_wish", message));
+            }
+        }
         let line = |what: &str, names: &[String]| {
-            let names: Vec<String> = names.iter().map(|name| text::inline(name, 200)).collect();
+            let shown = |name: &String| text::inline(name, MAX_WISH);
+            let names: Vec<String> = names.iter().map(shown).collect();
             if names.is_empty() {
                 String::new()
             } else {

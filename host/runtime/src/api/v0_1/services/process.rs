@@ -261,7 +261,7 @@ fn refused(error: &ProcessError) -> types::Failure {
 fn shown(finished: Finished, programs: &Programs, scope: &Scope) -> process::Finished {
     let hints = finished.hints.iter();
     let mut hints: Vec<String> = hints
-        .map(|hint| programs.in_guest_names(hint, scope))
+        .map(|hint| Programs::in_guest_names(hint, scope))
         .collect();
     if finished.job.is_some() {
         let pids: Vec<String> = finished.left.iter().map(ToString::to_string).collect();

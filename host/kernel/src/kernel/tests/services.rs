@@ -1,0 +1,254 @@
+//! A house for what calls ask of their host: tools that do what the lines of their input say and tell what came of it,
+//! a person with a list of answers, and sub-agents that say what they were handed.
+
+mod background;
+mod delegates;
+mod desk;
+mod memory;
+mod modes;
+mod others;
+mod people;
+mod permissions;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use toolhost_contract::{
+    AgentInfo, Answer, BoxFuture, Call, CallId, Caller, Failure, Interview, NoSink, PluginName,
+    Policy, PolicySpec, Question, Reply,
+};
+
+use super::super::{CallRequest, Kernel, Report};
+use super::world::{rules, shown};
+use crate::{Agents, PluginInfo, Prompter, Settings, Subscription, Task};
+use desk::{Desk, tool, tools};
+
+/// What an interview ends with; the inner None: the person does not want to answer.
+type Replies = Option<Option<Vec<Reply>>>;
+
+/// A person who takes three seconds for everything.
+#[derive(Default)]
+struct Person {
+    /// To whether a call may run; nobody is there when the list is empty.
+    answers: Mutex<VecDeque<Answer>>,
+    replies: Mutex<VecDeque<Replies>>,
+    /// What they saw.
+    saw: Mutex<Vec<String>>,
+}
+
+impl Person {
+    const TIME: Duration = Duration::from_secs(3);
+
+    fn saw(&self) -> Vec<String> {
+        std::mem::take(&mut self.saw.lock().unwrap())
+    }
+}
+
+impl Prompter for Person {
+    fn ask<'a>(&'a self, question: &'a Question, _: &'a Call) -> BoxFuture<'a, Answer> {
+        let line = format!("may {} ({})", question.tool, question.reason);
+        self.saw.lock().unwrap().push(line);
+        let answer = self.answers.lock().unwrap().pop_front();
+        Box::pin(async {
+            sleep(Self::TIME).await;
+            answer.unwrap_or(Answer::NobodyToAsk)
+        })
+    }
+
+    fn interview<'a>(&'a self, interview: &'a Interview) -> BoxFuture<'a, Replies> {
+        let asked = interview.queries.iter().map(|query| {
+            let options: Vec<&str> = query.options.iter().map(|one| one.label.as_str()).collect();
+            format!("{} {options:?}", query.question)
+        });
+        let asked: Vec<String> = asked.collect();
+        let agent = interview.agent.as_deref().unwrap_or("-");
+        let line = format!(
+            "{agent} {}/{}: {}",
+            interview.plugin,
+            interview.tool,
+            asked.join("; ")
+        );
+        self.saw.lock().unwrap().push(line);
+        let replies = self.replies.lock().unwrap().pop_front();
+        Box::pin(async {
+            sleep(Self::TIME).await;
+            replies.flatten()
+        })
+    }
+}
+
+/// `general` says what it was handed, `slow` never ends.
+struct Helpers(bool);
+
+impl Agents for Helpers {
+    fn agents(&self) -> Vec<AgentInfo> {
+        let agent = |name: &str| AgentInfo {
+            name: name.to_owned(),
+            description: String::new(),
+        };
+        if self.0 {
+            vec![agent("general"), agent("slow")]
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn run(&self, task: Task) -> BoxFuture<'_, Result<Value, Failure>> {
+        Box::pin(async move {
+            if task.agent == "slow" {
+                std::future::pending::<()>().await;
+            }
+            sleep(Duration::from_secs(60)).await;
+            let held = task.within.restriction.map_or("free", |_| "held");
+            let mode = task.within.mode.unwrap_or_default();
+            let (agent, parent, call) = (task.agent, task.caller.agent_id, task.call);
+            let text = format!("{agent} for {parent} {call}, {mode}, {held}");
+            Ok(json!({"text": text, "task": task.task}))
+        })
+    }
+}
+
+/// What is special about a house.
+#[derive(Default)]
+struct Plan {
+    settings: Settings,
+    answers: Vec<Answer>,
+    replies: Vec<Replies>,
+    /// No sub-agents.
+    alone: bool,
+}
+
+impl Plan {
+    fn rules(text: &str) -> Self {
+        Self::policy(|spec| spec.rules = rules(text))
+    }
+
+    fn policy(change: impl FnOnce(&mut PolicySpec)) -> Self {
+        let mut spec = PolicySpec::default();
+        change(&mut spec);
+        let mut plan = Self::default();
+        plan.settings.policy = Arc::new(Policy::new(spec).unwrap());
+        plan
+    }
+
+    fn answers(mut self, answers: impl Into<Vec<Answer>>) -> Self {
+        self.answers = answers.into();
+        self
+    }
+
+    fn replies(mut self, replies: impl Into<Vec<Replies>>) -> Self {
+        self.replies = replies.into();
+        self
+    }
+
+    fn build(self) -> House {
+        let person = Arc::new(Person {
+            answers: Mutex::new(self.answers.into()),
+            replies: Mutex::new(self.replies.into()),
+            saw: Mutex::default(),
+        });
+        let kernel = Kernel::builder(self.settings)
+            .prompter(Arc::clone(&person) as Arc<dyn Prompter>)
+            .agents(Arc::new(Helpers(!self.alone)))
+            .build()
+            .unwrap()
+            .share();
+        let mut draft = tool("draft", false);
+        draft.kind = "edit".to_owned();
+        let held = Desk::new(vec![draft], true);
+        for (name, desk) in [
+            ("p", Desk::new(tools(), false)),
+            ("q", Desk::new(vec![tool("other", true)], false)),
+            ("h", Arc::clone(&held)),
+        ] {
+            let plugin = PluginInfo {
+                name: PluginName::parse(name).unwrap(),
+                version: "1.0.0".to_owned(),
+                digest: None,
+                timeout: None,
+            };
+            kernel.register(plugin, desk).unwrap();
+        }
+        House {
+            heard: Mutex::new(kernel.subscribe(None, None)),
+            kernel,
+            person,
+            held,
+            calls: Mutex::new(0),
+        }
+    }
+}
+
+struct House {
+    kernel: Arc<Kernel>,
+    person: Arc<Person>,
+    held: Arc<Desk>,
+    calls: Mutex<usize>,
+    heard: Mutex<Subscription>,
+}
+
+impl House {
+    /// `TOOL`, `TOOL@SESSION` or `TOOL@SESSION/AGENT`. The ids are `c1`, `c2`, …
+    fn wish(&self, who: &str, input: Value) -> CallRequest {
+        let (tool, place) = who.split_once('@').unwrap_or((who, "s"));
+        let (session, agent) = place.split_once('/').unwrap_or((place, "main"));
+        let caller = Caller {
+            session_id: session.to_owned(),
+            agent_id: agent.to_owned(),
+            parent_agent_id: (agent != "main").then(|| "main".to_owned()),
+            ..Caller::default()
+        };
+        let mut calls = self.calls.lock().unwrap();
+        *calls += 1;
+        CallRequest::new(CallId(format!("c{calls}")), tool, input, caller)
+    }
+
+    async fn request(&self, request: CallRequest) -> Report {
+        Box::pin(self.kernel.call(request, Arc::new(NoSink))).await
+    }
+
+    async fn report(&self, who: &str, script: &str) -> Report {
+        let wish = self.wish(who, json!({"do": script}));
+        self.request(wish).await
+    }
+
+    /// What the lines came to, one after the other.
+    async fn call(&self, who: &str, script: &str) -> String {
+        let said = shown(&self.report(who, script).await);
+        said.trim_start_matches("ok: ").replace('\n', "; ")
+    }
+
+    /// Calls, and what came of each.
+    async fn check(&self, calls: &[(&str, &str, &str)]) {
+        for (who, script, expected) in calls {
+            assert_eq!(self.call(who, script).await, *expected, "{who}: {script}");
+        }
+    }
+
+    /// Runs on its own.
+    fn start(&self, who: &str, script: &str) -> tokio::task::JoinHandle<Report> {
+        let kernel = Arc::clone(&self.kernel);
+        let wish = self.wish(who, json!({"do": script}));
+        tokio::spawn(async move { kernel.call(wish, Arc::new(NoSink)).await })
+    }
+
+    /// `PARENT > TOOL (ORIGIN) STATE` of every call that has ended, as its record says.
+    fn records(&self) -> Vec<String> {
+        let mut heard = self.heard.lock().unwrap();
+        let events = std::iter::from_fn(|| heard.try_next()).map(Result::unwrap);
+        let ends = events.filter(|event| event.happening.ends_call());
+        let mut lines: Vec<String> = ends
+            .map(|event| {
+                let record = event.snapshot.as_ref().unwrap().json();
+                let word = |name: &str| record[name].as_str().unwrap_or("-").to_owned();
+                let (parent, name, origin) = (word("parentCallId"), word("name"), word("origin"));
+                format!("{parent} > {name} ({origin}) {}", word("state"))
+            })
+            .collect();
+        lines.sort();
+        lines
+    }
+}

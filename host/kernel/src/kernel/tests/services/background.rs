@@ -1,0 +1,128 @@
+//! Calls that go on when the one that began them has ended, and end with their session.
+
+use std::time::Duration;
+
+use expect_test::expect;
+
+use super::Plan;
+
+const LONG: &str = r#"start peek {"do": "sleep 20"}"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_call_goes_on_in_the_background_and_is_waited_for_later() {
+    let house = Plan::default().build();
+    house
+        .check(&[
+            ("relay", LONG, "peek running"),
+            (
+                "relay",
+                "running\nwait $0 1000",
+                "1 running, 0 ended; still running",
+            ),
+            (
+                "relay",
+                "wait $0 25000\nrunning",
+                "(done); 0 running, 1 ended",
+            ),
+            // Its end is kept.
+            ("relay", "wait $0 0", "(done)"),
+            (
+                "relay",
+                "wait tool-none 0\nstop tool-none",
+                "! task_not_found; ! task_not_found",
+            ),
+            // Another session has its own.
+            (
+                "relay@t",
+                "running\nwait $0 0\nstop $0",
+                "0 running, 0 ended; ! task_not_found; ! task_not_found",
+            ),
+        ])
+        .await;
+    expect![[r#"
+        - > relay (model) completed
+        - > relay (model) completed
+        - > relay (model) completed
+        - > relay (model) completed
+        - > relay (model) completed
+        - > relay (model) completed
+        c1 > peek (background) completed"#]]
+    .assert_eq(&house.records().join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_tools_that_can_go_on_in_the_background_do() {
+    let house = Plan::rules("deny peek").build();
+    house
+        .check(&[
+            ("relay", "start look {}", "! invalid_tool"),
+            ("relay", "start nothing {}", "! tool_not_registered"),
+            // It is judged like any other call.
+            (
+                "relay",
+                "start peek {}\nwait $0 1000",
+                "peek running; Denied [policy_violation]",
+            ),
+        ])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_background_call_is_stopped_by_its_id_or_by_its_time() {
+    let house = Plan::default().build();
+    house
+        .check(&[
+            (
+                "relay",
+                "start peek {\"do\": \"hang\"}\nstop $0\nwait $0 1000",
+                "peek running; peek; Cancelled [cancelled]",
+            ),
+            ("relay", "stop $0\nrunning", "peek; 0 running, 1 ended"),
+            (
+                "relay",
+                "brief\nwait $1 500\nwait $1 5000",
+                "done; still running; Cancelled [cancelled]",
+            ),
+        ])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_room_for_so_many_and_the_ended_make_way() {
+    let house = Plan::default().build();
+    let long = r#"start peek {"do": "hang"}"#;
+    let told = house.call("relay", &format!("{long}\n").repeat(33)).await;
+    assert_eq!(told.matches("peek running").count(), 32);
+    assert!(told.ends_with("; ! too_many_background_calls"), "{told}");
+    house
+        .check(&[
+            (
+                "relay",
+                "stop $5\nwait $5 1000",
+                "peek; Cancelled [cancelled]",
+            ),
+            ("relay", LONG, "peek running"),
+            (
+                "relay",
+                "wait $5 0\nrunning",
+                "! task_not_found; 32 running, 0 ended",
+            ),
+        ])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn background_calls_end_with_their_session() {
+    let house = Plan::default().build();
+    house.call("relay", r#"start peek {"do": "hang"}"#).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    house.kernel.close_session("s", "test");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    expect![[r#"
+        - > relay (model) completed
+        c1 > peek (background) cancelled"#]]
+    .assert_eq(&house.records().join("\n"));
+    house
+        .check(&[("relay", "running", "0 running, 0 ended")])
+        .await;
+}

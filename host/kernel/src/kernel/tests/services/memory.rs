@@ -1,0 +1,203 @@
+//! What a session remembers for plugins: it counts when the call counts, and each plugin and agent has its own.
+
+use toolhost_contract::Answer;
+
+use super::Plan;
+
+const ACT: &str = "allow act\nallow draft";
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_stored_counts_only_when_its_result_does() {
+    let house = Plan::rules(ACT).build();
+    house
+        .check(&[
+            // Its own notes it sees at once.
+            ("look", "recall a\nremember a 1\nrecall a", "-; done; 1"),
+            ("look", "recall a", "1"),
+            (
+                "look",
+                "remember a 2\nsaw /f b\ntrap",
+                "Trapped [trap]: it fell over",
+            ),
+            ("look", "remember a 3\nsaw /f b\nfail", "no: no luck"),
+            ("look", "recall a\nseen /f", "1; -"),
+            ("look", "forget a\nrecall a\nfail", "no: no luck"),
+            ("look", "recall a", "1"),
+            ("look", "forget a\nrecall a", "done; -"),
+            ("look", "recall a", "-"),
+        ])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_stopped_has_stored_nothing() {
+    let house = Plan::default().build();
+    let running = house.start("look", "remember a 1\nhang");
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert!(
+        house
+            .kernel
+            .cancel(&toolhost_contract::CallId("c1".to_owned()))
+    );
+    running.await.unwrap();
+    house.check(&[("look", "recall a", "-")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_denied_or_failed_change_stored_is_forgotten_with_it() {
+    let no = Answer::Deny { note: None };
+    let house = Plan::default().answers([no, Answer::once()]).build();
+    let denied = "Denied [user_denied]: Permission denied: the user said no to `draft`";
+    house
+        .check(&[
+            ("draft", "remember a 1\nsaw /f a", denied),
+            (
+                "draft",
+                "recall a\nseen /f\nremember a 2\nsaw /f b",
+                "-; -; done; done",
+            ),
+        ])
+        .await;
+    // Nobody is there any more, but nothing is changed where the tool says that it failed.
+    house
+        .check(&[("draft", "remember a 3\nfail", "no: no luck")])
+        .await;
+    let house = Plan::rules(ACT).build();
+    house
+        .check(&[
+            ("draft", "remember a 1", "done"),
+            ("draft", "remember a 2\nfail", "no: no luck"),
+            ("draft", "recall a", "1"),
+        ])
+        .await;
+}
+
+/// A run that found somebody faster is as if it never was: its notes are gone, and the next one writes its own.
+#[tokio::test(start_paused = true)]
+async fn of_a_call_that_runs_again_the_last_run_counts() {
+    let house = Plan::rules(ACT).build();
+    *house.held.conflicts.lock().unwrap() = 2;
+    let again = "recall a\nremember a 1\nrecall a";
+    house
+        .check(&[("draft", again, "-; done; 1"), ("draft", "recall a", "1")])
+        .await;
+    assert_eq!(*house.held.conflicts.lock().unwrap(), 0);
+    *house.held.conflicts.lock().unwrap() = 100;
+    let failed = house.call("draft", "remember a 2").await;
+    assert!(failed.starts_with("Failed [conflict]"), "{failed}");
+    *house.held.conflicts.lock().unwrap() = 0;
+    house.check(&[("draft", "recall a", "1")]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_plugin_agent_and_session_has_a_shelf_of_its_own() {
+    let house = Plan::default().build();
+    house
+        .check(&[
+            ("look", "remember a 1\nsaw /f a", "done; done"),
+            // Another tool of the same plugin.
+            ("peek", "recall a", "1"),
+            ("other", "recall a", "-"),
+            ("look@t", "recall a\nseen /f", "-; -"),
+            ("look@s/helper", "recall a\nremember a 2", "-; done"),
+            ("look", "recall a", "1"),
+            ("look@s/helper", "recall a", "2"),
+            // What an agent was shown every plugin knows, and no other agent.
+            ("other", "seen /f", "aa…"),
+            ("other@s/helper", "seen /f", "-"),
+        ])
+        .await;
+    house.kernel.close_session("s", "test");
+    house.check(&[("look", "recall a\nseen /f", "-; -")]).await;
+}
+
+// C-28
+#[tokio::test(start_paused = true)]
+async fn the_shared_shelf_is_written_by_tools_that_write_and_read_by_all() {
+    let house = Plan::rules(ACT).build();
+    house
+        .check(&[
+            ("look", "remember shared/env {}", "! not_writable"),
+            ("look", "forget shared/env", "! not_writable"),
+            // It needs no yes, so it must not need one for this.
+            ("relay", "remember shared/env {}", "! not_writable"),
+            ("act", r#"remember shared/env {"A":"b"}"#, "done"),
+            ("other", "recall shared/env", r#"{"A":"b"}"#),
+            ("other@s/helper", "recall shared/env", r#"{"A":"b"}"#),
+            ("other@t", "recall shared/env", "-"),
+            ("act@s/helper", "forget shared/env", "done"),
+            ("look", "recall shared/env", "-"),
+        ])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shelf_has_room_for_so_much_and_says_when_it_is_full() {
+    let house = Plan::default().build();
+    let long = "x".repeat(257);
+    house
+        .check(&[
+            ("look", &format!("recall {long}"), "! invalid_key"),
+            ("look", &format!("remember {long} 1"), "! invalid_key"),
+            ("look", &format!("remember {} 1", &long[1..]), "done"),
+            ("look", &format!("forget {}", &long[1..]), "done"),
+            // Keys: 256 of them, and each may be written again.
+            ("look", "fill 257 1", "! session_full"),
+            (
+                "look@a",
+                "fill 256 1\nremember fill-0 2\nremember more 1",
+                "done; done; ! session_full",
+            ),
+            ("look@a", "remember more 1", "! session_full"),
+            (
+                "look@a",
+                "recall more\nforget fill-1\nremember more 1",
+                "-; done; done",
+            ),
+            ("look@a", "recall more", "1"),
+            // Bytes: 1 MiB of values.
+            ("look@b", "fill 1 1048575", "! session_full"),
+            ("look@b", "fill 3 300000\nremember more 1", "done; done"),
+            ("look@b", "fill 4 300000", "! session_full"),
+            (
+                "look@b",
+                "remember fill-3 \"\"\nfill 3 10\nfill 4 300000",
+                "done; done; ! session_full",
+            ),
+            // Another plugin has its own room.
+            ("other@b", "fill 3 300000", "done"),
+        ])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sight_is_a_path_and_a_sum() {
+    let house = Plan::default().build();
+    let long = format!("saw /{} a", "x".repeat(4_096));
+    house
+        .check(&[
+            ("look", "saw /f short", "! invalid_sight"),
+            ("look", "saw /f z", "! invalid_sight"),
+            ("look", &long, "! invalid_sight"),
+            (
+                "look",
+                "saw /f a\nsaw /f b\nseen /f\nseen /g",
+                "done; done; bb…; -",
+            ),
+        ])
+        .await;
+    let many: Vec<String> = (0..10_001).map(|n| format!("saw /{n} a")).collect();
+    let told = house.call("look@t", &many.join("\n")).await;
+    assert_eq!(told.matches("done").count(), 10_000);
+    assert!(
+        told.ends_with("! session_full"),
+        "the last of them is one too many"
+    );
+    // Over several calls the session forgets some of them, and goes on.
+    house
+        .check(&[
+            ("look@t", "saw /last a", "done"),
+            ("look@t", "seen /last", "aa…"),
+        ])
+        .await;
+}

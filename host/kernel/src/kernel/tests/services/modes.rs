@@ -1,0 +1,156 @@
+//! A tool that changes the mode of its session: narrower at once, wider when a person says so.
+
+use expect_test::{Expect, expect};
+use toolhost_contract::Answer;
+use toolhost_contract::policy::Mode;
+
+use super::people::text;
+use super::{Plan, Replies};
+
+fn in_mode(mode: Mode) -> Plan {
+    Plan::policy(|spec| spec.mode = mode)
+}
+
+/// What the tool got, the mode of the next call, and what a person saw.
+async fn check(from: Mode, to: &str, reply: Replies, expected: Expect) {
+    let house = in_mode(from).replies([reply]).build();
+    let told = house.call("look", &format!("change {to} the plan")).await;
+    let now = house.call("look", "mode").await;
+    let saw = house.person.saw().join("\n").replace('\n', " ");
+    expected.assert_eq(&format!("{told}, now {now}: {saw}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn narrowing_needs_nobody() {
+    check(Mode::Default, "plan", None, expect!["plan, now plan: "]).await;
+    check(
+        Mode::Yolo,
+        "accept_edits",
+        None,
+        expect!["accept_edits, now accept_edits: "],
+    )
+    .await;
+    check(Mode::Plan, "plan", None, expect!["plan, now plan: "]).await;
+    check(
+        Mode::Default,
+        "free",
+        None,
+        expect!["! invalid_mode, now default: "],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn widening_asks_a_person_who_may_choose_another_one() {
+    check(
+        Mode::Plan,
+        "default",
+        text("default"),
+        expect![[r#"default, now default: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+    )
+    .await;
+    check(
+        Mode::Plan,
+        "default",
+        text("accept_edits"),
+        expect![[r#"accept_edits, now accept_edits: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+    )
+    .await;
+    check(
+        Mode::Plan,
+        "default",
+        text("stay"),
+        expect![[r#"! user_denied, now plan: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+    )
+    .await;
+    // What was not offered is a remark and no choice.
+    check(
+        Mode::Plan,
+        "default",
+        text("yolo"),
+        expect![[r#"! user_denied, now plan: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+    )
+    .await;
+    check(
+        Mode::Plan,
+        "default",
+        Some(None),
+        expect![[r#"! dismissed, now plan: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+    )
+    .await;
+    check(
+        Mode::Plan,
+        "default",
+        None,
+        expect![[r#"! nobody_to_ask, now plan: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chosen_mode_holds_for_the_later_calls_of_its_session_and_no_other() {
+    let house = in_mode(Mode::AcceptEdits).build();
+    house
+        .check(&[
+            ("draft", "mode", "accept_edits"),
+            ("look", "change plan x\nmode", "plan; plan"),
+            ("look", "mode", "plan"),
+            ("look@t", "mode", "accept_edits"),
+            ("draft@t", "mode", "accept_edits"),
+        ])
+        .await;
+    let refused = house.call("draft", "mode").await;
+    assert!(refused.starts_with("Denied ["), "{refused}");
+    house.kernel.close_session("s", "test");
+    house.check(&[("look", "mode", "accept_edits")]).await;
+}
+
+/// A wider mode that a person chose is a yes to what it lets through.
+#[tokio::test(start_paused = true)]
+async fn a_wider_mode_spares_the_questions_that_it_spares() {
+    let house = Plan::default()
+        .replies([text("accept_edits")])
+        .answers([Answer::Deny { note: None }])
+        .build();
+    house
+        .check(&[
+            (
+                "draft",
+                "",
+                "Denied [user_denied]: Permission denied: the user said no to `draft`",
+            ),
+            ("look", "change accept_edits x", "accept_edits"),
+            ("draft", "mode", "accept_edits"),
+        ])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_that_is_switched_off_is_not_even_asked_about() {
+    let plan = Plan::policy(|spec| spec.disable_yolo = true);
+    let house = plan.replies([text("yolo"), text("custom")]).build();
+    house
+        .check(&[
+            ("look", "change yolo x", "! invalid_mode"),
+            // It leaves every decision to a callback, and there is none.
+            ("look", "change custom x", "! invalid_mode"),
+            ("look", "mode", "default"),
+        ])
+        .await;
+    assert!(house.person.saw().is_empty());
+    assert!(house.kernel.set_mode("s", Mode::Yolo).is_err());
+}
+
+/// What a caller set for one call is stricter or not, but it is not the session's.
+#[tokio::test(start_paused = true)]
+async fn a_mode_of_one_call_is_not_widened_into_the_session() {
+    let house = Plan::default().build();
+    let mut wish = house.wish(
+        "look",
+        serde_json::json!({"do": "mode\nchange accept_edits x"}),
+    );
+    wish.within.mode = Some(Mode::Yolo);
+    let report = house.request(wish).await;
+    assert_eq!(super::shown(&report), "ok: yolo\n! nobody_to_ask");
+    house.check(&[("look", "mode", "default")]).await;
+}

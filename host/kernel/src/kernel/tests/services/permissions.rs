@@ -1,0 +1,124 @@
+//! A person's yes before the question: it spares that question in this session, and gives nothing else.
+
+use expect_test::expect;
+use serde_json::json;
+use toolhost_contract::{Answer, Reply};
+
+use super::{House, Plan, Replies, shown};
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the shape that an interview ends with"
+)]
+fn yes() -> Replies {
+    Some(Some(vec![Reply::YesNo(true)]))
+}
+
+fn house(reply: Replies) -> House {
+    let no = std::iter::repeat_n(Answer::Deny { note: None }, 20);
+    Plan::default()
+        .replies([reply])
+        .answers(no.collect::<Vec<_>>())
+        .build()
+}
+
+const WISH: &str =
+    r#"wish {"reason": "to tidy up", "write": ["/workspace/docs"], "hosts": ["Example.org"]}"#;
+
+/// Does the call run without a question?
+async fn runs(house: &House, who: &str, input: serde_json::Value) -> bool {
+    let report = house.request(house.wish(who, input)).await;
+    let ran = report.result.is_ok();
+    assert_eq!(ran, house.person.saw().is_empty(), "{}", shown(&report));
+    ran
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_wished_for_runs_without_a_question_and_nothing_else_does() {
+    let house = house(yes());
+    let told = house.call("look", WISH).await;
+    expect![[
+        r#"{"read":[],"write":["/workspace/docs"],"hosts":["Example.org"],"scope":"session"}"#
+    ]]
+    .assert_eq(&told);
+    expect![[r#"
+        - p/look: May this session do more?
+          change: /workspace/docs
+          reach: Example.org
+
+        reason: to tidy up []"#]]
+    .assert_eq(&house.person.saw().join("\n"));
+    for (who, input, expected) in [
+        ("edit", json!({"path": "/workspace/docs/a"}), true),
+        ("edit", json!({"path": "docs/b/c"}), true),
+        ("edit", json!({"path": "docs/../src/a"}), false),
+        ("edit", json!({"path": "/workspace/docs2/a"}), false),
+        ("edit", json!({"path": "src/a"}), false),
+        (
+            "edit",
+            json!({"path": "docs/a", "target": "x", "paths": ["src/a"]}),
+            false,
+        ),
+        ("edit@t", json!({"path": "docs/a"}), false),
+        ("act", json!({"path": "docs/a"}), false),
+        ("fetch", json!({"url": "https://example.org/x"}), true),
+        ("fetch", json!({"url": "https://evil.example/x"}), false),
+        (
+            "fetch",
+            json!({"url": "https://example.org.evil.example/x"}),
+            false,
+        ),
+        ("fetch@t", json!({"url": "https://example.org/x"}), false),
+    ] {
+        assert_eq!(
+            runs(&house, who, input.clone()).await,
+            expected,
+            "{who} {input}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_no_gives_nothing() {
+    for (reply, code) in [
+        (Some(Some(vec![Reply::YesNo(false)])), "! user_denied"),
+        (Some(None), "! dismissed"),
+        (None, "! nobody_to_ask"),
+    ] {
+        let house = house(reply);
+        house.check(&[("look", WISH, code)]).await;
+        house.person.saw();
+        assert!(!runs(&house, "edit", json!({"path": "docs/a"})).await);
+    }
+    let house = house(yes());
+    let long = format!(r#"wish {{"write": ["/workspace/{}"]}}"#, "x".repeat(500));
+    for wish in [
+        r#"wish {"reason": "x", "everything": ["*"]}"#,
+        r#"wish ["*"]"#,
+        r#"wish {"write": [""]}"#,
+        r#"wish {"hosts": [" "]}"#,
+        // A person would read of one folder and give another.
+        r#"wish {"write": ["/workspace/docs/../.."]}"#,
+        &long,
+    ] {
+        house.check(&[("look", wish, "! invalid_wish")]).await;
+    }
+    assert!(house.person.saw().is_empty());
+}
+
+/// A yes to a wish is no yes against a rule.
+#[tokio::test(start_paused = true)]
+async fn what_a_rule_forbids_stays_forbidden() {
+    let plan = Plan::rules("deny Edit(docs/secret/**)").replies([yes()]);
+    let house = plan.build();
+    house.call("look", WISH).await;
+    for (path, expected) in [
+        ("docs/a", "ok: "),
+        ("docs/secret/a", "Denied [policy_violation]"),
+    ] {
+        let report = house
+            .request(house.wish("edit", json!({"path": path})))
+            .await;
+        assert!(shown(&report).starts_with(expected), "{}", shown(&report));
+    }
+}

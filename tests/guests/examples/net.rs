@@ -1,0 +1,70 @@
+//! Tools that send a request to wherever they are told, whatever their input's `url` says.
+
+use toolhost_sdk::prelude::*;
+use toolhost_sdk::services::http::Request;
+
+/// Fetches, and only reads.
+#[tool(reads, network, kind = "fetch", requires = ["net"])]
+fn net(
+    cx: &Context,
+    /// What the call says it reaches.
+    url: Option<String>,
+    /// What it really reaches; `url` when absent.
+    to: Option<String>,
+    /// `GET` when absent.
+    method: Option<String>,
+    /// The value of the header `x-key`.
+    key: Option<String>,
+) -> String {
+    fetch(cx, url, to, method, key)
+}
+
+/// Sends, which changes something somewhere.
+#[tool(destroys, network, kind = "fetch", requires = ["net"])]
+fn net_send(
+    cx: &Context,
+    /// What the call says it reaches.
+    url: Option<String>,
+    /// What it really reaches; `url` when absent.
+    to: Option<String>,
+    /// `GET` when absent.
+    method: Option<String>,
+    /// The value of the header `x-key`.
+    key: Option<String>,
+) -> String {
+    fetch(cx, url, to, method, key)
+}
+
+/// Says that it needs files and nothing else.
+#[tool(reads, requires = ["fs.read"])]
+fn net_not(
+    cx: &Context,
+    /// What it reaches.
+    to: String,
+) -> String {
+    fetch(cx, None, Some(to), None, None)
+}
+
+fn fetch(
+    cx: &Context,
+    url: Option<String>,
+    to: Option<String>,
+    method: Option<String>,
+    key: Option<String>,
+) -> String {
+    let method = method.unwrap_or_else(|| "GET".to_owned());
+    let mut request = Request::new(method, to.or(url).unwrap_or_default());
+    if let Some(key) = key {
+        request = request.header("x-key", key);
+    }
+    match cx.fetch(&request) {
+        Ok(answer) => format!(
+            "{} {}",
+            answer.status,
+            String::from_utf8_lossy(&answer.body)
+        ),
+        Err(error) => format!("! {}", error.code.unwrap_or(error.message)),
+    }
+}
+
+export_tools![net, net_send, net_not];

@@ -1,0 +1,197 @@
+//! Requests of guests, to a server of the test's own.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+
+use e2e::Guest;
+use serde_json::{Value, json};
+
+use super::session::told;
+
+/// Answers every request with 200, but `/away` with a redirect to another of its names.
+struct Server {
+    port: u16,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let heard = Arc::<Mutex<Vec<String>>>::default();
+        let notes = Arc::clone(&heard);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                let first = lines.next().unwrap_or(Ok(String::new())).unwrap();
+                let headers = lines
+                    .map_while(Result::ok)
+                    .take_while(|line| !line.is_empty());
+                let key = headers.filter_map(|line| Some(line.strip_prefix("x-key: ")?.to_owned()));
+                let key = key.last().unwrap_or_default();
+                let request = first.trim_end_matches(" HTTP/1.1").to_owned();
+                notes
+                    .lock()
+                    .unwrap()
+                    .push(format!("{request} {key}").trim().to_owned());
+                let _ = write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi"
+                );
+            }
+        });
+        Self { port, heard }
+    }
+
+    fn url(&self, host: &str, path: &str) -> String {
+        format!("http://{host}:{}{path}", self.port)
+    }
+
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut *self.heard.lock().unwrap())
+    }
+}
+
+fn check(guest: &Guest, tool: &str, input: &Value, flags: &[&str], expected: &str) {
+    let flags = [&["--mode", "yolo"], flags].concat();
+    let (report, ended) = guest.call_tool(tool, input, &flags);
+    assert_eq!(
+        told(&report),
+        json!(expected),
+        "{tool} {input}: {report} {}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn a_request_needs_the_manifest_the_operator_and_the_tools_word() {
+    let server = Server::start();
+    let (here, rule) = (server.url("127.0.0.1", "/a"), server.url("127.0.0.1", ""));
+    let allow = ["--allow-host", rule.as_str()];
+    let input = json!({ "url": here });
+    let guest = Guest::new("net", &["net:*"], "");
+    check(&guest, "net", &input, &[], "! not_granted");
+    check(&guest, "net", &input, &allow, "200 hi");
+    check(
+        &guest,
+        "net_not",
+        &json!({ "to": here }),
+        &allow,
+        "! not_granted",
+    );
+    check(
+        &guest,
+        "net",
+        &input,
+        &["--allow-host", "example.org"],
+        "! private_address",
+    );
+    // No pattern reaches what is near.
+    check(
+        &guest,
+        "net",
+        &input,
+        &["--allow-host", "*"],
+        "! private_address",
+    );
+    let other = Guest::new("net", &["net:example.org"], "");
+    check(&other, "net", &input, &allow, "! host_not_allowed");
+    let none = Guest::new("net", &[], "");
+    check(&none, "net", &input, &allow, "! not_granted");
+    assert_eq!(server.heard(), ["GET /a"]);
+}
+
+#[test]
+fn a_request_goes_where_the_input_says_and_a_reading_tool_sends_nothing() {
+    let server = Server::start();
+    let (here, there) = (server.url("127.0.0.1", "/a"), server.url("localhost", "/b"));
+    let rules = [server.url("127.0.0.1", ""), server.url("localhost", "")];
+    let allow = [
+        "--allow-host",
+        rules[0].as_str(),
+        "--allow-host",
+        rules[1].as_str(),
+    ];
+    let guest = Guest::new("net", &["net:*"], "");
+    for (tool, input, expected) in [
+        (
+            "net",
+            json!({"url": here, "to": there}),
+            "! host_not_allowed",
+        ),
+        (
+            "net_send",
+            json!({"url": here, "to": there}),
+            "! host_not_allowed",
+        ),
+        (
+            "net",
+            json!({"url": here, "method": "POST"}),
+            "! method_not_allowed",
+        ),
+        (
+            "net",
+            json!({"url": here, "method": "DELETE"}),
+            "! method_not_allowed",
+        ),
+        ("net_send", json!({"url": here, "method": "POST"}), "200 hi"),
+        // An input without an address leaves it to the operator's list.
+        ("net", json!({"to": there}), "200 hi"),
+    ] {
+        check(&guest, tool, &input, &allow, expected);
+    }
+    assert_eq!(server.heard(), ["POST /a", "GET /b"]);
+}
+
+#[test]
+fn a_secret_is_filled_in_for_its_own_host_only() {
+    let server = Server::start();
+    let guest = Guest::new("net", &["net:*"], "");
+    let own = server.url("127.0.0.1", "");
+    let config = guest.workspace().join("host.toml");
+    let secrets = format!("[secrets.KEY]\nenv = \"TOOLHOST_TEST_KEY\"\nhosts = [\"{own}\"]\n");
+    std::fs::write(&config, secrets).unwrap();
+    let (config, other) = (
+        config.to_string_lossy().into_owned(),
+        server.url("localhost", ""),
+    );
+    let call = |url: &str, key: &str| {
+        let (plugin, input) = (guest.plugin(), json!({"url": url, "key": key}).to_string());
+        let plugin = plugin.to_string_lossy().into_owned();
+        let args = [
+            "call",
+            "net",
+            &input,
+            "--json",
+            "--mode",
+            "yolo",
+            "--plugins",
+            &plugin,
+            "--config",
+            &config,
+            "--allow-host",
+            &own,
+            "--allow-host",
+            &other,
+        ];
+        let output = e2e::host(&args)
+            .env("TOOLHOST_TEST_KEY", "s3cret")
+            .output()
+            .unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        assert!(!stdout.contains("s3cret"), "{stdout}");
+        told(&serde_json::from_str(&stdout).unwrap())
+    };
+    assert_eq!(call(&format!("{own}/a"), "secret:KEY"), json!("200 hi"));
+    assert_eq!(
+        call(&format!("{other}/b"), "secret:KEY"),
+        json!("! secret_not_allowed")
+    );
+    assert_eq!(
+        call(&format!("{own}/c"), "secret:OTHER"),
+        json!("! secret_not_allowed")
+    );
+    assert_eq!(server.heard(), ["GET /a s3cret"]);
+}

@@ -1,0 +1,104 @@
+//! `host turns` with a guest, from the side of the program that runs it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use e2e::{Ended, Guest, host};
+use serde_json::{Value, json};
+
+pub struct Session {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    turns: usize,
+}
+
+impl Session {
+    pub fn start(guest: &Guest, flags: &[&str]) -> Self {
+        let plugin = guest.plugin();
+        let mut command = host(&["turns", "--plugins"]);
+        command.arg(plugin).args(flags);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().expect("host starts");
+        Self {
+            input: child.stdin.take().expect("a pipe"),
+            output: BufReader::new(child.stdout.take().expect("a pipe")),
+            child,
+            turns: 0,
+        }
+    }
+
+    pub fn say(&mut self, line: &Value) {
+        writeln!(self.input, "{line}").expect("the host listens");
+    }
+
+    pub fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("the host speaks");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+    }
+
+    /// One call, and what it came to. `answers` to the questions meanwhile come from the list, in that order; each
+    /// question is told as the line that it was.
+    pub fn call(&mut self, tool: &str, input: &Value, answers: &[Value]) -> (Value, Vec<Value>) {
+        self.turns += 1;
+        let id = format!("c{}", self.turns);
+        self.say(&json!({"calls": [{"id": id, "name": tool, "input": input}]}));
+        let (mut answers, mut asked) = (answers.iter(), Vec::new());
+        loop {
+            let line = self.hear();
+            if let Some(results) = line.get("results") {
+                assert!(
+                    answers.next().is_none(),
+                    "asked less than expected: {results}"
+                );
+                return (results[0].clone(), asked);
+            }
+            let question = line.get("ask").or_else(|| line.get("interview"));
+            let question = question.unwrap_or_else(|| panic!("{line}")).clone();
+            let mut answer = answers
+                .next()
+                .unwrap_or_else(|| panic!("asked: {line}"))
+                .clone();
+            answer["id"] = question["id"].clone();
+            asked.push(question);
+            self.say(&json!({ "answer": answer }));
+        }
+    }
+
+    /// What the steps of a guest came to.
+    pub fn steps(&mut self, tool: &str, steps: &[&str], answers: &[Value]) -> Value {
+        let (result, _) = self.call(tool, &json!({ "steps": steps }), answers);
+        told(&result)
+    }
+
+    /// The end of the input is the end of the session.
+    pub fn end(self) -> Ended {
+        let Self {
+            child,
+            input,
+            output,
+            ..
+        } = self;
+        drop((input, output));
+        Ended::of(&child.wait_with_output().expect("host ends"))
+    }
+}
+
+/// The value or text of a result, or the code of its error.
+pub fn told(report: &Value) -> Value {
+    if report["ok"] == json!(true) {
+        let outcome = &report["outcome"];
+        let structured = outcome["structured"].clone();
+        // One that is a text alone has none.
+        return if structured.is_null() {
+            outcome["content"][0]["text"].clone()
+        } else {
+            structured
+        };
+    }
+    report["error"]["code"].clone()
+}
