@@ -150,7 +150,7 @@ pub fn edit_file(
     if let Some(expected) = expected_sha256 {
         draft.expect(&expected)?;
     }
-    let applied = apply(cx, &mut draft, &edits)?;
+    let applied = apply(cx, &mut draft, &edits).map_err(|error| draft.explain(cx, error))?;
     let has_changed = draft.check_fresh(cx)?;
     let bytes = draft.new_bytes()?;
     let (size, sha256) = (bytes.len(), crate::read::sha256(&bytes));

@@ -189,7 +189,8 @@ impl Batch {
             };
             one.result = self.draft(cx, &one.path).and_then(|index| {
                 one.draft = Some(index);
-                self.drafts[index].apply(&edit)
+                let draft = &mut self.drafts[index];
+                draft.apply(&edit).map_err(|error| draft.explain(cx, error))
             });
         }
         self.tries.push(one);

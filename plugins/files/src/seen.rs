@@ -32,6 +32,7 @@ mod tests {
     use toolhost_sdk::testing;
 
     use crate::cell::notebook_edit;
+    use crate::edit::edit_file;
     use crate::many::read_many_files;
     use crate::read::read_file;
     use crate::testing::Workspace;
@@ -90,6 +91,35 @@ mod tests {
             Some("1\n"),
             write(),
             expect!["edit_stale a.txt has changed since you have seen it"],
+        );
+    }
+
+    #[test]
+    fn r_305_an_edit_that_does_not_fit_any_more_is_told_that_the_file_changed() {
+        let read = || json!({"path": "a.txt"});
+        let edit = || json!({"path": "a.txt", "old_string": "one", "new_string": "two"});
+        check::<read_file, edit_file>(
+            read(),
+            Some("1\n"),
+            edit(),
+            expect![
+                "edit_stale a.txt has changed since it was read: 0 matches for old_string in a.txt, and no lines of it look similar"
+            ],
+        );
+        check::<read_file, edit_file>(
+            read(),
+            Some("one more\n"),
+            edit(),
+            expect!["Edited a.txt: 1 replacement, +1 -1 lines"],
+        );
+        let other = json!({"path": "a.txt", "old_string": "three", "new_string": "two"});
+        check::<read_file, edit_file>(
+            read(),
+            None,
+            other,
+            expect![
+                "edit_no_occurrence_found 0 matches for old_string in a.txt, and no lines of it look similar"
+            ],
         );
     }
 

@@ -53,7 +53,9 @@ mod tests {
     fn check(lines: usize, changed: &[(usize, usize)], expected: Expect) {
         let text: Vec<String> = (1..=lines).map(|line| format!("l{line}")).collect();
         let changed: Vec<Range<usize>> = changed.iter().map(|(start, end)| *start..*end).collect();
-        expected.assert_eq(&snippet(&text.join("\n"), &changed));
+        // A first line without an indent, for an expected text loses what all of its lines have.
+        let shown = format!("shown:\n{}", snippet(&text.join("\n"), &changed));
+        expected.assert_eq(&shown);
     }
 
     #[test]
@@ -62,6 +64,7 @@ mod tests {
             20,
             &[(9, 10)],
             expect![[r#"
+                shown:
                      5→l5
                      6→l6
                      7→l7
@@ -79,6 +82,7 @@ mod tests {
             8,
             &[(0, 1), (7, 8)],
             expect![[r#"
+                shown:
                      1→l1
                      2→l2
                      3→l3
@@ -93,6 +97,7 @@ mod tests {
             30,
             &[(0, 1), (20, 21)],
             expect![[r#"
+                shown:
                      1→l1
                      2→l2
                      3→l3
@@ -121,6 +126,7 @@ mod tests {
             3,
             &[(1, 1)],
             expect![[r#"
+                shown:
                      1→l1
                      2→l2
                      3→l3
@@ -130,12 +136,19 @@ mod tests {
             3,
             &[(3, 3)],
             expect![[r#"
+                shown:
                      1→l1
                      2→l2
                      3→l3
             "#]],
         );
-        check(0, &[(0, 0)], expect![[""]]);
+        check(
+            0,
+            &[(0, 0)],
+            expect![[r#"
+            shown:
+        "#]],
+        );
     }
 
     #[test]

@@ -96,6 +96,7 @@ fn listed(jobs: &[Job], calls: &[Background], now_ms: f64) -> Outcome {
         .count();
     let mut text = match lines.len() + hidden {
         0 => "No background tasks in this session.\n".to_owned(),
+        1 => format!("1 background task, {running} running:\n"),
         all => format!("{all} background tasks, {running} running:\n"),
     };
     if hidden > 0 {

@@ -18,6 +18,9 @@ use crate::{CallError, Outcome, Part, views};
 
 use shape::{Body, Facts, Shape};
 
+/// Tools whose words mark what strangers wrote. A bare value would bring it to the model as if we had said it.
+const MARKED: &[&str] = &["web_fetch"];
+
 /// For the model, and for whoever passes it on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
@@ -28,7 +31,9 @@ pub struct Rendered {
 
 /// Does the profile give this tool's results a structure of its own?
 pub(super) fn has_shape(profile: Profile, tool: &str) -> bool {
-    shapes(profile).iter().any(|shape| shape.tool == tool)
+    let shapes = shapes(profile);
+    let is_marked = !shapes.is_empty() && MARKED.contains(&tool);
+    is_marked || shapes.iter().any(|shape| shape.tool == tool)
 }
 
 fn shapes(profile: Profile) -> &'static [Shape] {
@@ -114,7 +119,7 @@ impl Lens<'_> {
         })
     }
 
-    /// Kode and Pegasus give their models values and no prose.
+    /// Kode and Pegasus give their models values and, where it can be helped, no prose.
     fn shaped(
         &self,
         canonical: &str,
@@ -147,7 +152,10 @@ impl Lens<'_> {
             Err(_) => true,
         };
         let value = answered.unwrap_or_else(|| match (self.profile, result) {
-            (_, Ok(outcome)) if outcome.error.is_none() && outcome.llm.iter().any(is_media) => {
+            (_, Ok(outcome))
+                if outcome.error.is_none()
+                    && (MARKED.contains(&canonical) || outcome.llm.iter().any(is_media)) =>
+            {
                 text_of(outcome).into()
             }
             (Profile::Kode, _) => views::kode::content(facts.name, result, None),

@@ -251,6 +251,21 @@ impl Draft {
         self.judge(seen(cx, &self.target).as_deref(), REQUIRE_READ)
     }
 
+    /// Text that is not there, in a file that is not the one the model has read, is news of the file and no slip of the
+    /// model.
+    pub fn explain(&self, cx: &Context, error: Error) -> Error {
+        let (Some(bytes), Some("edit_no_occurrence_found")) = (&self.bytes, error.code.as_deref())
+        else {
+            return error;
+        };
+        match seen(cx, &self.target) {
+            Some(seen) if !seen.eq_ignore_ascii_case(&sha256(bytes)) => {
+                failure::stale_without(&self.target.shown, &error.message)
+            }
+            Some(_) | None => error,
+        }
+    }
+
     fn judge(&self, seen: Option<&str>, require: bool) -> Result<bool> {
         let Some(bytes) = &self.bytes else {
             return Ok(false);

@@ -58,12 +58,17 @@ pub fn no_match(shown: &str, text: &str, old: &str, what: &str) -> Error {
         .clone()
         .map(|index| &text[all[index].start..all[index].end]);
     let difference = difference(ours, old, first);
+    let (are, lines) = if first == last {
+        ("is", format!("line {first}"))
+    } else {
+        ("are", format!("lines {first}-{last}"))
+    };
     error(format!(
-        "0 matches for {what} in {shown}; closest are lines {first}-{last}, {percent:.0} % alike:\n{}{difference}",
+        "0 matches for {what} in {shown}; closest {are} {lines}, {percent:.0} % alike:\n{}{difference}",
         region.trim_end()
     ))
     .recommend(format!(
-        "read lines {first}-{last} again and copy the text exactly, without line numbers"
+        "read {lines} again and copy the text exactly, without line numbers"
     ))
     .recommend(again)
 }
@@ -136,7 +141,16 @@ pub fn stale(shown: &str, text: &str, first_line: Option<usize>) -> Error {
         let shown = snippet::region(text, &all, &range, MOST_LINES);
         format!("; where the edit would go it is now:\n{}", shown.trim_end())
     });
-    Error::failed(format!("{shown} has changed since it was read{region}"))
+    stale_because(shown, &region)
+}
+
+/// The same, found out because an edit does not fit any more.
+pub fn stale_without(shown: &str, message: &str) -> Error {
+    stale_because(shown, &format!(": {message}"))
+}
+
+fn stale_because(shown: &str, why: &str) -> Error {
+    Error::failed(format!("{shown} has changed since it was read{why}"))
         .code("edit_stale")
         .recommend("read the file again, then make the edit that is right now")
 }

@@ -40,6 +40,7 @@ pub fn content(tool: &str, answer: &Result<Outcome, CallError>, note: Option<&st
             if recommendations.is_empty() {
                 recommendations.extend(usual(error.class).iter().map(|&text| text.to_owned()));
             }
+            let note = note.or_else(|| said_with_their_no(error));
             refusal(&words(tool, error), &recommendations, note)
         }
     }
@@ -57,6 +58,16 @@ fn refusal(error: &str, recommendations: &[String], note: Option<&str>) -> Value
         ("recommendations", json!(recommendations)),
         ("note", json!(note)),
     ])
+}
+
+/// The words above leave out what the model most needs to know: the end of ``… said no to `tool`: note``.
+fn said_with_their_no(error: &CallError) -> Option<&str> {
+    if error.code != "user_denied" {
+        return None;
+    }
+    let (_, tool_and_note) = error.message.split_once("said no to `")?;
+    let (_, note) = tool_and_note.split_once("`: ")?;
+    Some(note)
 }
 
 ///

@@ -81,6 +81,16 @@ fn r_202_refusals_say_who_refused() {
         ]],
     );
     kode(
+        denied(
+            "user_denied",
+            "Permission denied: the user said no to `erase`: keep `a`: it is mine",
+        ),
+        None,
+        expect![[
+            r#"is_error=true {"ok":false,"error":"Permission denied by user","note":"keep `a`: it is mine"}"#
+        ]],
+    );
+    kode(
         denied("policy_violation", "Permission denied: rule 2"),
         None,
         expect![[r#"is_error=true {"ok":false,"error":"Permission denied by policy"}"#]],

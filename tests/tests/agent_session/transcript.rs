@@ -1,0 +1,122 @@
+//! The session as text: what was called, asked, answered and read. What differs between two runs is a word.
+
+use std::fmt::Write as _;
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::session::Answer;
+
+#[derive(Clone, Default)]
+pub struct Transcript {
+    text: String,
+    steps: usize,
+    hidden: Vec<(String, String)>,
+}
+
+/// Times and what is derived from them.
+const VARY: &[(&str, &str)] = &[
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+    (
+        r#""(mtime_ms|started_ms|duration_ms|modified)":[\d.]+"#,
+        r#""$1":NUMBER"#,
+    ),
+    (r#""(pid|pgid)":\d+"#, r#""$1":PID"#),
+    (r"(Process Group: |Background PIDs: |\bpid )\d+", "${1}PID"),
+    (r"\btool-[0-9a-z]{16}\b", "tool-ID"),
+    (r"\b[\d.]+ (ms|s)\b", "SOME $1"),
+    (r"/output/host-[\w-]+/\d+/\d+\.log", "/output/FILE.log"),
+];
+
+impl Transcript {
+    pub fn hide(&mut self, what: &str, word: &str) {
+        self.hidden.push((what.to_owned(), word.to_owned()));
+    }
+
+    pub fn heading(&mut self, what: &str) {
+        self.steps += 1;
+        let _ = writeln!(self.text, "\n# {}. {what}", self.steps);
+    }
+
+    pub fn call(&mut self, name: &str, input: &Value) {
+        let _ = writeln!(self.text, "{name} {input}");
+    }
+
+    pub fn question(&mut self, question: &Value, answer: Answer) {
+        let tool = question["tool"].as_str().unwrap();
+        let about = match question.get("queries") {
+            Some(queries) => queries[0]["question"].clone(),
+            None => question["reason"].clone(),
+        };
+        let _ = writeln!(self.text, "? {tool}: {}", one_line(about.as_str().unwrap()));
+        for change in question["changes"].as_array().into_iter().flatten() {
+            let kind = change["kind"].as_str().unwrap();
+            let _ = writeln!(self.text, "?   {kind} {}", change["path"].as_str().unwrap());
+        }
+        let said = match answer {
+            Answer::Yes(offer) => format!("yes: {}", question["offers"][offer].as_str().unwrap()),
+            Answer::No(note) => format!("no: {note}"),
+            Answer::Chooses(label) => label.to_owned(),
+        };
+        let _ = writeln!(self.text, "! {said}");
+    }
+
+    pub fn result(&mut self, result: &Value) {
+        let code = code(result);
+        let _ = writeln!(self.text, "= {code}");
+        for line in read(result).lines() {
+            let _ = writeln!(self.text, "{}", format!("  | {line}").trim_end());
+        }
+    }
+
+    pub fn text(&self) -> String {
+        let mut text = self.text.trim_start().to_owned();
+        for (what, word) in &self.hidden {
+            text = text.replace(what, word);
+        }
+        for (pattern, word) in VARY {
+            let pattern = Regex::new(pattern).unwrap();
+            text = pattern.replace_all(&text, *word).into_owned();
+        }
+        text
+    }
+}
+
+/// `ok`, or why not.
+pub fn code(result: &Value) -> &str {
+    if result["ok"] == true {
+        return "ok";
+    }
+    let of_outcome = &result["outcome"]["error"]["code"];
+    result["error"]["code"]
+        .as_str()
+        .or(of_outcome.as_str())
+        .unwrap_or_else(|| panic!("no code: {result:#}"))
+}
+
+/// What the model reads.
+pub fn read(result: &Value) -> String {
+    match result.get("model") {
+        Some(model) => text(model),
+        None => said(result),
+    }
+}
+
+/// What we say ourselves, whatever a profile makes of it.
+pub fn said(result: &Value) -> String {
+    let message = result["error"]["message"].as_str();
+    message.map_or_else(|| text(&result["outcome"]), str::to_owned)
+}
+
+fn text(content: &Value) -> String {
+    let parts = content["content"].as_array().into_iter().flatten();
+    let parts = parts.map(|part| match part["text"].as_str() {
+        Some(text) => text.to_owned(),
+        None => format!("({})", part["type"].as_str().unwrap()),
+    });
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
