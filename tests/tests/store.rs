@@ -318,6 +318,7 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
     );
 }
 
+//
 #[test]
 fn a_changed_trail_is_found() {
     let desk = Desk::new("");

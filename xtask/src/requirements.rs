@@ -12,15 +12,20 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 /// First and last of each range.
-const RANGES: [(u16, u16); 8] = [
+const RANGES: [(u16, u16); 13] = [
     (140, 149),
     (160, 166),
     (170, 179),
     (190, 204),
     (210, 218),
     (230, 247),
+    (300, 311),
+    (320, 329),
+    (340, 351),
+    (360, 377),
     (400, 409),
     (440, 458),
+    (490, 496),
 ];
 
 const FOLDERS: [&str; 5] = ["host", "plugins", "sdk", "tests", "xtask"];

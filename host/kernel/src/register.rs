@@ -36,6 +36,11 @@ pub enum RegisterError {
     )]
     Twice { plugin: PluginName, name: String },
     #[error(
+        "plugin `{plugin}` brings the name `{name}`, which is kept for a tool that runs code in a sandbox of its own; \
+         choose another name"
+    )]
+    Reserved { plugin: PluginName, name: String },
+    #[error(
         "plugin `{0}` is registered already; unregister it first, or set on_duplicate to `replace`"
     )]
     Registered(PluginName),
@@ -46,6 +51,9 @@ pub enum RegisterError {
         error: SchemaError,
     },
 }
+
+/// A model that knows the name from elsewhere means a tool that is not there yet.
+const RESERVED: &str = "code_run";
 
 /// The tools of one plugin with everything slow done, so that the registry is locked only for the placing.
 pub(crate) struct Prepared {
@@ -75,6 +83,12 @@ pub(crate) fn prepare(
             .into_iter()
             .chain(keys.iter().map(String::as_str))
         {
+            if key == RESERVED {
+                return Err(RegisterError::Reserved {
+                    plugin: plugin.name.clone(),
+                    name: key.to_owned(),
+                });
+            }
             if !spoken_for.insert(key.to_owned()) {
                 return Err(RegisterError::Twice {
                     plugin: plugin.name.clone(),

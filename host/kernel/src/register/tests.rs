@@ -195,6 +195,20 @@ fn a_plugin_must_not_contradict_itself() {
     );
 }
 
+// R-496
+#[test]
+fn r_496_the_name_of_a_tool_to_come_is_kept() {
+    for tool in ["code_run", "run=Code_Run"] {
+        check(
+            Replace,
+            &format!("a: {tool}"),
+            expect![[r#"
+                error: plugin `a` brings the name `code_run`, which is kept for a tool that runs code in a sandbox of its own; choose another name
+            "#]],
+        );
+    }
+}
+
 #[test]
 fn replacing_is_told() {
     check(
