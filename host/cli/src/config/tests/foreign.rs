@@ -66,7 +66,7 @@ tools:
         !format!("{config:?}").contains("TAVILY"),
         "a key is shown to nobody"
     );
-    assert_eq!(config.unused, ["tools.webSearch", "tools.mcpServers"]);
+    assert_eq!(config.unused, ["tools.mcpServers"]);
     assert_eq!(config.tools.len(), 1);
 }
 
@@ -161,7 +161,7 @@ fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
         Format::Yaml,
         "tools:\n  webSearch: { provider: altavista }\n",
         &expect![
-            "toolhost.yaml:2: unknown value `altavista`; known here: tavily, google, bing, duckduckgo"
+            "toolhost.yaml:2: unknown value `altavista`; known here: tavily, google, bing, duckduckgo, brave, searxng"
         ],
     );
     check_error(

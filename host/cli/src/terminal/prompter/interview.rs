@@ -93,7 +93,7 @@ fn question(interview: &Interview, at: usize, query: &Query, look: Look) -> Stri
         } else {
             format!("{}: {}", option.label, option.description)
         };
-        out += &margin::broken(&format!("[{}] ", number + 1), &words, look);
+        out += &margin::broken(&format!("[{}]", number + 1), &words, look);
         if let Some(preview) = &option.preview {
             out += &margin::fenced(preview, look);
         }
