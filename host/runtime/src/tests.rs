@@ -294,9 +294,9 @@ async fn what_is_not_a_plugin_is_told_in_one_sentence() {
     check("core.wasm", &wasm("(module)"), expect!["core.wasm is a core WebAssembly module, not a component; build it for the target wasm32-wasip2, or wrap it with `wasm-tools component new`"]).await;
     check("none.wasm", &wasm("(component)"), expect!["none.wasm: it does not export `toolhost:plugin/tool@0.1.0`, so it is not a plugin for this host; its exports are: none"]).await;
     check(
-        "http.wasm",
-        &wasm(r#"(component (import "wasi:http/types@0.2.4" (instance)))"#),
-        expect!["http.wasm: it imports `wasi:http/types@0.2.4`, which this host does not offer; it offers toolhost:plugin@0.1.0 and cli, clocks, filesystem, io, random, sockets of WASI 0.2"],
+        "keyvalue.wasm",
+        &wasm(r#"(component (import "wasi:keyvalue/store@0.2.0" (instance)))"#),
+        expect!["keyvalue.wasm: it imports `wasi:keyvalue/store@0.2.0`, which this host does not offer; it offers toolhost:plugin@0.1.0 and cli, clocks, filesystem, http, io, random, sockets of WASI 0.2"],
     )
     .await;
     check(
