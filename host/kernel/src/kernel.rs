@@ -485,6 +485,7 @@ impl Kernel {
             duration: Duration::ZERO,
             given_up: false,
             said: HookSaid::default(),
+            has_variables: false,
             known: false,
             edits: Vec::new(),
             commits: Vec::new(),

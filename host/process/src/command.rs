@@ -81,6 +81,8 @@ pub struct Fence {
     pub read: Vec<PathBuf>,
     /// All of that, and change.
     pub write: Vec<PathBuf>,
+    /// Never written to, also where they lie below what may be written to.
+    pub read_only: Vec<PathBuf>,
     /// None of that, although it lies in what is granted. In a directory that holds such a path the program can
     /// change what is there, and can make nothing new right beside it.
     pub except: Vec<PathBuf>,

@@ -53,6 +53,7 @@ pub fn walls(wanted: Wanted) -> Walls {
     let Fence {
         mut read,
         write,
+        read_only,
         mut except,
         network,
         local_sockets,
@@ -69,6 +70,7 @@ pub fn walls(wanted: Wanted) -> Walls {
     read.extend_from_slice(&write);
     let read = carve(&read, &except);
     except.extend(wanted.read_only);
+    except.extend(read_only);
     let mut write = carve(&write, &except);
     list.extend(read.listed);
     list.extend(write.listed);

@@ -7,8 +7,9 @@ use serde_json::Value;
 use toolhost_contract::{Capability, Descriptor, Effect};
 
 use toolhost_net::Net;
+use toolhost_vfs::Scope;
 
-use crate::http::Way;
+use crate::http::{Way, names_addresses};
 use crate::programs::{ProgramGrant, Programs};
 
 /// From the manifest and the operator.
@@ -39,7 +40,7 @@ impl fmt::Debug for NetGrant {
 }
 
 /// What one call may use.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Allowed {
     pub session: bool,
     pub people: bool,
@@ -50,6 +51,8 @@ pub struct Allowed {
     pub tools: Arc<[String]>,
     pub net: Option<Way>,
     pub programs: Option<Programs>,
+    /// What programs may touch.
+    pub folders: Scope,
 }
 
 impl Capabilities {
@@ -73,6 +76,7 @@ impl Capabilities {
             } else {
                 Arc::default()
             },
+            folders: Scope::empty(),
             programs: self
                 .programs
                 .clone()
@@ -82,7 +86,13 @@ impl Capabilities {
                 .net
                 .as_ref()
                 .filter(|_| {
-                    wants(tool, Capability::Net) && tool.annotations.open_world != Some(false)
+                    // A tool that says nothing of the network, and reads, is judged as one that stays at home; unless its
+                    // input names an address.
+                    let says = match tool.annotations.open_world {
+                        Some(says) => says,
+                        None => acts || names_addresses(input),
+                    };
+                    wants(tool, Capability::Net) && says
                 })
                 .map(|grant| Way::new(grant.net.clone(), grant.asked.clone(), !acts, input)),
         }
@@ -105,7 +115,41 @@ impl Capabilities {
     }
 }
 
+impl Default for Allowed {
+    fn default() -> Self {
+        Self {
+            session: false,
+            people: false,
+            resources: false,
+            list_tools: false,
+            agents: false,
+            tools: Arc::default(),
+            net: None,
+            programs: None,
+            folders: Scope::empty(),
+        }
+    }
+}
+
 impl Allowed {
+    /// Does its input say what it runs?
+    pub fn is_bound(&self) -> bool {
+        self.programs
+            .as_ref()
+            .is_some_and(|programs| programs.acts && programs.is_bound())
+    }
+
+    /// The command that was judged, and nothing beside it.
+    pub fn only_programs(self, folders: Scope) -> Self {
+        Self {
+            agents: false,
+            net: None,
+            tools: Arc::default(),
+            folders,
+            ..self
+        }
+    }
+
     /// Without what reaches out. Calls of other tools are judged by themselves.
     pub fn kept_inside(self) -> Self {
         Self {

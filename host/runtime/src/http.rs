@@ -16,8 +16,18 @@ use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks}
 /// Bytes of answers that one call may read in all.
 const ALL_ANSWERS: u64 = 32 << 20;
 
-/// What stands for a secret in a header; the host sends it to its own hosts only, and refuses it elsewhere.
-const SECRET: &[u8] = b"secret:";
+/// Does it stand for a secret, alone or after a word? The host sends one to its own hosts only, and refuses it elsewhere.
+fn is_reference(value: &str) -> bool {
+    let mut words = value.split(' ').rev();
+    let name = words.next().and_then(|word| word.strip_prefix("secret:"));
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    words.count() <= 1 && name.is_some_and(|name| !name.is_empty() && name.chars().all(plain))
+}
+
+/// Does an input name addresses?
+pub fn names_addresses(input: &Value) -> bool {
+    named(input).is_some()
+}
 
 /// What one call may reach.
 #[derive(Clone)]
@@ -27,8 +37,10 @@ pub struct Way {
     asked: Option<Net>,
     /// A tool that only reads asks, and sends nothing.
     reads_only: bool,
-    /// Hosts that the call's input names, and those that these have sent it to. None: it names no address.
-    only: Option<Arc<Mutex<BTreeSet<String>>>>,
+    /// Hosts that the call's input names. None: it names no address.
+    only: Option<Arc<BTreeSet<String>>>,
+    /// Hosts that these have sent it to.
+    heard: Arc<Mutex<BTreeSet<String>>>,
     left: Arc<AtomicU64>,
 }
 
@@ -36,13 +48,14 @@ impl Way {
     pub fn new(net: Net, asked: Option<Net>, reads_only: bool, input: &Value) -> Self {
         let only = named(input).map(|urls| {
             let hosts = urls.iter().filter_map(|url| host_of(url));
-            Arc::new(Mutex::new(hosts.collect()))
+            Arc::new(hosts.collect())
         });
         Self {
             net,
             asked,
             reads_only,
             only,
+            heard: Arc::default(),
             left: Arc::new(AtomicU64::new(ALL_ANSWERS)),
         }
     }
@@ -58,12 +71,8 @@ impl Way {
         }
         let asks = [Method::GET, Method::HEAD, Method::OPTIONS];
         // A search service may want its question in a body. Whoever gave the host a secret for it meant this address.
-        let has_secret = request.headers().values().any(|value| {
-            value
-                .as_bytes()
-                .windows(SECRET.len())
-                .any(|window| window == SECRET)
-        });
+        let mut headers = request.headers().values();
+        let has_secret = headers.any(|value| value.to_str().is_ok_and(is_reference));
         if self.reads_only && !asks.contains(request.method()) && !has_secret {
             let method = request.method();
             return Err(Refused::new(
@@ -75,8 +84,13 @@ impl Way {
             return Ok(());
         };
         let host = request.uri().host().map(str::to_ascii_lowercase);
-        let only = only.lock().unwrap_or_else(PoisonError::into_inner);
         if host.as_ref().is_some_and(|host| only.contains(host)) {
+            return Ok(());
+        }
+        // A page may send the call elsewhere to look, and nothing more.
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let looks = [Method::GET, Method::HEAD].contains(request.method());
+        if looks && host.as_ref().is_some_and(|host| heard.contains(host)) {
             return Ok(());
         }
         // What a rule or a person allowed was this address, and not any that its plugin would like.
@@ -87,7 +101,9 @@ impl Way {
     }
 
     fn heard(&self, asked: &Uri, answer: &Response<toolhost_net::Download>) {
-        let Some(only) = &self.only else { return };
+        if self.only.is_none() {
+            return;
+        }
         if !answer.status().is_redirection() {
             return;
         }
@@ -99,7 +115,8 @@ impl Way {
         let host = location
             .and_then(host_of)
             .or_else(|| asked.host().map(str::to_ascii_lowercase));
-        only.lock()
+        self.heard
+            .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .extend(host);
     }

@@ -71,6 +71,11 @@ impl Plugin {
         &self.read_only
     }
 
+    /// Whose programs: those of another plugin, or of another session, are not this one's to see.
+    fn desk(&self, session: &str) -> String {
+        format!("{}/{session}", self.name())
+    }
+
     async fn run(
         &self,
         mut call: Call,
@@ -99,13 +104,21 @@ impl Plugin {
         use_guest_names(&mut call.input, files.scope());
         let allowed = tool.map_or_else(Allowed::default, |tool| {
             self.capabilities
-                .of(tool, &call.input, &call.caller.session_id)
+                .of(tool, &call.input, &self.desk(&call.caller.session_id))
         });
         // Whatever it is called: nothing leaves a call whose changes are judged afterwards.
         let allowed = if grant.is_held() {
             allowed.kept_inside()
         } else {
             allowed
+        };
+        // A command was judged by its words. Beside it the plugin itself changes nothing and reaches nobody.
+        let (allowed, files) = if allowed.is_bound() {
+            let allowed = allowed.only_programs(files.scope().clone());
+            (allowed, watched(&self.read_only, &sink))
+        } else {
+            let folders = files.scope().clone();
+            (Allowed { folders, ..allowed }, files)
         };
         let mode = sink.services().map(|services| services.mode());
         let request = request(call, files.scope(), mode.unwrap_or_default());

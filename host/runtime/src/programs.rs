@@ -54,6 +54,7 @@ pub struct Wanted<'a> {
     pub arguments: &'a [String],
     pub cwd: Option<&'a str>,
     pub environment: &'a [(String, String)],
+    pub stdin: Option<&'a [u8]>,
 }
 
 const SHELLS: [&str; 2] = ["bash", "sh"];
@@ -67,7 +68,8 @@ impl Programs {
             .flatten()
             .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
             .collect();
-        let said = word("command").map(|command| Said {
+        // What the policy judges is what is bound.
+        let said = word("command").or_else(|| word("cmd")).map(|command| Said {
             command,
             cwd: word("cwd"),
             env,
@@ -78,6 +80,11 @@ impl Programs {
             acts,
             said,
         }
+    }
+
+    /// Its input says what it runs, and that was judged: whatever else its plugin does is not.
+    pub fn is_bound(&self) -> bool {
+        self.said.is_some()
     }
 
     /// Is this what the call was allowed to start? `shared`: the variables that the session has set.
@@ -121,6 +128,9 @@ impl Programs {
         };
         if !SHELLS.contains(&program) || !as_said {
             return differs("the program");
+        }
+        if wanted.stdin.is_some() {
+            return differs("the standard input");
         }
         if wanted.cwd != said.cwd.as_deref() {
             return differs("the folder");
@@ -205,13 +215,36 @@ impl Programs {
                 format!("`{}` is not a folder", text::inline(&shown, 200)),
             ));
         }
+        // A folder that is another one by now was exchanged by a program that ran before.
+        let exchanged = folders().find(|root| {
+            let real = root.host().canonicalize();
+            real.is_err() || real.is_ok_and(|real| real != root.host())
+        });
+        if let Some(root) = exchanged {
+            return Err(Failure::new(
+                "folder_exchanged",
+                format!(
+                    "the folder {} is not what it was when it was granted",
+                    root.guest()
+                ),
+            ));
+        }
         let mut fence = Fence {
             network: self.grant.network,
             ..Fence::default()
         };
         for root in folders() {
             let list = match root.access() {
-                Access::ReadOnly => &mut fence.read,
+                Access::ReadOnly => {
+                    // The inner one of two grants holds.
+                    let outer = folders().any(|outer| {
+                        outer.access() == Access::ReadWrite && root.host().starts_with(outer.host())
+                    });
+                    if outer {
+                        fence.read_only.push(root.host().to_owned());
+                    }
+                    &mut fence.read
+                }
                 Access::ReadWrite => &mut fence.write,
             };
             list.push(root.host().to_owned());
@@ -304,6 +337,7 @@ mod tests {
             arguments: &arguments,
             cwd,
             environment: &environment,
+            stdin: None,
         };
         let shared = [("LANG", "C"), ("GIT_SSH_COMMAND", "evil")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -378,6 +412,7 @@ mod tests {
             arguments: &arguments,
             cwd: None,
             environment: &[],
+            stdin: None,
         };
         let said = programs(false, &json!({"command": "ls"})).check(&wanted, &BTreeMap::new());
         assert!(said.is_err());

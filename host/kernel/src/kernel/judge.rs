@@ -75,6 +75,7 @@ impl Kernel {
     }
 
     async fn judge(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Judged, Refusal> {
+        run.has_variables = self.session(&run.caller.session_id).shelf().has_variables();
         let subject = Subject::of(&entry.tool, &run.input);
         let weights = if self.hooks.is_empty() {
             Weights::default()
@@ -297,9 +298,12 @@ pub(super) fn request_of<'a>(
     run: &'a Run<'_>,
     subject: &'a Subject,
 ) -> Request<'a> {
+    let request = request(entry, &run.input, &run.caller, subject, &run.within);
     Request {
         known: run.known,
-        ..request(entry, &run.input, &run.caller, subject, &run.within)
+        // Variables that a session has set change what a command does, and no rule knows them.
+        executes: request.executes && !run.has_variables,
+        ..request
     }
 }
 

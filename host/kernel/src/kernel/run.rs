@@ -55,6 +55,8 @@ pub(super) struct Run<'a> {
     pub(super) given_up: bool,
     /// What hooks said, for when the changes of the call are judged.
     pub(super) said: HookSaid,
+    /// The session has variables of its own.
+    pub(super) has_variables: bool,
     /// It has run, and what it changed is known.
     pub(super) known: bool,
     /// What a person saved in place of what it proposed, when they said yes.

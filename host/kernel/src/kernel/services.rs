@@ -163,7 +163,7 @@ impl CallServices {
         }
         options.push(stay);
         let query = Query {
-            question: format!("Leave {now} mode?\n\n{reason}"),
+            question: format!("{reason}\n\nLeave {now} mode?"),
             header: "mode".to_owned(),
             kind: QueryKind::Choice,
             options,

@@ -10,6 +10,9 @@ use super::CallServices;
 /// Keys that begin so are one shelf for all plugins of the host.
 pub(super) const SHARED: &str = "shared/";
 
+/// Where the variables of a session are.
+const VARIABLES: &str = "shared/env";
+
 const MAX_KEY: usize = 256;
 const MAX_KEYS: usize = 256;
 /// Bytes of values of one plugin's shelf.
@@ -88,6 +91,16 @@ pub(in crate::kernel) struct Shelf {
 }
 
 impl Shelf {
+    /// Has somebody set variables for programs?
+    pub(in crate::kernel) fn has_variables(&self) -> bool {
+        let key = Key {
+            owner: String::new(),
+            key: VARIABLES.to_owned(),
+        };
+        let set = self.values.get(&key).and_then(Value::as_object);
+        set.is_some_and(|variables| !variables.is_empty())
+    }
+
     pub(super) fn get(&self, key: &Key) -> Option<Value> {
         self.values.get(key).cloned()
     }

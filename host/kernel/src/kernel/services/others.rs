@@ -325,9 +325,10 @@ impl CallServices {
                 format!("\n  {what}: {}", names.join(", "))
             }
         };
-        let reason = wish["reason"].as_str().unwrap_or("no reason given");
+        // Short, and above what the host itself says: what a yes means stands last, next to where it is typed.
+        let reason = text::inline(wish["reason"].as_str().unwrap_or("no reason given"), 500);
         let question = format!(
-            "May this session do more?{}{}{}\n\nreason: {reason}",
+            "its reason: {reason}\n\nMay this session do more, until it ends?{}{}{}",
             line("read", &read),
             line("change", &write),
             line("reach", &hosts)

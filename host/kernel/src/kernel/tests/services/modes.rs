@@ -46,21 +46,21 @@ async fn widening_asks_a_person_who_may_choose_another_one() {
         Mode::Plan,
         "default",
         text("default"),
-        expect![[r#"default, now default: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+        expect![[r#"default, now default: - p/look: the plan  Leave plan mode? ["default", "accept_edits", "stay"]"#]],
     )
     .await;
     check(
         Mode::Plan,
         "default",
         text("accept_edits"),
-        expect![[r#"accept_edits, now accept_edits: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+        expect![[r#"accept_edits, now accept_edits: - p/look: the plan  Leave plan mode? ["default", "accept_edits", "stay"]"#]],
     )
     .await;
     check(
         Mode::Plan,
         "default",
         text("stay"),
-        expect![[r#"! user_denied, now plan: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+        expect![[r#"! user_denied, now plan: - p/look: the plan  Leave plan mode? ["default", "accept_edits", "stay"]"#]],
     )
     .await;
     // What was not offered is a remark and no choice.
@@ -68,21 +68,21 @@ async fn widening_asks_a_person_who_may_choose_another_one() {
         Mode::Plan,
         "default",
         text("yolo"),
-        expect![[r#"! user_denied, now plan: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+        expect![[r#"! user_denied, now plan: - p/look: the plan  Leave plan mode? ["default", "accept_edits", "stay"]"#]],
     )
     .await;
     check(
         Mode::Plan,
         "default",
         Some(None),
-        expect![[r#"! dismissed, now plan: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+        expect![[r#"! dismissed, now plan: - p/look: the plan  Leave plan mode? ["default", "accept_edits", "stay"]"#]],
     )
     .await;
     check(
         Mode::Plan,
         "default",
         None,
-        expect![[r#"! nobody_to_ask, now plan: - p/look: Leave plan mode?  the plan ["default", "accept_edits", "stay"]"#]],
+        expect![[r#"! nobody_to_ask, now plan: - p/look: the plan  Leave plan mode? ["default", "accept_edits", "stay"]"#]],
     )
     .await;
 }

@@ -42,11 +42,11 @@ async fn what_was_wished_for_runs_without_a_question_and_nothing_else_does() {
     ]]
     .assert_eq(&told);
     expect![[r#"
-        - p/look: May this session do more?
-          change: /workspace/docs
-          reach: Example.org
+        - p/look: its reason: to tidy up
 
-        reason: to tidy up []"#]]
+        May this session do more, until it ends?
+          change: /workspace/docs
+          reach: Example.org []"#]]
     .assert_eq(&house.person.saw().join("\n"));
     for (who, input, expected) in [
         ("edit", json!({"path": "/workspace/docs/a"}), true),

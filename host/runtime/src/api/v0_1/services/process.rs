@@ -68,12 +68,13 @@ impl State {
                     arguments: &wanted.arguments,
                     cwd: wanted.cwd.as_deref(),
                     environment: &wanted.environment,
+                    stdin: wanted.stdin.as_deref(),
                 },
                 &shared,
             )
             .map_err(failure)?;
         let (cwd, fence) = programs
-            .place(wanted.cwd.as_deref(), self.files.scope())
+            .place(wanted.cwd.as_deref(), &self.allowed.folders)
             .map_err(failure)?;
         let millis = |ms: u32| Duration::from_millis(ms.into());
         let command = Command {
