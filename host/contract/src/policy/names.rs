@@ -210,6 +210,14 @@ impl NamePattern {
                 .is_some_and(|family| family.covers(part, facts, decision))
     }
 
+    /// The same for a rule that asks, when the tool has only the names that it was given.
+    pub(super) fn covers_unwished(&self, part: &Part, facts: &Facts) -> bool {
+        self.names_among(&facts.names.unwished, &facts.names)
+            || self
+                .family()
+                .is_some_and(|family| family.covers(part, facts, Decision::Ask))
+    }
+
     /// For a rule that allows: by a name that is this tool's and no other's. A word that means a family is never such
     /// a name, or the first tool to be called `edit` would be allowed whatever it does.
     fn names_for_sure(&self, names: &Names) -> bool {
@@ -232,20 +240,20 @@ impl NamePattern {
 
     /// For a rule that asks or denies, and for whoever looks for a tool: by any name that it has or wants.
     pub(super) fn names(&self, names: &Names) -> bool {
+        self.names_among(&names.all, names)
+    }
+
+    fn names_among(&self, known: &[String], names: &Names) -> bool {
         match self {
             Self::All => true,
-            Self::Name(name) => names.all.contains(name),
+            Self::Name(name) => known.contains(name),
             Self::Plugin { plugin, tool } => {
                 *plugin == names.plugin && tool.as_ref().is_none_or(|tool| *tool == names.own)
             }
-            Self::Glob(glob) => names.all.iter().any(|name| glob.is_match(name)),
+            Self::Glob(glob) => known.iter().any(|name| glob.is_match(name)),
             Self::Server(None) => names.foreign,
             Self::Server(Some(server)) => {
-                names.foreign
-                    && names
-                        .all
-                        .iter()
-                        .any(|name| is_of_server(name, Some(server)))
+                names.foreign && known.iter().any(|name| is_of_server(name, Some(server)))
             }
         }
     }
@@ -267,6 +275,8 @@ fn is_of_server(name: &str, server: Option<&str>) -> bool {
 pub(super) struct Names {
     /// With those that a tool asks for and those that its names may be shortened to; they may be another tool's.
     pub all: Vec<String>,
+    /// Without those that a tool only asks for.
+    unwished: Vec<String>,
     /// Those that lead to this tool and to no other.
     granted: Vec<String>,
     plugin: String,
@@ -294,26 +304,14 @@ impl Names {
         all.push(tool.name.as_str().to_owned());
         // `plugin/tool` is for the form that names a plugin, and not for `pl*`.
         granted.retain(|name| !name.contains('/'));
-        all.extend(tool.aliases.iter().map(|alias| alias.to_ascii_lowercase()));
         if foreign && !name.starts_with("mcp__") && !tool.name.as_str().starts_with("mcp__") {
             all.push(format!("mcp__{plugin}__{}", tool.name));
         }
-        // A rule may leave out `mcp__`, and the seed writes one underscore between server and tool.
-        for at in 0..all.len() {
-            let Some((server, tool)) = all[at]
-                .strip_prefix("mcp__")
-                .and_then(|rest| rest.split_once("__"))
-            else {
-                continue;
-            };
-            let (long, short) = (format!("{server}__{tool}"), format!("{server}_{tool}"));
-            all.push(format!("mcp__{short}"));
-            all.extend([long, short]);
-        }
-        all.sort_unstable();
-        all.dedup();
+        let unwished = with_short_forms(all.clone());
+        all.extend(tool.aliases.iter().map(|alias| alias.to_ascii_lowercase()));
         Self {
-            all,
+            all: with_short_forms(all),
+            unwished,
             granted,
             plugin: plugin.to_owned(),
             own: tool.name.as_str().to_owned(),
@@ -335,6 +333,24 @@ impl Names {
         let rest = rest.and_then(|rest| rest.strip_prefix(self.plugin.as_str()));
         rest.and_then(|rest| rest.strip_prefix("__")) == Some(self.own.as_str())
     }
+}
+
+/// A rule may leave out `mcp__`, and the seed writes one underscore between server and tool.
+fn with_short_forms(mut names: Vec<String>) -> Vec<String> {
+    for at in 0..names.len() {
+        let Some((server, tool)) = names[at]
+            .strip_prefix("mcp__")
+            .and_then(|rest| rest.split_once("__"))
+        else {
+            continue;
+        };
+        let (long, short) = (format!("{server}__{tool}"), format!("{server}_{tool}"));
+        names.push(format!("mcp__{short}"));
+        names.extend([long, short]);
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// A tool of a server that runs outside the sandbox.

@@ -146,6 +146,13 @@ impl Rule {
             || self.decision != Decision::Allow && self.is_mentioned(part, facts)
     }
 
+    /// Does it ask, and speak of this part only because of a name that the tool wished for and was not given?
+    pub(super) fn is_wished_for(&self, part: &Part, facts: &Facts) -> bool {
+        self.decision == Decision::Ask
+            && !self.speaks_by(part, facts, |name| name.covers_unwished(part, facts))
+            && !self.is_mentioned(part, facts)
+    }
+
     /// Would the rule speak of what could not be read, if one knew what it is?
     pub(super) fn may_cover(&self, part: &Part, facts: &Facts) -> bool {
         self.decision != Decision::Allow
@@ -201,10 +208,13 @@ impl Rule {
     }
 
     fn speaks_of(&self, part: &Part, facts: &Facts) -> bool {
+        self.speaks_by(part, facts, |name| name.covers(part, facts, self.decision))
+    }
+
+    fn speaks_by(&self, part: &Part, facts: &Facts, covers: impl Fn(&NamePattern) -> bool) -> bool {
         self.forms.iter().any(|form| {
             let mut targets = form.target.iter().chain(&self.target);
-            form.name.covers(part, facts, self.decision)
-                && targets.all(|target| self.fits(target, form, part, facts))
+            covers(&form.name) && targets.all(|target| self.fits(target, form, part, facts))
         })
     }
 

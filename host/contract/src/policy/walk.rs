@@ -209,19 +209,16 @@ impl Policy {
                 *at,
             )
         });
-        let mut tiers = [None; 5];
-        for at in matched.iter().rev() {
-            tiers[rules[*at].tier as usize] = Some(*at);
+        // A question that a tool brings upon itself by the name it wishes for takes no rule's place that is as strict: a
+        // hook or a kept yes could answer it.
+        let given = matched
+            .iter()
+            .copied()
+            .filter(|at| !rules[*at].is_wished_for(part, facts));
+        let (mut tiers, mut winner) = self.spokesman(given);
+        if winner.is_none_or(|at| rules[at].decision == Decision::Allow) {
+            (tiers, winner) = self.spokesman(matched.iter().copied());
         }
-        let speaks = |wanted: Option<Decision>| {
-            tiers
-                .iter()
-                .rev()
-                .flatten()
-                .copied()
-                .find(|at| wanted.is_none_or(|wanted| rules[*at].decision == wanted))
-        };
-        let winner = speaks(Some(Decision::Deny)).or_else(|| speaks(None));
         let (decision, because, may_remember) = match winner {
             Some(at) => (rules[at].decision, Because::Rule(at), rules[at].remember),
             // Overwritten by the mode's word.
@@ -237,6 +234,21 @@ impl Policy {
             approved_by: None,
             may_remember,
         }
+    }
+
+    /// Of rules that are sorted, the strongest first: who speaks for each tier, and who for all of them.
+    fn spokesman(
+        &self,
+        matched: impl DoubleEndedIterator<Item = usize>,
+    ) -> ([Option<usize>; 5], Option<usize>) {
+        let rules = &self.inner.rules;
+        let mut tiers = [None; 5];
+        for at in matched.rev() {
+            tiers[rules[at].tier as usize] = Some(at);
+        }
+        let from_above = || tiers.iter().rev().flatten().copied();
+        let denies = from_above().find(|at| rules[*at].decision == Decision::Deny);
+        (tiers, denies.or_else(|| from_above().next()))
     }
 
     /// Counts like an allow rule of the user with the usual priority: it beats no deny, no ask of an administrator,

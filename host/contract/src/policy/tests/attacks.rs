@@ -294,6 +294,13 @@ fn a_name_that_a_plugin_chose_is_no_other_tools_name() {
         ("allow save", "x/t alias=Save", Decision::Allow),
         ("allow sa*", "x/t alias=Save", Decision::Allow),
         ("deny save", "x/t pure wants=Save", Decision::Deny),
+        // A tool does not draw a question in the place of a refusal, for a hook to answer.
+        (
+            "default deny *\ndefault ask save @900",
+            "x/t wants=save hook:allow",
+            Decision::Deny,
+        ),
+        ("allow *\nask save @900", "x/t wants=save", Decision::Ask),
         // A plugin's name is no front of a tool's name.
         ("allow save/*", "save/t", Decision::Allow),
         ("allow sa*t", "save/t kind=x", Decision::Allow),

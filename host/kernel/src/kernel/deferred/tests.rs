@@ -199,9 +199,16 @@ async fn a_deferred_call_is_answered_once() {
         approve_deferred(&desk.store, "c1", "two", None, AT)
     );
     assert!(one.is_ok());
-    assert_eq!(
-        told(two.unwrap_err()),
-        "`one` has answered already; the first answer counts"
+    // Whether the question is closed already or only answered is a matter of moments.
+    let two = two.unwrap_err();
+    assert!(
+        matches!(
+            two,
+            DeferredError::Answer(
+                AnswerError::AlreadyAnswered { .. } | AnswerError::Finished { .. }
+            )
+        ),
+        "{two}"
     );
     assert_eq!(desk.approvals().len(), 1);
     let late = deny_deferred(&desk.store, "c1", "cli", None, AT).await;
