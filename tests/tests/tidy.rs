@@ -26,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("toolhost-kernel", &["toolhost-contract", "toolhost-store"]),
     ("toolhost-mcp", &["toolhost-contract", "toolhost-kernel"]),
+    ("toolhost-mcp-client", &["toolhost-contract"]),
     ("toolhost-store", &["toolhost-contract"]),
     (
         "toolhost-telemetry",

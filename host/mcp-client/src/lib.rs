@@ -1,0 +1,1 @@
+//! Tools of other MCP servers and of discovery commands, as tools of ours.
