@@ -16,6 +16,7 @@ use crate::{
     exclude::Excludes,
     marks::Marks,
     roots::{self, Special, failed},
+    site::LastSite,
     trace::{End, Lineage, Seen, trace},
 };
 
@@ -92,6 +93,7 @@ pub struct Scope {
     pub(crate) cap: Access,
     /// Told what is looked at.
     pub(crate) reads: Option<Arc<Reads>>,
+    pub(crate) last: Arc<LastSite>,
 }
 
 #[derive(Debug, Default)]
@@ -176,6 +178,7 @@ impl Scope {
             }),
             cap: Access::ReadWrite,
             reads: None,
+            last: Arc::default(),
         };
         scope.close_what_is_left_out();
         Ok(scope)
@@ -213,6 +216,7 @@ impl Scope {
             rules: Arc::default(),
             cap: Access::ReadWrite,
             reads: None,
+            last: Arc::default(),
         }
     }
 
@@ -238,6 +242,7 @@ impl Scope {
             rules: Arc::clone(&self.rules),
             cap: Access::ReadOnly,
             reads: self.reads.clone(),
+            last: Arc::default(),
         }
     }
 

@@ -7,11 +7,12 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use crate::{
     FileId, Kind, Refusal, Scope, Stat,
-    stage::{Layers, list, open_name, path_of},
+    stage::{Layers, is_there, list, name_of, open_name},
     walk::{Found, MAX_DEPTH, Place},
 };
 
@@ -40,6 +41,10 @@ impl Site {
     }
 }
 
+/// The directory that was asked about last: its name was opened and was it.
+#[derive(Debug, Default)]
+pub(crate) struct LastSite(Mutex<Option<(FileId, PathBuf, Site)>>);
+
 impl Scope {
     /// Where `dir` is now. Fails when it is no longer below any grant: then nobody can say what its names mean.
     pub(crate) fn site(
@@ -52,12 +57,31 @@ impl Scope {
             return Ok(Site::top(root));
         }
         let made = over.and_then(|layers| layers.path_of_made(id));
-        let path = made.or_else(|| path_of(dir, id));
-        match path.and_then(|path| self.site_of(&path)) {
+        let site = match made {
+            Some(path) => self.site_of(&path),
+            None => self.real_site(dir, id),
+        };
+        match site {
             Some(site) => Ok(site),
             None if Stat::of(dir)?.links == 0 => Err(Refusal::NotFound),
             None => Err(Refusal::NotPermitted),
         }
+    }
+
+    /// Whoever searches a tree asks about one directory many times. When the kernel calls it as it did the last time, it
+    /// has not moved, and needs no second look.
+    fn real_site(&self, dir: BorrowedFd<'_>, id: FileId) -> Option<Site> {
+        let path = name_of(dir)?;
+        let mut last = self.last.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, at, site)) = &*last
+            && *known == id
+            && *at == path
+        {
+            return Some(site.clone());
+        }
+        let site = is_there(&path, id).then(|| self.site_of(&path))??;
+        *last = Some((id, path, site.clone()));
+        Some(site)
     }
 
     pub(crate) fn site_of(&self, path: &Path) -> Option<Site> {

@@ -29,7 +29,7 @@ use std::{
 
 pub use self::changes::{StageError, Staged};
 pub(crate) use self::layers::{Layers, Origin};
-pub(crate) use self::real::{open_name, path_of};
+pub(crate) use self::real::{is_there, name_of, open_name};
 use self::write::At;
 pub(crate) use self::write::list;
 use crate::{

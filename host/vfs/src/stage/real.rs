@@ -132,11 +132,19 @@ pub(super) fn may_write(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Refusal>
     Ok(rustix::fs::accessat(dir, name, access, AtFlags::EACCESS)?)
 }
 
-/// The kernel's own name for a directory, if it still has one.
-pub(crate) fn path_of(dir: BorrowedFd<'_>, id: FileId) -> Option<PathBuf> {
+/// The kernel's own name for a directory, if that leads to it.
+fn path_of(dir: BorrowedFd<'_>, id: FileId) -> Option<PathBuf> {
+    name_of(dir).filter(|path| is_there(path, id))
+}
+
+/// The kernel's own name for a directory. One that was removed has a name that leads nowhere, or elsewhere.
+pub(crate) fn name_of(dir: BorrowedFd<'_>) -> Option<PathBuf> {
     let own = format!("/proc/self/fd/{}", dir.as_raw_fd());
     let path = rustix::fs::readlinkat(CWD, own, Vec::new()).ok()?;
-    let path = PathBuf::from(OsString::from_vec(path.into_bytes()));
-    let there = rustix::fs::openat(CWD, &path, NAME_ONLY, Mode::empty()).ok()?;
-    (Stat::of(&there).ok()?.id == id).then_some(path)
+    Some(PathBuf::from(OsString::from_vec(path.into_bytes())))
+}
+
+pub(crate) fn is_there(path: &Path, id: FileId) -> bool {
+    let there = rustix::fs::openat(CWD, path, NAME_ONLY, Mode::empty());
+    there.is_ok_and(|there| Stat::of(&there).is_ok_and(|stat| stat.id == id))
 }
