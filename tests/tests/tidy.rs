@@ -37,6 +37,19 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "toolhost-contract",
             "toolhost-kernel",
+            "toolhost-net",
+            "toolhost-process",
+            "toolhost-runtime",
+            "toolhost-store",
+            "toolhost-vfs",
+        ],
+    ),
+    (
+        "toolhost-cli",
+        &[
+            "toolhost",
+            "toolhost-contract",
+            "toolhost-kernel",
             "toolhost-mcp",
             "toolhost-net",
             "toolhost-process",
@@ -79,8 +92,8 @@ const ROOMS: &[(&str, &str)] = &[
     ("opentelemetry-otlp", "toolhost-telemetry"),
     ("opentelemetry_sdk", "toolhost-telemetry"),
     ("ureq", "toolhost-telemetry"),
-    ("clap", "toolhost"),
-    ("rustyline", "toolhost"),
+    ("clap", "toolhost-cli"),
+    ("rustyline", "toolhost-cli"),
 ];
 
 /// A frozen contract is frozen: plugins in the field were built against it. Not frozen before the first release;

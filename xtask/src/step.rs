@@ -77,7 +77,7 @@ impl Step {
             Self::Requirements => requirements::run(&job.root, true),
             Self::Bench => shell::run(
                 job.cargo("bench")
-                    .args(["--package", "e2e", "--bench", "speed", "--"])
+                    .args(["--workspace", "--bench", "speed", "--"])
                     .args(job.rest_after_dashes())
                     .env("TOOLHOST_TEST_TARGET", &job.target),
             ),
@@ -92,7 +92,8 @@ fn build_host(job: &Job) -> Result<()> {
         // The same selection as `cargo test --workspace`: with another one, cargo chooses other features for shared
         // dependencies, and wasmtime would be compiled twice.
         Profile::Dev => cargo.args(["--workspace", "--tests", "--bins"]),
-        Profile::Release => cargo.args(["--package", "toolhost", "--release"]),
+        // And here as `cargo bench`.
+        Profile::Release => cargo.args(["--workspace", "--bins", "--bench", "speed", "--release"]),
     };
     shell::run(&mut cargo)
 }

@@ -3,25 +3,19 @@
 //! Read in this order: `args.rs` (what was typed), `settings.rs` (what it means), `load.rs` (from folders to a
 //! kernel), then the command you care about.
 
-mod agents;
 mod args;
 mod commands;
 mod config;
 mod describe;
 mod events_file;
 mod exit;
-mod grants;
-mod hooks;
 mod input;
 mod json;
 mod load;
-mod outlets;
-mod places;
 mod prompt;
 mod records;
 mod serve;
 mod settings;
-mod staging;
 mod terminal;
 #[cfg(test)]
 mod testing;

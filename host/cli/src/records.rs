@@ -29,7 +29,7 @@ impl StoreArgs {
 }
 
 pub fn open(settings: &Settings) -> Result<Store, Failure> {
-    let Some(dir) = &settings.store else {
+    let Some(dir) = &settings.core.store else {
         return Err(Failure::new(
             Exit::Config,
             "no records are kept: the configuration switches the store off, or there is no home directory for it",

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use toolhost::Folder;
 use toolhost_mcp::{ServerInfo, serve_stdio};
 
 use crate::exit::{Exit, Failure, OrExit as _};
-use crate::load::{Folder, Host};
+use crate::load::Host;
 
 /// Serves until the client goes away. Nothing else may write to standard output meanwhile.
 pub async fn serve_mcp(host: &Host) -> anyhow::Result<()> {
@@ -16,7 +17,10 @@ pub async fn serve_mcp(host: &Host) -> anyhow::Result<()> {
         profile: host.settings.profile,
         others: host.settings.others,
         instructions: Some(instructions(
-            host.plugins.iter().flat_map(|served| &served.folders),
+            host.loaded
+                .plugins
+                .iter()
+                .flat_map(|served| &served.folders),
         )),
     };
     Ok(serve_stdio(Arc::clone(&host.kernel), info).await?)

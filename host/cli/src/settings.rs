@@ -5,105 +5,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
+use toolhost::{AllowedPath, Excludes, HookSettings, Places, PluginSettings};
 use toolhost_contract::profile::{Others, Profile};
-use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName, VersionReq};
-use toolhost_kernel::{AbTest, Durability, schedule};
+use toolhost_kernel::{AbTest, schedule};
 
 use crate::args::HostArgs;
 use crate::config::{
-    self, AbTestTable, Config, OnDuplicate, PathEntry, PoolsTable, UseTools, Variable, expand,
+    self, AbTestTable, Config, OnDuplicate, PathEntry, PoolsTable, UseTools, expand,
 };
 use crate::exit::{Exit, Failure, OrExit};
-use crate::places::Places;
 
 mod beyond;
 mod hooks;
 mod policy;
 
-pub use beyond::{AgentSettings, BeyondSettings, SecretValue};
-pub use hooks::{HookKind, HookSettings};
 pub use policy::RuleLists;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Folders of plugins, or plugin files.
-    pub plugins: Vec<PathBuf>,
-    /// For every plugin that has no list of its own.
-    pub paths: Vec<AllowedPath>,
-    pub env: BTreeSet<Variable>,
-    pub beyond: BeyondSettings,
-    /// What the file says about single plugins.
-    pub per_plugin: BTreeMap<PluginName, PluginSettings>,
-    pub policy: Arc<Policy>,
+    /// What the host itself needs.
+    pub core: toolhost::Settings,
     /// The rules that are only forms, as they were written.
     pub lists: RuleLists,
-    /// In their order; the cache is last.
-    pub hooks: Vec<HookSettings>,
-    pub tool_timeouts: BTreeMap<ToolName, Duration>,
-    /// Which version answers to a tool's name.
-    pub tool_versions: BTreeMap<ToolName, VersionReq>,
-    pub ab_tests: Vec<AbTest>,
-    /// By any name of the tool.
-    pub disabled_tools: BTreeSet<String>,
-    /// Tools that are missing in one of these lists are disabled.
-    pub only_tools: Vec<Vec<String>>,
-    pub timeout: Option<Duration>,
-    /// Typed on the command line: nothing runs longer.
-    pub max_timeout: Option<Duration>,
-    pub pools: schedule::Limits,
-    pub on_duplicate: OnDuplicate,
-    pub places: Places,
-    /// Where records are kept; None: nowhere.
-    pub store: Option<PathBuf>,
-    pub durability: Durability,
-    /// The folder that approvals "in this project" are for.
-    pub project: PathBuf,
-    /// The configuration file that was read.
-    pub config_file: Option<PathBuf>,
     /// Words of the file that have no effect.
     pub warnings: Vec<String>,
     pub verbose: bool,
     /// Whose words the model uses.
     pub profile: Profile,
     pub others: Others,
-}
-
-/// A folder or file to grant. `guest` is the name that guests know it by.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AllowedPath {
-    pub host: PathBuf,
-    pub guest: String,
-    pub access: Access,
-    pub dangerous: bool,
-    pub exclude: Excludes,
-}
-
-/// What a folder's grant leaves out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Excludes {
-    /// What mostly holds secrets.
-    pub defaults: bool,
-    /// As in a `.gitignore`.
-    pub patterns: Vec<String>,
-}
-
-impl Excludes {
-    /// Those that come later win, so that `!NAME` lets one of the defaults in again.
-    pub fn all(&self) -> Vec<String> {
-        let defaults = self.defaults.then_some(toolhost_vfs::DEFAULT_EXCLUDES);
-        let defaults = defaults.into_iter().flatten().map(ToString::to_string);
-        defaults.chain(self.patterns.iter().cloned()).collect()
-    }
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PluginSettings {
-    pub paths: Option<Vec<AllowedPath>>,
-    pub env: Option<BTreeSet<Variable>>,
-    pub limits: LimitsTable,
 }
 
 /// What of the world the meaning depends on, handed in so that tests have another world.
@@ -210,7 +140,9 @@ impl Settings {
                 .map(entries_of_file)
                 .transpose()?
                 .map(number);
-            let env = table.env.map(BTreeSet::from_iter);
+            let env = table
+                .env
+                .map(|names| names.iter().map(ToString::to_string).collect());
             per_plugin.insert(
                 name,
                 PluginSettings {
@@ -279,9 +211,7 @@ impl Settings {
             let key = key
                 .map(|key| expand(key.reveal(), world.variable))
                 .transpose();
-            beyond
-                .search_with(search, key.map_err(in_file)?)
-                .map_err(in_file)?;
+            beyond::search_with(&mut beyond, search, key.map_err(in_file)?).map_err(in_file)?;
         }
         warnings.extend(
             config
@@ -294,14 +224,18 @@ impl Settings {
             Some(dir) if (world.variable)("TOOLHOST_STATE_DIR").is_none() => Some(of_file(&dir)?),
             _ => places.store(),
         };
-        Ok(Self {
+        let core = toolhost::Settings {
             plugins,
             paths,
-            env: args.allow_env.iter().cloned().chain(config.env).collect(),
+            env: args
+                .allow_env
+                .iter()
+                .chain(&config.env)
+                .map(ToString::to_string)
+                .collect(),
             beyond,
             per_plugin,
             policy: judged.policy,
-            lists: judged.lists,
             hooks,
             tool_timeouts,
             tool_versions,
@@ -311,15 +245,20 @@ impl Settings {
             timeout: config.timeout,
             max_timeout: args.timeout,
             pools: limits(&config.pools),
-            on_duplicate: args
-                .on_duplicate
-                .or(config.on_duplicate)
-                .unwrap_or(OnDuplicate::Error),
+            on_duplicate: match args.on_duplicate.or(config.on_duplicate) {
+                Some(OnDuplicate::Error) | None => toolhost_kernel::OnDuplicate::Error,
+                Some(OnDuplicate::Replace) => toolhost_kernel::OnDuplicate::Replace,
+                Some(OnDuplicate::Qualify) => toolhost_kernel::OnDuplicate::Qualify,
+            },
             places,
             store,
             durability: config.store.durability.unwrap_or_default().into(),
             project: world.directory.to_owned(),
             config_file,
+        };
+        Ok(Self {
+            core,
+            lists: judged.lists,
             warnings,
             verbose: args.verbose,
             profile: args.profile.or(config.profile).unwrap_or_default(),
@@ -329,47 +268,6 @@ impl Settings {
                 Others::default()
             },
         })
-    }
-
-    pub fn kernel(&self) -> toolhost_kernel::Settings {
-        let capped = |timeout: Duration| self.max_timeout.map_or(timeout, |max| timeout.min(max));
-        toolhost_kernel::Settings {
-            policy: Arc::clone(&self.policy),
-            pools: self.pools,
-            project: Some(self.project.display().to_string()),
-            on_duplicate: match self.on_duplicate {
-                OnDuplicate::Error => toolhost_kernel::OnDuplicate::Error,
-                OnDuplicate::Replace => toolhost_kernel::OnDuplicate::Replace,
-                OnDuplicate::Qualify => toolhost_kernel::OnDuplicate::Qualify,
-            },
-            timeout: self.timeout.map(capped).or(self.max_timeout),
-            tool_timeouts: self
-                .tool_timeouts
-                .iter()
-                .map(|(name, time)| (name.to_string(), capped(*time)))
-                .collect(),
-            disabled_tools: self.disabled_tools.clone(),
-            tool_versions: self
-                .tool_versions
-                .iter()
-                .map(|(name, version)| (name.to_string(), version.clone()))
-                .collect(),
-            ab_tests: self.ab_tests.clone(),
-            ..toolhost_kernel::Settings::default()
-        }
-    }
-
-    /// How long calls of a plugin may take. What the operator says about this plugin holds; what the plugin's author
-    /// wishes holds only below the operator's general word.
-    pub fn plugin_timeout(&self, plugin: &PluginName, wish: Option<Duration>) -> Option<Duration> {
-        let by_operator = self
-            .per_plugin
-            .get(plugin)
-            .and_then(|plugin| plugin.limits.timeout);
-        let by_author = wish.map(|wish| self.timeout.map_or(wish, |general| wish.min(general)));
-        by_operator
-            .or(by_author)
-            .map(|time| self.max_timeout.map_or(time, |max| time.min(max)))
     }
 }
 
@@ -446,5 +344,7 @@ fn number(entries: Vec<(PathBuf, PathEntry)>, general: &Excludes) -> Vec<Allowed
         .collect()
 }
 
+#[cfg(test)]
+mod grant_tests;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Parser;
+use toolhost::Places;
 use toolhost_contract::{
     Backend, BoxFuture, Call, CallError, Descriptor, Grant, Outcome, PluginName, Sink,
 };
@@ -11,7 +12,6 @@ use toolhost_kernel::{Kernel, Nobody, PluginInfo};
 
 use crate::args::{Cli, Command};
 use crate::config::{Format, parse};
-use crate::places::Places;
 use crate::settings::{Settings, World};
 
 /// The meaning of `host run WORDS…`, typed in /cwd by a person at home in /home/me, with a file /etc/t.toml.

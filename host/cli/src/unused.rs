@@ -1,10 +1,9 @@
 //! Words of the operator that have no effect on anything loaded. A deny rule with a typing error must not look as if it
 //! worked.
 
+use toolhost::Settings;
 use toolhost_contract::nearest;
 use toolhost_kernel::Snapshot;
-
-use crate::settings::Settings;
 
 /// One warning for each such word. `plugins` are the names of the loaded ones.
 pub fn unused(settings: &Settings, registry: &Snapshot, plugins: &[&str]) -> Vec<String> {
@@ -75,7 +74,7 @@ mod tests {
         let kernel = testing::kernel("search", vec![grep]);
         let settings = testing::settings(words, toml).unwrap();
         assert_eq!(
-            unused(&settings, &kernel.registry(), &["search"]),
+            unused(&settings.core, &kernel.registry(), &["search"]),
             expected,
             "{words:?} {toml}"
         );

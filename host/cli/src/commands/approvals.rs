@@ -268,7 +268,7 @@ async fn revoke(args: RevokeArgs) -> Result<Exit, Failure> {
 async fn explain(args: &ExplainArgs) -> Result<Exit, Failure> {
     let settings = Settings::load(&args.host)?;
     let kept = find(&records::open(&settings)?, &args.id)?;
-    let registry = if settings.plugins.is_empty() {
+    let registry = if settings.core.plugins.is_empty() {
         None
     } else {
         Some(load_to_look(&args.host).await?.kernel.registry())

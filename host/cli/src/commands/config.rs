@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use toolhost::grants::Granter;
+use toolhost::{AllowedPath, HookSettings};
 use toolhost_contract::units::show_duration;
 
 use crate::args::HostArgs;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::grants::Granter;
-use crate::settings::{AllowedPath, HookSettings, Settings};
+use crate::settings::Settings;
 use crate::terminal::print;
 
 pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
@@ -15,8 +16,9 @@ pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
         config: file,
         ..HostArgs::default()
     })?;
-    let Some(file) = &settings.config_file else {
+    let Some(file) = &settings.core.config_file else {
         let place = settings
+            .core
             .places
             .config_file()
             .map(|file| format!(" at {}", file.display()))
@@ -25,7 +27,7 @@ pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
         print(&words).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     };
-    if let Some(missing) = settings.plugins.iter().find(|path| !path.exists()) {
+    if let Some(missing) = settings.core.plugins.iter().find(|path| !path.exists()) {
         let words = format!(
             "{}: plugin folder `{}` does not exist",
             file.display(),
@@ -34,7 +36,7 @@ pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Config, words));
     }
     // Opening the folders is the only honest check of a grant.
-    Granter::new(&settings)
+    Granter::new(&settings.core)
         .map_err(|error| error.context(file.display().to_string()))
         .or_exit(Exit::Config)?;
     print(&summary(&settings)).or_exit(Exit::Internal)?;
@@ -51,6 +53,7 @@ fn summary(settings: &Settings) -> String {
     say(
         "file",
         settings
+            .core
             .config_file
             .iter()
             .map(|file| file.display().to_string())
@@ -59,21 +62,23 @@ fn summary(settings: &Settings) -> String {
     say(
         "plugins",
         settings
+            .core
             .plugins
             .iter()
             .map(|path| path.display().to_string())
             .collect(),
     );
-    say("folders", folders(&settings.paths));
+    say("folders", folders(&settings.core.paths));
     say(
         "env",
         settings
+            .core
             .env
             .iter()
             .map(|name| name.as_str().to_owned())
             .collect(),
     );
-    say("mode", vec![settings.policy.mode().to_string()]);
+    say("mode", vec![settings.core.policy.mode().to_string()]);
     say("allow", settings.lists.allow.clone());
     say("ask", settings.lists.ask.clone());
     say("deny", settings.lists.deny.clone());
@@ -82,9 +87,14 @@ fn summary(settings: &Settings) -> String {
     }
     say(
         "hooks",
-        settings.hooks.iter().map(HookSettings::words).collect(),
+        settings
+            .core
+            .hooks
+            .iter()
+            .map(HookSettings::words)
+            .collect(),
     );
-    let pools = settings.pools;
+    let pools = settings.core.pools;
     say(
         "pools",
         [
@@ -101,6 +111,7 @@ fn summary(settings: &Settings) -> String {
     say(
         "timeout",
         settings
+            .core
             .timeout
             .iter()
             .map(|time| show_duration(*time))
@@ -108,23 +119,23 @@ fn summary(settings: &Settings) -> String {
     );
     say(
         "disabled tools",
-        settings.disabled_tools.iter().cloned().collect(),
+        settings.core.disabled_tools.iter().cloned().collect(),
     );
-    for list in &settings.only_tools {
+    for list in &settings.core.only_tools {
         say("only tools", list.clone());
     }
-    for (name, time) in &settings.tool_timeouts {
+    for (name, time) in &settings.core.tool_timeouts {
         say(&format!("timeout of {name}"), vec![show_duration(*time)]);
     }
-    for (name, version) in &settings.tool_versions {
+    for (name, version) in &settings.core.tool_versions {
         say(&format!("version of {name}"), vec![version.to_string()]);
     }
-    for test in &settings.ab_tests {
+    for test in &settings.core.ab_tests {
         let variants = test.variants.iter();
         let variants = variants.map(|variant| format!("{variant}, weight {}", variant.weight));
         say(&format!("compared for {}", test.tool), variants.collect());
     }
-    for (name, own) in &settings.per_plugin {
+    for (name, own) in &settings.core.per_plugin {
         if let Some(paths) = &own.paths {
             let shown = if paths.is_empty() {
                 vec!["none".to_owned()]
@@ -151,6 +162,7 @@ fn summary(settings: &Settings) -> String {
     say(
         "cache",
         settings
+            .core
             .places
             .cache
             .iter()
@@ -161,6 +173,7 @@ fn summary(settings: &Settings) -> String {
         "store",
         vec![
             settings
+                .core
                 .store
                 .as_ref()
                 .map_or_else(|| "none".to_owned(), |path| path.display().to_string()),

@@ -1,6 +1,7 @@
 //! `host inspect`: everything a plugin file says about itself, before anybody grants it anything.
 
 use serde_json::{Value, json};
+use toolhost::Places;
 use toolhost_contract::units::{show_duration, show_size};
 use toolhost_contract::{Descriptor, text};
 use toolhost_runtime::Loaded;
@@ -8,7 +9,6 @@ use toolhost_runtime::Loaded;
 use crate::args::InspectArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::load::runtime;
-use crate::places::Places;
 use crate::terminal::print;
 use crate::terminal::style::{Paint, Style};
 use crate::{describe, json};

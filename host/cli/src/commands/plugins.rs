@@ -1,6 +1,7 @@
 //! `host plugins`: what was loaded and what it was given, what was not and why.
 
 use serde_json::{Value, json};
+use toolhost::{Broken, Served};
 use toolhost_contract::units::{show_duration, show_size};
 use toolhost_contract::{Digest, text};
 
@@ -8,7 +9,7 @@ use super::load_to_look;
 use crate::args::ListArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::json;
-use crate::load::{Broken, Host, Served};
+use crate::load::Host;
 use crate::terminal::print;
 use crate::terminal::style::table;
 
@@ -20,7 +21,7 @@ pub async fn plugins(args: ListArgs) -> Result<Exit, Failure> {
         plugin_table(&host)
     };
     print(&shown).or_exit(Exit::Internal)?;
-    Ok(if host.plugins.is_empty() {
+    Ok(if host.loaded.plugins.is_empty() {
         Exit::NoPlugin
     } else {
         Exit::Ok
@@ -28,7 +29,7 @@ pub async fn plugins(args: ListArgs) -> Result<Exit, Failure> {
 }
 
 pub fn plugin_table(host: &Host) -> String {
-    let loaded = host.plugins.iter().map(|served| {
+    let loaded = host.loaded.plugins.iter().map(|served| {
         vec![
             served.manifest.name.to_string(),
             served.manifest.version.clone(),
@@ -37,7 +38,7 @@ pub fn plugin_table(host: &Host) -> String {
             grants(served),
         ]
     });
-    let broken = host.broken.iter().map(|Broken { path, reason }| {
+    let broken = host.loaded.broken.iter().map(|Broken { path, reason }| {
         let name = path
             .file_name()
             .unwrap_or(path.as_os_str())
@@ -90,7 +91,7 @@ fn grants(served: &Served) -> String {
 }
 
 fn as_json(host: &Host) -> Value {
-    let loaded = host.plugins.iter().map(|served| {
+    let loaded = host.loaded.plugins.iter().map(|served| {
         json!({
             "name": served.manifest.name,
             "version": served.manifest.version,
@@ -111,6 +112,7 @@ fn as_json(host: &Host) -> Value {
         })
     });
     let broken = host
+        .loaded
         .broken
         .iter()
         .map(|Broken { path, reason }| json!({"file": path, "reason": reason}));

@@ -91,7 +91,12 @@ async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
     if !entry.enabled {
         note("note: the tool is disabled, so every call of it is denied");
     }
-    let deciding = host.settings.hooks.iter().filter(|hook| hook.decides());
+    let deciding = host
+        .settings
+        .core
+        .hooks
+        .iter()
+        .filter(|hook| hook.decides());
     let names: Vec<&str> = deciding.map(|hook| hook.name.as_str()).collect();
     if !names.is_empty() {
         note(&format!(
@@ -112,11 +117,11 @@ async fn check(args: CheckArgs) -> Result<Exit, Failure> {
     let mut words = args.host;
     words.config = args.file.or(words.config);
     let settings = Settings::load(&words)?;
-    let rules = settings.policy.rules().len();
-    let mode = settings.policy.mode();
+    let rules = settings.core.policy.rules().len();
+    let mode = settings.core.policy.mode();
     // Without plugins there are no tools to hold the rules against; their own errors are found all the same.
     let mut lines = Vec::new();
-    if settings.plugins.is_empty() {
+    if settings.core.plugins.is_empty() {
         lines.push("no plugins are given, so names of tools were not checked".to_owned());
     } else {
         // Loading says the warnings.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::{ArgGroup, Args};
 use serde::Deserialize as _;
+use toolhost::staging;
 use toolhost_contract::{Undo, text};
 use toolhost_kernel::undo::{self, UndoError};
 use toolhost_store::{CommitFilter, CommitRow, CommitState, Store};
@@ -13,7 +14,6 @@ use toolhost_vfs::{Change, Image};
 
 use crate::exit::{Exit, Failure, OrExit};
 use crate::records::{StoreArgs, now, time};
-use crate::staging;
 use crate::terminal::print;
 
 /// Changes of one commit that are shown before it is undone.

@@ -49,6 +49,7 @@ pub fn run(runtime: &Runtime, host: &Host) -> Result<Exit, Failure> {
     editor.set_helper(Some(Assistant::new(Arc::clone(&host.kernel))));
     let history = host
         .settings
+        .core
         .places
         .state
         .as_deref()
@@ -77,9 +78,10 @@ fn greet(host: &Host) {
         format!("{number} {what}{}", if number == 1 { "" } else { "s" })
     };
     let tools = count(host.kernel.registry().list().count(), "tool");
-    let plugins = count(host.plugins.len(), "plugin");
+    let plugins = count(host.loaded.plugins.len(), "plugin");
     let folders: Vec<String> = host
         .settings
+        .core
         .paths
         .iter()
         .map(|path| {

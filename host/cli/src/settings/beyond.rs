@@ -1,10 +1,9 @@
 //! What tools may use beyond files and variables, in absolute paths and values.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use toolhost::{AgentSettings, BeyondSettings, SecretSettings, SecretValue};
 use toolhost_contract::{AgentInfo, text};
 use toolhost_net::HostRule;
 
@@ -12,93 +11,47 @@ use super::absolute;
 use crate::args::BeyondArgs;
 use crate::config::{Beyond, WebSearch};
 
-/// The operator's half; the other half is in each plugin's manifest.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct BeyondSettings {
-    /// Rules for addresses, as they were written.
-    pub hosts: Vec<String>,
-    pub denied_hosts: Vec<String>,
-    pub programs: Vec<String>,
-    /// Programs run without the kernel's walls around them.
-    pub unconfined: bool,
-    /// Programs may use the network.
-    pub program_network: bool,
-    /// Where what outlives a session is kept.
-    pub memory: Option<PathBuf>,
-    pub skills: Vec<PathBuf>,
-    pub agents: Vec<AgentSettings>,
-    pub secrets: Vec<SecretSettings>,
-    /// Variables that plugins see instead of the host's own.
-    pub variables: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct AgentSettings {
-    pub info: AgentInfo,
-    pub command: Vec<String>,
-    pub timeout: Option<Duration>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct SecretSettings {
-    pub name: String,
-    pub value: SecretValue,
-    pub hosts: Vec<String>,
-}
-
-/// Where the value of a secret comes from.
-#[derive(Clone, PartialEq)]
-pub enum SecretValue {
-    Variable(String),
-    Text(String),
-}
-
-impl fmt::Debug for SecretValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SecretValue::Variable(name) => write!(f, "${name}"),
-            SecretValue::Text(_) => f.write_str("…"),
-        }
-    }
-}
-
-impl BeyondSettings {
-    /// The plugin that searches finds its provider in its variables, and its key is a secret that only the host knows.
-    pub fn search_with(&mut self, search: &WebSearch, key: Option<String>) -> Result<(), String> {
-        let (name, usual) = search.provider.words();
-        let url = search.url.as_deref().or(usual).ok_or_else(|| {
+/// The plugin that searches finds its provider in its variables, and its key is a secret that only the host knows.
+pub fn search_with(
+    beyond: &mut BeyondSettings,
+    search: &WebSearch,
+    key: Option<String>,
+) -> Result<(), String> {
+    let (name, usual) = search.provider.words();
+    let url =
+        search.url.as_deref().or(usual).ok_or_else(|| {
             format!("webSearch: provider `{name}` needs `url`, where its service is")
         })?;
-        let wrong = || {
-            let shown = text::inline(url, 200);
-            format!("webSearch: `{shown}` is not an address such as https://example.org")
-        };
-        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        let host = format!("{scheme}://{authority}");
-        HostRule::parse(&host).map_err(|_| wrong())?;
-        self.hosts.push(host.clone());
-        if let Some(key) = key {
-            self.secrets.push(SecretSettings {
-                name: "web_search".to_owned(),
-                value: SecretValue::Text(key),
-                hosts: vec![host],
-            });
-        }
-        let number = search.max_results.map(|number| number.to_string());
-        let variables = [
-            ("PROVIDER", Some(name.to_owned())),
-            ("MAX_RESULTS", number),
-            ("URL", search.url.clone()),
-            ("ENGINE", search.engine.clone()),
-        ];
-        let named = |(name, value): (&str, Option<String>)| {
-            Some((format!("TOOLHOST_WEB_SEARCH_{name}"), value?))
-        };
-        self.variables
-            .extend(variables.into_iter().filter_map(named));
-        Ok(())
+    let wrong = || {
+        let shown = text::inline(url, 200);
+        format!("webSearch: `{shown}` is not an address such as https://example.org")
+    };
+    let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = format!("{scheme}://{authority}");
+    HostRule::parse(&host).map_err(|_| wrong())?;
+    beyond.hosts.push(host.clone());
+    if let Some(key) = key {
+        beyond.secrets.push(SecretSettings {
+            name: "web_search".to_owned(),
+            value: SecretValue::Text(key),
+            hosts: vec![host],
+        });
     }
+    let number = search.max_results.map(|number| number.to_string());
+    let variables = [
+        ("PROVIDER", Some(name.to_owned())),
+        ("MAX_RESULTS", number),
+        ("URL", search.url.clone()),
+        ("ENGINE", search.engine.clone()),
+    ];
+    let named = |(name, value): (&str, Option<String>)| {
+        Some((format!("TOOLHOST_WEB_SEARCH_{name}"), value?))
+    };
+    beyond
+        .variables
+        .extend(variables.into_iter().filter_map(named));
+    Ok(())
 }
 
 pub fn resolve(

@@ -3,48 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use toolhost_contract::PluginName;
-use toolhost_kernel::hooks::{self, CommandHook, HookEvent, Matcher, OnFailure};
+use toolhost::{HookKind, HookSettings};
+use toolhost_kernel::hooks::{self, CommandHook, Matcher, OnFailure};
 
 use super::World;
 use crate::config::{self, HookTable, Who};
 
-#[derive(Debug, Clone)]
-pub struct HookSettings {
-    pub name: String,
-    pub matcher: Matcher,
-    pub on: Vec<HookEvent>,
-    pub on_failure: OnFailure,
-    pub timeout: Duration,
-    pub kind: HookKind,
-}
-
-#[derive(Debug, Clone)]
-pub enum HookKind {
-    Command(CommandHook),
-    Plugin(PluginName),
-    ReadCache { ttl: Duration },
-}
-
 /// How long the cache keeps an answer that nothing has made wrong.
 const TTL: Duration = Duration::from_secs(300);
-
-impl HookSettings {
-    /// Has it a say in whether a call runs?
-    pub fn decides(&self) -> bool {
-        self.on.contains(&HookEvent::BeforeTool) && !matches!(self.kind, HookKind::ReadCache { .. })
-    }
-
-    /// For people.
-    pub fn words(&self) -> String {
-        let who = match &self.kind {
-            HookKind::Command(command) => format!("command {}", command.program.display()),
-            HookKind::Plugin(plugin) => format!("plugin {plugin}"),
-            HookKind::ReadCache { .. } => "read-cache".to_owned(),
-        };
-        format!("{} ({who})", self.name)
-    }
-}
 
 pub(super) fn resolve(
     tables: Vec<HookTable>,

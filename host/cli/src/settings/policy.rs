@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use toolhost::AllowedPath;
 use toolhost_contract::policy::{
     Decision, Diagnostic, Mount, Places, RuleFile, RuleSpec, Source, Tier, import,
 };
 use toolhost_contract::{Mode, Policy, PolicySpec};
 
-use super::{AllowedPath, World};
+use super::World;
 use crate::args::HostArgs;
 use crate::config::{self, Form, Import, ImportKind, PermissionTable, PolicyTable};
 

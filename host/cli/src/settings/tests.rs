@@ -1,6 +1,10 @@
 //! Tables of what was typed and what a file says, and what they mean together.
 
-use toolhost_contract::Access::{ReadOnly, ReadWrite};
+use std::time::Duration;
+
+use toolhost::HookKind;
+use toolhost_contract::Access::{self, ReadOnly, ReadWrite};
+use toolhost_contract::{PluginName, ToolName};
 
 use super::*;
 use crate::testing::{settings, settings_beside};
@@ -26,11 +30,11 @@ fn what_was_typed_comes_before_the_file_and_wins() {
     )
     .unwrap();
     assert_eq!(
-        settings.plugins,
+        settings.core.plugins,
         [Path::new("/cwd/p"), Path::new("/etc/more")]
     );
     assert_eq!(
-        paths(&settings.paths),
+        paths(&settings.core.paths),
         [
             ("/cwd", "/workspace", ReadOnly),
             ("/etc/data", "/extra/1", ReadOnly),
@@ -38,7 +42,10 @@ fn what_was_typed_comes_before_the_file_and_wins() {
             ("/home/me/x", "/x", ReadOnly),
         ]
     );
-    assert_eq!(settings.on_duplicate, OnDuplicate::Replace);
+    assert_eq!(
+        settings.core.on_duplicate,
+        toolhost_kernel::OnDuplicate::Replace
+    );
 }
 
 #[test]
@@ -60,7 +67,7 @@ fn a_plugin_with_its_own_list_gets_that_list() {
         "[plugin.files]\nallowed_paths = [\"only:rw\"]\nenv = []",
     )
     .unwrap();
-    let files = &settings.per_plugin[&PluginName::parse("files").unwrap()];
+    let files = &settings.core.per_plugin[&PluginName::parse("files").unwrap()];
     assert_eq!(
         paths(files.paths.as_deref().unwrap()),
         [("/etc/only", "/workspace", ReadWrite)]
@@ -76,7 +83,7 @@ fn tools_are_switched_and_timed() {
          [plugin.p]\nlimits = {timeout = \"8s\"}",
     )
     .unwrap();
-    let kernel = settings.kernel();
+    let kernel = settings.core.kernel();
     assert_eq!(
         kernel.disabled_tools,
         BTreeSet::from(["a".to_owned(), "c".to_owned()])
@@ -87,8 +94,11 @@ fn tools_are_switched_and_timed() {
         kernel.tool_timeouts,
         BTreeMap::from([("c".to_owned(), seconds(5)), ("d".to_owned(), seconds(10))])
     );
-    let of =
-        |plugin: &str, wish| settings.plugin_timeout(&PluginName::parse(plugin).unwrap(), wish);
+    let of = |plugin: &str, wish| {
+        settings
+            .core
+            .plugin_timeout(&PluginName::parse(plugin).unwrap(), wish)
+    };
     assert_eq!(of("p", Some(seconds(90))), Some(seconds(8)));
     assert_eq!(of("q", Some(seconds(90))), Some(seconds(10)));
     assert_eq!(of("q", Some(seconds(3))), Some(seconds(3)));
@@ -98,11 +108,15 @@ fn tools_are_switched_and_timed() {
 #[test]
 fn the_cache_is_where_the_file_says() {
     assert_eq!(
-        settings(&[], "[cache]\ndir = \"c\"").unwrap().places.cache,
+        settings(&[], "[cache]\ndir = \"c\"")
+            .unwrap()
+            .core
+            .places
+            .cache,
         Some(PathBuf::from("/etc/c"))
     );
     assert_eq!(
-        settings(&[], "").unwrap().places.cache,
+        settings(&[], "").unwrap().core.places.cache,
         Some(PathBuf::from("/home/me/.cache/toolhost"))
     );
 }
@@ -151,6 +165,7 @@ fn decisions(settings: &Settings, calls: &[(&str, serde_json::Value)]) -> Vec<St
             known: false,
         };
         let explanation = settings
+            .core
             .policy
             .explain(request, &HookSaid::default(), &[], 0);
         format!("{name} {input}: {}", explanation.decision())
@@ -228,7 +243,7 @@ fn r_198_keys_of_kode_mean_what_they_mean_there() {
         delete_file {"path":"a"}: deny"#]];
     for settings in [inline, imported, agent] {
         let settings = settings.unwrap();
-        assert_eq!(settings.policy.mode(), toolhost_contract::Mode::Auto);
+        assert_eq!(settings.core.policy.mode(), toolhost_contract::Mode::Auto);
         expected.assert_eq(&decisions(&settings, &calls()).join("\n"));
     }
 }
@@ -258,6 +273,7 @@ import = [
     )
     .unwrap();
     let rules: Vec<String> = settings
+        .core
         .policy
         .rules()
         .iter()
@@ -270,9 +286,12 @@ import = [
         allow d (/etc/sema.json)
         allow e (/etc/claude.json)"#]]
     .assert_eq(&rules.join("\n"));
-    assert_eq!(settings.policy.mode(), toolhost_contract::Mode::Plan);
-    assert_eq!(settings.only_tools, [["run_shell_command", "glob"]]);
-    assert_eq!(settings.disabled_tools, BTreeSet::from(["c".to_owned()]));
+    assert_eq!(settings.core.policy.mode(), toolhost_contract::Mode::Plan);
+    assert_eq!(settings.core.only_tools, [["run_shell_command", "glob"]]);
+    assert_eq!(
+        settings.core.disabled_tools,
+        BTreeSet::from(["c".to_owned()])
+    );
     assert_eq!(
         settings.warnings,
         [
@@ -387,7 +406,7 @@ fn two_imports_with_two_modes_need_a_word_of_the_file() {
     );
     let settings =
         settings_beside(&[], &format!("[policy]\nmode = \"plan\"\n{import}"), &files).unwrap();
-    assert_eq!(settings.policy.mode(), toolhost_contract::Mode::Plan);
+    assert_eq!(settings.core.policy.mode(), toolhost_contract::Mode::Plan);
 }
 
 #[test]
@@ -401,7 +420,7 @@ env = ["HOME", "NOWHERE"]
 [[hook]]
 command = ["python3", "x.py"]
 "#;
-    let hooks = settings(&[], toml).unwrap().hooks;
+    let hooks = settings(&[], toml).unwrap().core.hooks;
     let words: Vec<String> = hooks.iter().map(HookSettings::words).collect();
     assert_eq!(
         words,
@@ -423,9 +442,9 @@ fn pools_have_their_numbers() {
     let settings = settings(&[], "concurrency = 9\n[pools]\nnetwork = 2").unwrap();
     assert_eq!(
         (
-            settings.pools.all,
-            settings.pools.network,
-            settings.pools.processes
+            settings.core.pools.all,
+            settings.core.pools.network,
+            settings.core.pools.processes
         ),
         (9, 2, 2)
     );

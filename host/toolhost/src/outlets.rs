@@ -14,8 +14,8 @@ use toolhost_runtime::{NetGrant, ProgramGrant};
 use toolhost_vfs::Shield;
 
 use crate::grants;
+use crate::load::Say;
 use crate::settings::{BeyondSettings, SecretValue, Settings};
-use crate::terminal::note;
 
 /// The name under which guests see what programs wrote.
 pub const OUTPUT: &str = "/output";
@@ -35,14 +35,19 @@ struct Running {
 }
 
 impl Outlets {
-    pub fn open(settings: &Settings) -> anyhow::Result<Self> {
+    /// `launcher`: the program that becomes each program that is started.
+    pub fn open(
+        settings: &Settings,
+        launcher: Option<&Launcher>,
+        say: &Say,
+    ) -> anyhow::Result<Self> {
         let beyond = &settings.beyond;
         Ok(Self {
             net: (!beyond.hosts.is_empty())
-                .then(|| net(beyond))
+                .then(|| net(beyond, say))
                 .transpose()?,
             programs: (!beyond.programs.is_empty())
-                .then(|| programs(settings))
+                .then(|| programs(settings, launcher))
                 .transpose()?,
         })
     }
@@ -113,7 +118,7 @@ fn rules(texts: &[String]) -> anyhow::Result<Vec<HostRule>> {
         .collect()
 }
 
-fn net(beyond: &BeyondSettings) -> anyhow::Result<Net> {
+fn net(beyond: &BeyondSettings, say: &Say) -> anyhow::Result<Net> {
     let mut secrets = Vec::new();
     for secret in &beyond.secrets {
         let value = match &secret.value {
@@ -121,7 +126,7 @@ fn net(beyond: &BeyondSettings) -> anyhow::Result<Net> {
             SecretValue::Variable(name) => {
                 let Ok(value) = std::env::var(name) else {
                     let secret = &secret.name;
-                    note(&format!(
+                    say(&format!(
                         "warning: secret `{secret}`: the variable {name} is not set"
                     ));
                     continue;
@@ -142,13 +147,15 @@ fn net(beyond: &BeyondSettings) -> anyhow::Result<Net> {
     }))
 }
 
-fn programs(settings: &Settings) -> anyhow::Result<Running> {
+fn programs(settings: &Settings, launcher: Option<&Launcher>) -> anyhow::Result<Running> {
+    let launcher = launcher
+        .cloned()
+        .context("programs are allowed, and nothing is there that starts them: name a launcher")?;
     let beyond = &settings.beyond;
     let output = tempfile::Builder::new()
         .prefix("toolhost-output-")
         .tempdir()
         .context("make a folder for what programs write")?;
-    let launcher = Launcher::this_program(["process-launcher".into()]);
     let protected = grants::protected(settings);
     let shielded = |shield: Shield| {
         let paths = protected
@@ -158,9 +165,7 @@ fn programs(settings: &Settings) -> anyhow::Result<Running> {
     };
     let process = ProcessSettings {
         programs: Programs::Only(beyond.programs.clone()),
-        environment: Environment::of_this_process(
-            settings.env.iter().map(ToString::to_string).collect(),
-        ),
+        environment: Environment::of_this_process(settings.env.iter().cloned().collect()),
         confinement: if beyond.unconfined {
             Confinement::Off
         } else {

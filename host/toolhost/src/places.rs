@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Places {
     /// Compiled code. Its content is run as it is, so only the user may write there.
     pub cache: Option<PathBuf>,

@@ -12,18 +12,17 @@ use toolhost_runtime::Staging;
 use toolhost_store::Store;
 use toolhost_vfs::{Blobs, Change, ContentHash, Image};
 
-use crate::exit::{Exit, Failure, OrExit};
-use crate::records::now;
-use crate::terminal::note;
+use crate::error::{As as _, Error};
+use crate::load::Say;
 
 /// How much of what was replaced is kept, and how long.
 const MAX_BYTES: u64 = 1 << 30;
 const MAX_AGE: Duration = Duration::from_hours(30 * 24);
 
 /// Beside the records, so that what was replaced can be put back later.
-pub fn of_store(store: &Store) -> Result<Staging, Failure> {
-    let blobs = Blobs::open(&store.blobs_dir().or_exit(Exit::Store)?).or_exit(Exit::Store)?;
-    let stages = store.stage_dir().or_exit(Exit::Store)?;
+pub fn of_store(store: &Store) -> Result<Staging, Error> {
+    let blobs = Blobs::open(&store.blobs_dir().of_store()?).of_store()?;
+    let stages = store.stage_dir().of_store()?;
     Ok(Staging {
         // By this name the next start knows whose it was.
         stages: stages.join(format!("{}-calls", store.owner())),
@@ -32,12 +31,12 @@ pub fn of_store(store: &Store) -> Result<Staging, Failure> {
 }
 
 /// Without records nothing can be undone later; what waits and what is replaced goes with the process.
-pub fn temporary() -> Result<(Staging, TempDir), Failure> {
+pub fn temporary() -> Result<(Staging, TempDir), Error> {
     let dir = tempfile::Builder::new()
         .prefix("toolhost-")
         .tempdir()
-        .or_exit(Exit::Internal)?;
-    let blobs = Blobs::open(&dir.path().join("blobs")).or_exit(Exit::Internal)?;
+        .internal()?;
+    let blobs = Blobs::open(&dir.path().join("blobs")).internal()?;
     let staging = Staging {
         stages: dir.path().join("stage"),
         blobs: Arc::new(blobs),
@@ -75,24 +74,24 @@ fn hash(image: &Image) -> Option<ContentHash> {
 }
 
 /// Commits that were interrupted become whole or nothing.
-pub async fn recover(store: &Store, staging: &Staging) -> Result<(), Failure> {
+pub async fn recover(store: &Store, staging: &Staging, say: &Say) -> Result<(), Error> {
     let files: Arc<dyn Undo> = Arc::new(staging.clone());
-    for (row, recovered) in undo::recover(store, &files, now())
+    for (row, recovered) in undo::recover(store, &files, toolhost_kernel::Clock::system().now())
         .await
-        .or_exit(Exit::Store)?
+        .of_store()?
     {
         let what = format!(
             "note: the changes of call {} were interrupted by the end of its host",
             text::inline(&row.call, 100)
         );
         match recovered {
-            Ok(Recovered::Whole) => note(&format!("{what}; they are whole")),
-            Ok(Recovered::Nothing) => note(&format!("{what}; they were taken back")),
-            Ok(Recovered::NothingBut(places)) => note(&format!(
+            Ok(Recovered::Whole) => say(&format!("{what}; they are whole")),
+            Ok(Recovered::Nothing) => say(&format!("{what}; they were taken back")),
+            Ok(Recovered::NothingBut(places)) => say(&format!(
                 "{what}; they were taken back, but for what somebody has changed since: {}",
                 text::block(&places.join("; "), 4_000)
             )),
-            Err(error) => note(&format!(
+            Err(error) => say(&format!(
                 "warning: {what} and could not be taken back: {}",
                 text::block(&error.message, 2_000)
             )),

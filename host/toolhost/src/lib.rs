@@ -1,0 +1,62 @@
+//! Runs untrusted agent tools as sandboxed components, inside of your program.
+//!
+//! ```no_run
+//! use toolhost::{Access, Builder, json};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let host = Builder::new()
+//!         .plugins("./plugins")
+//!         .allow_path(".", Access::ReadOnly)
+//!         .build()
+//!         .await?;
+//!     let report = host.call("read_file", json!({"path": "/workspace/README.md"})).await;
+//!     println!("{}", report.result?.model_text());
+//!     Ok(())
+//! }
+//! ```
+//!
+//! A tool gets what its plugin's manifest asks for *and* you grant here, and nothing else: no file, variable, address or
+//! program is granted by default. Calls that change something are asked about; without a [`Prompter`] the answer is no,
+//! and the error says which rule would be a yes. Everything of the kernel (turns of several calls, events, answers,
+//! hooks, approvals, modes) is in [`Host::kernel`].
+
+mod agents;
+mod builder;
+mod error;
+pub mod grants;
+mod hooks;
+mod load;
+mod outlets;
+mod places;
+mod settings;
+pub mod staging;
+
+pub use serde_json::{Value, json};
+pub use toolhost_contract::policy::{Answer, Decision, Mode, Question};
+pub use toolhost_contract::{
+    Access, Backend, BoxFuture, Call, CallError, CallId, Caller, Descriptor, ErrorClass, Event,
+    Grant, NoSink, Outcome, Part, PluginName, Policy, Sink, ToolName,
+};
+pub use toolhost_kernel::schedule::Strategy;
+pub use toolhost_kernel::{
+    Agents, BatchCall, BatchError, BatchRequest, CallRequest, Callback, Durability, Kernel, Nobody,
+    PluginInfo, Prompter, Report, Resources, Scripted, Subscription,
+};
+pub use toolhost_process::{Launcher, launch as become_program};
+pub use toolhost_runtime::{Compiler, compile_worker};
+
+pub use builder::Builder;
+pub use error::Error;
+pub use load::{Broken, Folder, Host, Parts, Purpose, Say, Served, runtime};
+pub use outlets::OUTPUT;
+pub use places::Places;
+pub use settings::{
+    AgentSettings, AllowedPath, BeyondSettings, Excludes, HookKind, HookSettings, PluginSettings,
+    SecretSettings, SecretValue, Settings,
+};
+
+// The README's program compiles.
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct Readme;

@@ -1,0 +1,452 @@
+//! From folders of `*.wasm` to a kernel that serves their tools. One broken plugin never stops the others: it is listed
+//! with its reason, and the rest is served.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use toolhost_contract::policy::Diagnostic;
+use toolhost_contract::{Backend, Descriptor, Digest, Limits, Manifest, ToolName, text};
+use toolhost_kernel::hooks::HookEntry;
+use toolhost_kernel::{Agents, Kernel, PluginInfo, Prompter, Resources};
+use toolhost_process::Launcher;
+use toolhost_runtime::{Compiler, Loaded, Plugin, PluginGrants, Runtime, RuntimeSettings, Staging};
+use toolhost_store::Store;
+
+use crate::agents::CommandAgents;
+use crate::error::{As as _, Error};
+use crate::grants::{Granter, plan};
+use crate::hooks;
+use crate::outlets::Outlets;
+use crate::settings::Settings;
+use crate::staging;
+
+mod find;
+
+use find::find;
+
+/// Loading reads and hashes whole files, so only so many at once are in memory. How many of them may compile is the
+/// runtime's own, lower, number.
+const LOADERS: usize = 4;
+
+/// Hears what a person should know: what was recovered, what is missing.
+pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Everything that a host is made of.
+pub struct Parts {
+    pub settings: Settings,
+    pub purpose: Purpose,
+    pub prompter: Arc<dyn Prompter>,
+    /// Where components are compiled.
+    pub compiler: Compiler,
+    /// What starts programs, if any may be started.
+    pub launcher: Option<Launcher>,
+    /// In the place of the commands that the settings name.
+    pub agents: Option<Arc<dyn Agents>>,
+    pub resources: Option<Arc<dyn Resources>>,
+    /// Before those of the settings.
+    pub hooks: Vec<HookEntry>,
+    /// Tools that are no components, after those that are.
+    pub backends: Vec<(PluginInfo, Arc<dyn Backend>)>,
+    pub say: Say,
+}
+
+/// What the plugins are loaded for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To list them. No record is made and none is needed.
+    Look,
+    /// To say what would be allowed: remembered yeses count, and no record is made.
+    Judge,
+    Run,
+}
+
+/// Plugins that are loaded, and the kernel that serves their tools.
+pub struct Host {
+    pub kernel: Arc<Kernel>,
+    pub plugins: Vec<Served>,
+    pub broken: Vec<Broken>,
+    /// What was asked for and is not there: hooks, tools that others depend on.
+    pub missing: Vec<String>,
+    pub settings: Settings,
+    outlets: Outlets,
+    /// Where changes wait when there are no records.
+    _temporary: Option<TempDir>,
+}
+
+/// A plugin whose tools are registered, and what it was given.
+pub struct Served {
+    pub path: PathBuf,
+    /// It was compiled before.
+    pub from_cache: bool,
+    /// Loading took so long.
+    pub took: Duration,
+    pub manifest: Manifest,
+    pub digest: Digest,
+    /// Bytes of its file.
+    pub size: u64,
+    pub tools: Vec<ToolName>,
+    /// Guest name, folder and `ro` or `rw`, for people.
+    pub folders: Vec<Folder>,
+    pub env: Vec<String>,
+    /// What it may use beside files and variables.
+    pub beyond: Vec<String>,
+    pub limits: Limits,
+}
+
+pub struct Folder {
+    pub guest: String,
+    pub host: PathBuf,
+    pub access: &'static str,
+}
+
+pub struct Broken {
+    pub path: PathBuf,
+    pub reason: String,
+}
+
+impl Parts {
+    /// With nobody to ask, compiling in this process, saying nothing.
+    pub fn new(settings: Settings, purpose: Purpose) -> Self {
+        Self {
+            settings,
+            purpose,
+            prompter: Arc::new(toolhost_kernel::Nobody),
+            compiler: Compiler::InProcess,
+            launcher: None,
+            agents: None,
+            resources: None,
+            hooks: Vec::new(),
+            backends: Vec::new(),
+            say: Arc::new(|_| {}),
+        }
+    }
+
+    /// Loads everything that the settings name. `begin` gets the kernel before anything is sealed or registered, so that
+    /// it hears what happens from the first event on.
+    pub async fn load(mut self, begin: impl FnOnce(&Kernel)) -> Result<Host, Error> {
+        if self.settings.plugins.is_empty() && self.backends.is_empty() {
+            return Err(Error::NoPlugins);
+        }
+        let (settings, purpose) = (&self.settings, self.purpose);
+        let store = open_store(settings, purpose)?;
+        let (staging, temporary) = match (&store, purpose) {
+            (_, Purpose::Look | Purpose::Judge) => (None, None),
+            (Some(store), Purpose::Run) => (Some(staging::of_store(store)?), None),
+            (None, Purpose::Run) => {
+                let (staging, dir) = staging::temporary()?;
+                (Some(staging), Some(dir))
+            }
+        };
+        let outlets = match purpose {
+            Purpose::Run => {
+                Outlets::open(settings, self.launcher.as_ref(), &self.say).of_settings()?
+            }
+            Purpose::Look | Purpose::Judge => Outlets::default(),
+        };
+        let own = temporary.as_ref().map(TempDir::path);
+        let mut granter = Granter::hiding(settings, own).of_settings()?;
+        let sandboxes = settings.pools.all + hooks::SANDBOXES;
+        let cache = settings.places.cache.clone();
+        let runtime = runtime(cache, sandboxes, self.compiler.clone(), &self.say)?;
+        let (files, mut broken) = find(&settings.plugins);
+        let mut granted = Vec::new();
+        for (path, loaded, took) in read_all(&runtime, files).await {
+            match loaded
+                .and_then(|loaded| grant(settings, &mut granter, &outlets, loaded, staging.clone()))
+            {
+                Ok(mut one) => {
+                    one.served.took = took;
+                    granted.push(one);
+                }
+                Err(reason) => broken.push(Broken { path, reason }),
+            }
+        }
+        // The kernel is made with its hooks, so the plugins among them come before it and their tools after it.
+        let (entries, mut missing) = hook_entries(settings, granted.iter());
+        self.hooks.extend(entries);
+        let kernel = self.kernel(store, staging.as_ref(), begin).await?;
+        let mut plugins = Vec::new();
+        for one in granted {
+            let path = one.served.path.clone();
+            match register(&kernel, one) {
+                Ok(served) => plugins.push(served),
+                Err(reason) => broken.push(Broken { path, reason }),
+            }
+        }
+        for (info, backend) in self.backends {
+            let name = info.name.clone();
+            kernel
+                .register(info, backend)
+                .map_err(|error| Error::Settings(format!("plugin `{name}`: {error}")))?;
+        }
+        missing.extend(kernel.registry().problems().iter().cloned());
+        let host = Host {
+            kernel: kernel.share(),
+            plugins,
+            broken,
+            missing,
+            settings: self.settings,
+            outlets,
+            _temporary: temporary,
+        };
+        host.keep_only_chosen_tools();
+        Ok(host)
+    }
+
+    async fn kernel(
+        &mut self,
+        store: Option<Store>,
+        staging: Option<&Staging>,
+        begin: impl FnOnce(&Kernel),
+    ) -> Result<Kernel, Error> {
+        let settings = &self.settings;
+        let agents = self.agents.take();
+        let agents =
+            agents.unwrap_or_else(|| Arc::new(CommandAgents::new(settings.beyond.agents.clone())));
+        let mut builder = Kernel::builder(settings.kernel())
+            .prompter(Arc::clone(&self.prompter))
+            .agents(agents);
+        if let Some(resources) = self.resources.take() {
+            builder = builder.resources(resources);
+        }
+        for hook in self.hooks.drain(..) {
+            builder = builder.hook(hook);
+        }
+        if let Some(store) = store.clone() {
+            builder = builder.store(store, settings.durability);
+        }
+        let kernel = builder.build().of_settings()?;
+        begin(&kernel);
+        let Some(staging) = staging else {
+            return Ok(kernel);
+        };
+        if let Some(store) = &store {
+            staging::recover(store, staging, &self.say).await?;
+            staging::sweep(store, staging);
+        }
+        for sealed in kernel.seal().await.of_store()? {
+            let tool = sealed.tool.as_deref().unwrap_or("a tool");
+            (self.say)(&format!(
+                "note: call {} of {} was left unfinished by a host that died: {}",
+                text::inline(&sealed.id.0, 100),
+                text::inline(tool, 100),
+                sealed.advice
+            ));
+        }
+        Ok(kernel)
+    }
+}
+
+fn open_store(settings: &Settings, purpose: Purpose) -> Result<Option<Store>, Error> {
+    let dir = settings.store.as_ref().filter(|dir| match purpose {
+        Purpose::Look => false,
+        Purpose::Judge => dir.exists(),
+        Purpose::Run => true,
+    });
+    dir.map(|dir| Store::open(dir).of_store()).transpose()
+}
+
+/// The engine, with a cache if there is a place for it.
+pub fn runtime(
+    cache_dir: Option<PathBuf>,
+    max_concurrent: usize,
+    compiler: Compiler,
+    say: &Say,
+) -> Result<Runtime, Error> {
+    let runtime = Runtime::new(RuntimeSettings {
+        cache_dir,
+        compiler,
+        max_concurrent,
+    })
+    .internal()?;
+    for warning in runtime.warnings() {
+        say(&format!("warning: {}", text::inline(warning, 500)));
+    }
+    Ok(runtime)
+}
+
+type Read = (PathBuf, Result<Loaded, String>, Duration);
+
+/// Reads all files side by side and hands them back in their order, so that every start gives the same names.
+async fn read_all(runtime: &Runtime, files: Vec<PathBuf>) -> Vec<Read> {
+    let turns = Arc::new(Semaphore::new(LOADERS));
+    let mut tasks = JoinSet::new();
+    for (index, path) in files.iter().cloned().enumerate() {
+        let (runtime, turns) = (runtime.clone(), Arc::clone(&turns));
+        tasks.spawn(async move {
+            let _turn = turns.acquire().await;
+            let start = Instant::now();
+            let loaded = runtime.load(&path).await.map_err(|error| error.to_string());
+            (index, loaded, start.elapsed())
+        });
+    }
+    let mut done = BTreeMap::new();
+    while let Some(result) = tasks.join_next().await {
+        if let Ok((index, loaded, took)) = result {
+            done.insert(index, (loaded, took));
+        }
+    }
+    let read = |(index, path)| {
+        // A task that is missing has panicked; its plugin is broken and the others are not.
+        let panicked = || {
+            (
+                Err("internal error of the host while loading".to_owned()),
+                Duration::ZERO,
+            )
+        };
+        let (loaded, took) = done.remove(&index).unwrap_or_else(panicked);
+        (path, loaded, took)
+    };
+    files.into_iter().enumerate().map(read).collect()
+}
+
+/// A plugin with what it was given, not yet known to a kernel.
+struct Granted {
+    served: Served,
+    info: PluginInfo,
+    plugin: Arc<Plugin>,
+}
+
+fn grant(
+    settings: &Settings,
+    granter: &mut Granter,
+    outlets: &Outlets,
+    loaded: Loaded,
+    staging: Option<Staging>,
+) -> Result<Granted, String> {
+    let manifest = loaded.manifest().clone();
+    let mut plan = plan(&manifest, settings, outlets.output());
+    for path in plan
+        .paths
+        .iter()
+        .filter(|path| path.guest.starts_with("/memory/"))
+    {
+        std::fs::create_dir_all(&path.host)
+            .map_err(|error| format!("memory {}: {error}", path.host.display()))?;
+    }
+    plan.capabilities.net = outlets
+        .net_for(&manifest)
+        .map_err(|error| format!("{error:#}"))?;
+    plan.capabilities.programs = outlets.programs_for(&manifest);
+    let scope = granter.grant(&plan).map_err(|error| error.to_string())?;
+    let folders = scope
+        .roots()
+        .iter()
+        .map(|root| Folder {
+            guest: root.guest().to_owned(),
+            host: root.host().to_owned(),
+            access: match root.access() {
+                toolhost_vfs::Access::ReadOnly => "ro",
+                toolhost_vfs::Access::ReadWrite => "rw",
+            },
+        })
+        .collect();
+    // A variable that is not set, or is not text, is not granted either.
+    let env: Vec<(String, String)> = plan
+        .env
+        .into_iter()
+        .filter_map(|name| {
+            let own = settings.beyond.variables.get(&name).cloned();
+            let value = own.or_else(|| std::env::var(&name).ok());
+            Some((name, value?))
+        })
+        .collect();
+    let served = Served {
+        path: loaded.path().to_owned(),
+        from_cache: loaded.from_cache(),
+        took: Duration::ZERO,
+        digest: loaded.digest(),
+        size: loaded.size(),
+        tools: Vec::new(),
+        folders,
+        env: env.iter().map(|(name, _)| name.clone()).collect(),
+        beyond: plan.beyond,
+        limits: plan.limits.clone(),
+        manifest,
+    };
+    let info = PluginInfo {
+        name: served.manifest.name.clone(),
+        version: served.manifest.version.clone(),
+        digest: Some(served.digest),
+        timeout: plan.limits.timeout,
+    };
+    let plugin = loaded
+        .grant(PluginGrants {
+            scope,
+            env,
+            limits: plan.limits,
+            staging,
+            capabilities: plan.capabilities,
+        })
+        .map_err(|error| error.to_string())?;
+    Ok(Granted {
+        served,
+        info,
+        plugin: Arc::new(plugin),
+    })
+}
+
+fn register(kernel: &Kernel, granted: Granted) -> Result<Served, String> {
+    let Granted {
+        mut served,
+        info,
+        plugin,
+    } = granted;
+    served.tools = kernel
+        .register(info, plugin)
+        .map_err(|error| error.to_string())?;
+    Ok(served)
+}
+
+fn hook_entries<'a>(
+    settings: &Settings,
+    granted: impl Iterator<Item = &'a Granted>,
+) -> (Vec<HookEntry>, Vec<String>) {
+    let candidates: Vec<_> = granted
+        .map(|one| hooks::Candidate {
+            name: one.info.name.clone(),
+            plugin: Arc::clone(&one.plugin),
+        })
+        .collect();
+    hooks::entries(&settings.hooks, &candidates)
+}
+
+impl Host {
+    /// Everything that happened is on disk, and nothing that was started goes on, when this returns.
+    pub async fn finish(&self) -> Result<(), Error> {
+        self.outlets.close().await;
+        self.kernel.flush().await.of_store()
+    }
+
+    /// Do plugins ask for files while no folder is granted? Then every path is "not found".
+    pub fn lacks_folders(&self) -> bool {
+        let asks = |served: &Served| plan(&served.manifest, &self.settings, None).files.is_some();
+        self.plugins.iter().any(asks) && self.plugins.iter().all(|served| served.folders.is_empty())
+    }
+
+    /// What is odd about the rules, seen beside the tools that are loaded.
+    pub fn findings(&self) -> Vec<Diagnostic> {
+        let registry = self.kernel.registry();
+        let tools: Vec<&Descriptor> = registry.list_all().map(|entry| &*entry.tool).collect();
+        self.settings.policy.check(&tools)
+    }
+
+    fn keep_only_chosen_tools(&self) {
+        let registry = self.kernel.registry();
+        for only in &self.settings.only_tools {
+            let chosen: BTreeSet<&ToolName> = only
+                .iter()
+                .filter_map(|name| registry.name_of(name))
+                .collect();
+            for name in registry.names().filter(|name| !chosen.contains(name)) {
+                // The name comes from the registry itself, so it is known.
+                let _ = self.kernel.set_enabled(name.as_str(), false);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What an operator decided, in absolute paths and values. Whoever runs something reads only this.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use toolhost_contract::{Access, LimitsTable, PluginName, Policy, ToolName, VersionReq};
+use toolhost_kernel::{AbTest, Durability, OnDuplicate, schedule};
+
+use crate::places::Places;
+
+mod beyond;
+mod hooks;
+
+pub use beyond::{AgentSettings, BeyondSettings, SecretSettings, SecretValue};
+pub use hooks::{HookKind, HookSettings};
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Folders of plugins, or plugin files.
+    pub plugins: Vec<PathBuf>,
+    /// For every plugin that has no list of its own.
+    pub paths: Vec<AllowedPath>,
+    /// Names of variables that any plugin may see that asks for them.
+    pub env: BTreeSet<String>,
+    pub beyond: BeyondSettings,
+    pub per_plugin: BTreeMap<PluginName, PluginSettings>,
+    pub policy: Arc<Policy>,
+    /// In their order; the cache is last.
+    pub hooks: Vec<HookSettings>,
+    pub tool_timeouts: BTreeMap<ToolName, Duration>,
+    /// Which version answers to a tool's name.
+    pub tool_versions: BTreeMap<ToolName, VersionReq>,
+    pub ab_tests: Vec<AbTest>,
+    /// By any name of the tool.
+    pub disabled_tools: BTreeSet<String>,
+    /// Tools that are missing in one of these lists are disabled.
+    pub only_tools: Vec<Vec<String>>,
+    pub timeout: Option<Duration>,
+    /// Nothing runs longer.
+    pub max_timeout: Option<Duration>,
+    pub pools: schedule::Limits,
+    pub on_duplicate: OnDuplicate,
+    pub places: Places,
+    /// Where records are kept; None: nowhere.
+    pub store: Option<PathBuf>,
+    pub durability: Durability,
+    /// The folder that approvals "in this project" are for.
+    pub project: PathBuf,
+    /// The configuration file that was read. No tool may write to it.
+    pub config_file: Option<PathBuf>,
+}
+
+/// A folder or file to grant. `guest` is the name that guests know it by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedPath {
+    pub host: PathBuf,
+    pub guest: String,
+    pub access: Access,
+    pub dangerous: bool,
+    pub exclude: Excludes,
+}
+
+/// What a folder's grant leaves out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excludes {
+    /// What mostly holds secrets.
+    pub defaults: bool,
+    /// As in a `.gitignore`.
+    pub patterns: Vec<String>,
+}
+
+impl Default for Excludes {
+    fn default() -> Self {
+        Self {
+            defaults: true,
+            patterns: Vec::new(),
+        }
+    }
+}
+
+impl Excludes {
+    /// Those that come later win, so that `!NAME` lets one of the defaults in again.
+    pub fn all(&self) -> Vec<String> {
+        let defaults = self.defaults.then_some(toolhost_vfs::DEFAULT_EXCLUDES);
+        let defaults = defaults.into_iter().flatten().map(ToString::to_string);
+        defaults.chain(self.patterns.iter().cloned()).collect()
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PluginSettings {
+    pub paths: Option<Vec<AllowedPath>>,
+    pub env: Option<BTreeSet<String>>,
+    pub limits: LimitsTable,
+}
+
+impl Default for Settings {
+    /// Grants nothing and keeps nothing.
+    fn default() -> Self {
+        Self {
+            plugins: Vec::new(),
+            paths: Vec::new(),
+            env: BTreeSet::new(),
+            beyond: BeyondSettings::default(),
+            per_plugin: BTreeMap::new(),
+            policy: Arc::default(),
+            hooks: Vec::new(),
+            tool_timeouts: BTreeMap::new(),
+            tool_versions: BTreeMap::new(),
+            ab_tests: Vec::new(),
+            disabled_tools: BTreeSet::new(),
+            only_tools: Vec::new(),
+            timeout: None,
+            max_timeout: None,
+            pools: schedule::Limits::default(),
+            on_duplicate: OnDuplicate::default(),
+            places: Places::default(),
+            store: None,
+            durability: Durability::default(),
+            project: std::env::current_dir().unwrap_or_default(),
+            config_file: None,
+        }
+    }
+}
+
+impl Settings {
+    /// What the kernel needs of them.
+    pub fn kernel(&self) -> toolhost_kernel::Settings {
+        let capped = |timeout: Duration| self.max_timeout.map_or(timeout, |max| timeout.min(max));
+        toolhost_kernel::Settings {
+            policy: Arc::clone(&self.policy),
+            pools: self.pools,
+            project: Some(self.project.display().to_string()),
+            on_duplicate: self.on_duplicate,
+            timeout: self.timeout.map(capped).or(self.max_timeout),
+            tool_timeouts: self
+                .tool_timeouts
+                .iter()
+                .map(|(name, time)| (name.to_string(), capped(*time)))
+                .collect(),
+            disabled_tools: self.disabled_tools.clone(),
+            tool_versions: self
+                .tool_versions
+                .iter()
+                .map(|(name, version)| (name.to_string(), version.clone()))
+                .collect(),
+            ab_tests: self.ab_tests.clone(),
+            ..toolhost_kernel::Settings::default()
+        }
+    }
+
+    /// How long calls of a plugin may take. What the operator says about this plugin holds; what the plugin's author
+    /// wishes holds only below the operator's general word.
+    pub fn plugin_timeout(&self, plugin: &PluginName, wish: Option<Duration>) -> Option<Duration> {
+        let by_operator = self
+            .per_plugin
+            .get(plugin)
+            .and_then(|plugin| plugin.limits.timeout);
+        let by_author = wish.map(|wish| self.timeout.map_or(wish, |general| wish.min(general)));
+        by_operator
+            .or(by_author)
+            .map(|time| self.max_timeout.map_or(time, |max| time.min(max)))
+    }
+}

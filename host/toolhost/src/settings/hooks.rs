@@ -1,0 +1,40 @@
+//! Hooks with their place and their variables.
+
+use std::time::Duration;
+
+use toolhost_contract::PluginName;
+use toolhost_kernel::hooks::{CommandHook, HookEvent, Matcher, OnFailure};
+
+#[derive(Debug, Clone)]
+pub struct HookSettings {
+    pub name: String,
+    pub matcher: Matcher,
+    pub on: Vec<HookEvent>,
+    pub on_failure: OnFailure,
+    pub timeout: Duration,
+    pub kind: HookKind,
+}
+
+#[derive(Debug, Clone)]
+pub enum HookKind {
+    Command(CommandHook),
+    Plugin(PluginName),
+    ReadCache { ttl: Duration },
+}
+
+impl HookSettings {
+    /// Has it a say in whether a call runs?
+    pub fn decides(&self) -> bool {
+        self.on.contains(&HookEvent::BeforeTool) && !matches!(self.kind, HookKind::ReadCache { .. })
+    }
+
+    /// For people.
+    pub fn words(&self) -> String {
+        let who = match &self.kind {
+            HookKind::Command(command) => format!("command {}", command.program.display()),
+            HookKind::Plugin(plugin) => format!("plugin {plugin}"),
+            HookKind::ReadCache { .. } => "read-cache".to_owned(),
+        };
+        format!("{} ({who})", self.name)
+    }
+}
