@@ -109,6 +109,10 @@ impl Reader {
         })
     }
 
+    pub fn into_pipe(self) -> pipe::Receiver {
+        self.pipe
+    }
+
     /// The next bytes; none at the end. Nothing is lost when this future is dropped.
     pub async fn next(&mut self) -> &[u8] {
         let count = loop {
@@ -135,6 +139,10 @@ impl Writer {
         set_nonblocking(&fd)?;
         let pipe = pipe::Sender::from_owned_fd_unchecked(fd)?;
         Ok(Writer { pipe })
+    }
+
+    pub fn into_pipe(self) -> pipe::Sender {
+        self.pipe
     }
 
     /// How many bytes were taken; an error when nobody reads any more.

@@ -163,7 +163,7 @@ fn feed(command: &Command, stdin: Option<Writer>) -> Option<Writer> {
 }
 
 /// A directory, held, and where it really is.
-fn working_directory(path: &Path) -> Result<(OwnedFd, PathBuf), ProcessError> {
+pub fn working_directory(path: &Path) -> Result<(OwnedFd, PathBuf), ProcessError> {
     let failed = |reason: String| ProcessError::Directory {
         path: path.to_owned(),
         reason,
@@ -222,7 +222,7 @@ fn placed(error: ProcessError, command: &Command) -> ProcessError {
     }
 }
 
-fn utf8(args: &[std::ffi::OsString]) -> Vec<String> {
+pub fn utf8(args: &[std::ffi::OsString]) -> Vec<String> {
     args.iter()
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect()

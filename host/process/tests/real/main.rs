@@ -7,5 +7,6 @@ mod jobs;
 mod life;
 mod network;
 mod output;
+mod pipes;
 mod programs;
 mod terminal;

@@ -1,0 +1,226 @@
+//! Drives this crate's own client through a scenario of the official conformance suite: connects to the address in its
+//! last argument, lists the tools, and calls what the scenario wants. Exit code 0 when nothing failed.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use toolhost_contract::policy::{HookSaid, Request};
+use toolhost_contract::{
+    Backend as _, Call, CallId, Caller, Descriptor, Digest, Mode, NoSink, Policy, PolicySpec,
+    Reply, Subject, ToolName, Verdict,
+};
+use toolhost_mcp_client::{
+    Address, Approvals, Hidden, Judges, Logins, Server, ServerConfig, ServerError, ServerTools,
+    Surroundings, Way, Web, plugin_name, tool_name,
+};
+
+const PATIENCE: Duration = Duration::from_secs(25);
+const NAME: &str = "suite";
+/// Where the suite says that the document about its client is.
+const METADATA: &str = "https://conformance-test.local/client-metadata.json";
+/// A client that is refused again and again has to give up.
+const LOGINS: usize = 3;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let Some(url) = std::env::args().next_back() else {
+        return ExitCode::FAILURE;
+    };
+    let scenario = std::env::var("MCP_CONFORMANCE_SCENARIO").unwrap_or_default();
+    match tokio::time::timeout(PATIENCE, run(&url, &scenario)).await {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            eprintln!("{scenario}: {error}");
+            ExitCode::FAILURE
+        }
+        Err(_) => {
+            eprintln!("{scenario}: not done within {} s", PATIENCE.as_secs());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(url: &str, scenario: &str) -> Result<(), String> {
+    let mut address = Address::parse(NAME, url, BTreeMap::new(), true).map_err(words)?;
+    let context = context();
+    address.oauth.client_id = context["client_id"].as_str().map(str::to_owned);
+    let secret = context["client_secret"].as_str();
+    address.oauth.client_secret = secret.map(|secret| Hidden(secret.to_owned()));
+    address.oauth.client_metadata_url = Some(METADATA.to_owned());
+    let folder = std::env::temp_dir().join(format!("toolhost-conformance-{}", std::process::id()));
+    let logins = Arc::new(Logins::at(folder.clone()));
+    let mut outcome = session(&address, &logins, scenario).await;
+    for _ in 0..LOGINS {
+        let Err(ServerError::Login { challenge, .. }) = outcome else {
+            break;
+        };
+        outcome = match logins.login(NAME, &address, challenge, open).await {
+            Ok(()) => session(&address, &logins, scenario).await,
+            Err(error) => Err(error),
+        };
+    }
+    // What was kept was this scenario's own.
+    let _ = std::fs::remove_dir_all(folder);
+    outcome.map_err(words)
+}
+
+/// What the suite tells its client.
+fn context() -> Value {
+    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_default();
+    serde_json::from_str(&context).unwrap_or_default()
+}
+
+fn words(error: ServerError) -> String {
+    error.to_string()
+}
+
+/// The browser of a person who agrees to everything.
+fn open(url: &str) {
+    let url = url.to_owned();
+    tokio::spawn(async move {
+        let _ = reqwest::get(url).await;
+    });
+}
+
+async fn session(
+    address: &Address,
+    logins: &Arc<Logins>,
+    scenario: &str,
+) -> Result<(), ServerError> {
+    let config = ServerConfig {
+        name: NAME.to_owned(),
+        way: Way::Http(address.clone()),
+        include: Vec::new(),
+        exclude: Vec::new(),
+        timeout: PATIENCE,
+        trust: false,
+    };
+    let dial = Box::new(Web {
+        server: NAME.to_owned(),
+        address: address.clone(),
+        logins: Some(Arc::clone(logins)),
+    });
+    let around = Surroundings {
+        judges: Judges {
+            accept: Arc::new(|_: &Descriptor| Ok(())),
+            approvals: Arc::new(Approvals::in_memory()),
+        },
+        log: Arc::new(|line: &str| eprintln!("server: {line}")),
+        // A person who takes what is offered.
+        ask: Some(Arc::new(|queries| {
+            let replies = queries.iter().map(|query| match query.kind {
+                toolhost_contract::QueryKind::YesNo => Reply::YesNo(true),
+                _ => Reply::Text(String::new()),
+            });
+            let replies = replies.collect();
+            Box::pin(async move { Ok(replies) })
+        })),
+        hear: Box::new(|_, _| ()),
+    };
+    let server = Server::start(config, dial, around);
+    let listing = server.shared().first().await?;
+    let tools = ServerTools::new(server.shared(), &listing);
+    if scenario == "sse-retry" {
+        // The suite counts streams, and takes the one that is always there for a second one when it comes late.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    let mut failed = None;
+    if scenario != "initialize" && scenario != "json-schema-ref-no-deref" {
+        for (tool, input) in wanted(&tools) {
+            if let Err(error) = call(&tools, &tool, input).await {
+                eprintln!("{tool}: {error}");
+                if error.code == "mcp_auth_required" {
+                    failed = Some(ServerError::Login {
+                        server: NAME.to_owned(),
+                        challenge: error.cause,
+                    });
+                }
+            }
+        }
+    }
+    server.stop().await;
+    failed.map_or(Ok(()), Err)
+}
+
+/// What the suite says, or every tool with an input that fits.
+fn wanted(tools: &ServerTools) -> Vec<(ToolName, Value)> {
+    let context = context();
+    if let Some(calls) = context["toolCalls"].as_array() {
+        let wish = |call: &Value| {
+            let name = tool_name(NAME, call["name"].as_str()?);
+            Some((name, call["arguments"].clone()))
+        };
+        return calls.iter().filter_map(wish).collect();
+    }
+    tools
+        .tools()
+        .iter()
+        .map(|tool| (tool.name.clone(), fitting(&tool.input_schema)))
+        .collect()
+}
+
+fn fitting(schema: &Value) -> Value {
+    let mut input = Map::new();
+    for name in schema["required"].as_array().into_iter().flatten() {
+        let Some(name) = name.as_str() else { continue };
+        let value = match schema["properties"][name]["type"].as_str() {
+            Some("number" | "integer") => json!(1),
+            Some("string") => json!("test"),
+            Some("boolean") => json!(true),
+            _ => Value::Null,
+        };
+        input.insert(name.to_owned(), value);
+    }
+    Value::Object(input)
+}
+
+/// By a policy that allows everything: there is no call without one.
+async fn call(
+    tools: &ServerTools,
+    name: &ToolName,
+    input: Value,
+) -> Result<(), toolhost_contract::CallError> {
+    let tool = tools.tools().iter().find(|tool| tool.name == *name);
+    let Some(tool) = tool else { return Ok(()) };
+    let policy = Policy::new(PolicySpec {
+        mode: Mode::Yolo,
+        ..PolicySpec::default()
+    })
+    .expect("a policy without rules");
+    let call = Call {
+        id: CallId("conformance".to_owned()),
+        tool: name.clone(),
+        input: if input.is_null() { json!({}) } else { input },
+        caller: Caller::default(),
+    };
+    let verdict = policy.decide(
+        Request {
+            plugin: &plugin_name(NAME),
+            name,
+            tool,
+            aliases: &[],
+            executes: false,
+            delegates: false,
+            digest: Some(&Digest([0; 32])),
+            definition: None,
+            input: &call.input,
+            subject: &Subject::default(),
+            timeout: Some(PATIENCE),
+            caller: &call.caller,
+            mode: None,
+            narrow: None,
+            tail: false,
+            known: false,
+        },
+        &HookSaid::default(),
+        &[],
+        0,
+    );
+    let Verdict::Allow(grant) = verdict else {
+        panic!("the policy allows everything");
+    };
+    tools.invoke(call, grant, Arc::new(NoSink)).await.map(drop)
+}

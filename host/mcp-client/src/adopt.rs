@@ -1,0 +1,233 @@
+//! From a server's tools to ours: names that models accept, texts that are cut, hints that are believed only when the
+//! operator says so; and what cannot be taken is left out with a reason.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::Value;
+use toolhost_contract::{Annotations, Concurrency, Descriptor, ToolName, text};
+
+use crate::approvals::Change;
+use crate::config::ServerConfig;
+use crate::definition::{self, Definition};
+use crate::names::{distinct_name, tool_name};
+
+/// Of one server. A model cannot choose among more.
+pub const MAX_TOOLS: usize = 2_000;
+const MAX_NAME: usize = 256;
+const MAX_DESCRIPTION: usize = 8_000;
+const MAX_TITLE: usize = 120;
+
+/// Does the host take a tool like this? The reason if not.
+pub type Accept = dyn Fn(&Descriptor) -> Result<(), String> + Send + Sync;
+
+/// A tool that can be called.
+#[derive(Debug, Clone)]
+pub struct Adopted {
+    pub descriptor: Descriptor,
+    pub definition: Definition,
+}
+
+/// A tool that cannot, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Escaped.
+    pub tool: String,
+    pub reason: String,
+    /// It is not what a person said yes to.
+    pub changed: bool,
+}
+
+impl LeftOut {
+    pub fn new(tool: &str, reason: impl Into<String>) -> Self {
+        Self {
+            tool: text::inline(tool, 100),
+            reason: reason.into(),
+            changed: false,
+        }
+    }
+
+    /// `approved` is what a person approves it by.
+    pub fn changed(approved: &str, change: &Change) -> Self {
+        let reason = format!(
+            "it is not what was approved; `host mcp approve {approved}` takes it as it is now:\n{}",
+            change.difference
+        );
+        Self {
+            changed: true,
+            ..Self::new(&change.tool, reason)
+        }
+    }
+}
+
+pub fn adopt(
+    config: &ServerConfig,
+    tools: Vec<Tool>,
+    accept: &Accept,
+) -> (Vec<Adopted>, Vec<LeftOut>) {
+    let mut left_out = Vec::new();
+    let mut wanted: BTreeMap<String, Tool> = BTreeMap::new();
+    for tool in tools {
+        if !config.wants(&tool.name) {
+            continue;
+        }
+        match wanted.entry(tool.name.to_string()) {
+            Entry::Vacant(place) => {
+                place.insert(tool);
+            }
+            Entry::Occupied(_) => {
+                left_out.push(LeftOut::new(&tool.name, "the server lists it twice"));
+            }
+        }
+    }
+    // Who is called what must not depend on the order in which a server lists its tools.
+    let mut claims: BTreeMap<ToolName, usize> = BTreeMap::new();
+    for name in wanted.keys() {
+        *claims.entry(tool_name(&config.name, name)).or_default() += 1;
+    }
+    let mut adopted: BTreeMap<ToolName, Adopted> = BTreeMap::new();
+    for (own, tool) in wanted {
+        let mut name = tool_name(&config.name, &own);
+        let is_exact = name.as_str().ends_with(&format!("__{own}"));
+        if claims[&name] > 1 && !is_exact {
+            name = distinct_name(&config.name, &own);
+        }
+        let taken = if adopted.contains_key(&name) {
+            Err(format!("another tool of this server is called `{name}`"))
+        } else {
+            take(config, &tool, name, accept)
+        };
+        match taken {
+            Ok(one) => {
+                adopted.insert(one.descriptor.name.clone(), one);
+            }
+            Err(reason) => left_out.push(LeftOut::new(&own, reason)),
+        }
+    }
+    let mut adopted: Vec<Adopted> = adopted.into_values().collect();
+    part_aliases(&mut adopted);
+    (adopted, left_out)
+}
+
+/// An alias that is somebody else's name, or two tools' alias, is nobody's.
+fn part_aliases(adopted: &mut [Adopted]) {
+    let mut claims: BTreeMap<String, usize> = BTreeMap::new();
+    for one in adopted.iter() {
+        let tool = &one.descriptor;
+        let names = std::iter::once(tool.name.as_str());
+        for name in names.chain(tool.aliases.iter().map(String::as_str)) {
+            *claims.entry(name.to_ascii_lowercase()).or_default() += 1;
+        }
+    }
+    for one in adopted {
+        let aliases = &mut one.descriptor.aliases;
+        aliases.retain(|alias| claims[&alias.to_ascii_lowercase()] == 1);
+    }
+}
+
+fn take(
+    config: &ServerConfig,
+    tool: &Tool,
+    name: ToolName,
+    accept: &Accept,
+) -> Result<Adopted, String> {
+    if tool.name.is_empty() || tool.name.chars().count() > MAX_NAME {
+        return Err(format!("its name is empty or above {MAX_NAME} characters"));
+    }
+    let definition = Definition::of(tool);
+    if definition.size() > definition::MAX_BYTES {
+        return Err(format!(
+            "its definition is {} bytes, the limit is {}",
+            definition.size(),
+            definition::MAX_BYTES
+        ));
+    }
+    let descriptor = descriptor(config, tool, name);
+    accept(&descriptor)?;
+    Ok(Adopted {
+        descriptor,
+        definition,
+    })
+}
+
+fn descriptor(config: &ServerConfig, tool: &Tool, name: ToolName) -> Descriptor {
+    let said = tool.description.as_deref().unwrap_or_default();
+    let description = if said.trim().is_empty() {
+        format!(
+            "The tool {} of the server {}.",
+            text::inline(&tool.name, 100),
+            config.name
+        )
+    } else {
+        cut(said, MAX_DESCRIPTION)
+    };
+    let mut descriptor = Descriptor::new(name, description);
+    let title = tool.title.as_ref();
+    let hints = tool.annotations.as_ref();
+    if let Some(title) = title.or_else(|| hints?.title.as_ref()) {
+        descriptor.display_name = text::inline(title, MAX_TITLE);
+    }
+    // As the server spells it, which is what other hosts show and what rules may say.
+    let spelled = format!("mcp__{}__{}", config.name, tool.name);
+    if !spelled.eq_ignore_ascii_case(descriptor.name.as_str()) && spelled.len() <= MAX_NAME {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        if spelled.chars().all(plain) {
+            descriptor.aliases.push(spelled);
+        }
+    }
+    "mcp".clone_into(&mut descriptor.category);
+    descriptor.tags = vec!["mcp".to_owned(), "not sandboxed".to_owned()];
+    descriptor.input_schema = Value::Object((*tool.input_schema).clone());
+    descriptor.output_schema = tool
+        .output_schema
+        .as_ref()
+        .map(|schema| Value::Object((**schema).clone()));
+    // A schema that allows further members means it.
+    descriptor.strict = false;
+    descriptor.annotations = hints.filter(|_| config.trust).map_or_else(worst, believed);
+    // A server takes calls side by side; that is what its request numbers are for. Whether they disturb each other in
+    // what they change is not known.
+    descriptor.concurrency = match descriptor.annotations.read_only {
+        Some(true) => Concurrency::Parallel,
+        _ => Concurrency::Serial,
+    };
+    descriptor.timeout = Some(config.timeout);
+    descriptor
+}
+
+fn worst() -> Annotations {
+    Annotations {
+        read_only: Some(false),
+        pure: None,
+        destructive: Some(true),
+        idempotent: Some(false),
+        open_world: Some(true),
+        interactive: None,
+    }
+}
+
+/// What is not said has the value that the protocol gives it.
+fn believed(hints: &ToolAnnotations) -> Annotations {
+    let read_only = hints.read_only_hint.unwrap_or(false);
+    Annotations {
+        read_only: Some(read_only),
+        pure: None,
+        destructive: Some(!read_only && hints.destructive_hint.unwrap_or(true)),
+        idempotent: Some(hints.idempotent_hint.unwrap_or(false)),
+        open_world: Some(hints.open_world_hint.unwrap_or(true)),
+        interactive: None,
+    }
+}
+
+/// A description keeps its letters, because a model reads it as it is; it is only made shorter.
+fn cut(text: &str, max: usize) -> String {
+    let mut chars = text.char_indices();
+    match chars.nth(max) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! What a server wants to know from a person, put the way we ask people: who asks comes first, and whatever does not
+//! fit into plain questions is declined.
+
+use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
+use serde_json::{Map, Value, json};
+use toolhost_contract::{Choice, Query, QueryKind, Reply, text};
+
+use crate::calls::Running;
+
+const MAX_MESSAGE: usize = 2_000;
+const MAX_LABEL: usize = 200;
+/// A form above this is for a browser.
+const MAX_FIELDS: usize = 12;
+/// As many as our people are asked at once.
+const AT_ONCE: usize = 4;
+
+/// A question with what is needed to read its answer.
+#[derive(Debug, PartialEq)]
+struct Field {
+    name: String,
+    query: Query,
+    read: Read,
+    default: Option<Value>,
+    required: bool,
+}
+
+#[derive(Debug, PartialEq)]
+enum Read {
+    YesNo,
+    Text,
+    Number,
+    Integer,
+    /// Label and value of each.
+    One(Vec<(String, Value)>),
+    Many(Vec<(String, Value)>),
+}
+
+/// The call through which it asks is `running`; without one there is nobody to ask.
+pub async fn answer(
+    server: &str,
+    running: Option<&Running>,
+    request: ElicitRequestParams,
+) -> ElicitResult {
+    let decline = ElicitResult::new(ElicitationAction::Decline);
+    let (
+        Some(running),
+        ElicitRequestParams::FormElicitationParams {
+            message,
+            requested_schema,
+            ..
+        },
+    ) = (running, request)
+    else {
+        return decline;
+    };
+    let schema = serde_json::to_value(requested_schema).unwrap_or_default();
+    let Some(fields) = fields(server, &message, &schema) else {
+        return decline;
+    };
+    let queries = if fields.is_empty() {
+        vec![query(server, &message, "", QueryKind::YesNo)]
+    } else {
+        fields.iter().map(|field| field.query.clone()).collect()
+    };
+    let mut replies = Vec::new();
+    for page in queries.chunks(AT_ONCE) {
+        match running.ask(page.to_vec()).await {
+            Ok(more) => replies.extend(more),
+            Err(_) => return decline,
+        }
+    }
+    match content(&fields, &replies) {
+        Some(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
+        None => decline,
+    }
+}
+
+/// None when it cannot be asked in plain questions.
+fn fields(server: &str, message: &str, schema: &Value) -> Option<Vec<Field>> {
+    let nothing = Map::new();
+    let properties = schema["properties"].as_object().unwrap_or(&nothing);
+    if properties.len() > MAX_FIELDS {
+        return None;
+    }
+    let required = |name: &str| {
+        let list = schema["required"].as_array();
+        list.is_some_and(|list| list.iter().any(|one| one == name))
+    };
+    properties
+        .iter()
+        .map(|(name, property)| field(server, message, name, property, required(name)))
+        .collect()
+}
+
+fn field(
+    server: &str,
+    message: &str,
+    name: &str,
+    property: &Value,
+    required: bool,
+) -> Option<Field> {
+    let what = property["title"].as_str().unwrap_or(name);
+    let more = property["description"].as_str().unwrap_or_default();
+    let what = if more.is_empty() {
+        what.to_owned()
+    } else {
+        format!("{what}: {more}")
+    };
+    let (kind, read) = match property["type"].as_str()? {
+        "boolean" => (QueryKind::YesNo, Read::YesNo),
+        "string" => match options(property)? {
+            Some(options) => (QueryKind::Choice, Read::One(options)),
+            None => (QueryKind::Text, Read::Text),
+        },
+        "number" => (QueryKind::Text, Read::Number),
+        "integer" => (QueryKind::Text, Read::Integer),
+        "array" => (QueryKind::Choice, Read::Many(options(&property["items"])??)),
+        _ => return None,
+    };
+    let mut query = query(server, message, &what, kind);
+    if let Read::One(options) | Read::Many(options) = &read {
+        query.options = options
+            .iter()
+            .map(|(label, _)| Choice {
+                label: label.clone(),
+                description: String::new(),
+                preview: None,
+            })
+            .collect();
+        query.multi_select = matches!(read, Read::Many(_));
+    }
+    let default = property.get("default").cloned();
+    if let Some(default) = &default {
+        let shown = default
+            .as_str()
+            .map_or_else(|| default.to_string(), str::to_owned);
+        query.placeholder = Some(text::inline(&shown, MAX_LABEL));
+    }
+    Some(Field {
+        name: name.to_owned(),
+        query,
+        read,
+        default,
+        required,
+    })
+}
+
+/// `None`: they cannot be asked. `Some(None)`: there are none.
+#[expect(clippy::option_option, reason = "two different ways to have none")]
+fn options(schema: &Value) -> Option<Option<Vec<(String, Value)>>> {
+    let titled = schema["oneOf"].as_array().or(schema["anyOf"].as_array());
+    let options: Vec<(String, Value)> = if let Some(list) = titled {
+        let option = |one: &Value| {
+            let value = one.get("const")?;
+            let title = one["title"].as_str().or(value.as_str())?;
+            Some((text::inline(title, MAX_LABEL), value.clone()))
+        };
+        list.iter().map(option).collect::<Option<_>>()?
+    } else if let Some(list) = schema["enum"].as_array() {
+        let names = schema["enumNames"].as_array();
+        let option = |(at, value): (usize, &Value)| {
+            let name = names.and_then(|names| names.get(at)?.as_str());
+            let label = name.or(value.as_str())?;
+            Some((text::inline(label, MAX_LABEL), value.clone()))
+        };
+        list.iter().enumerate().map(option).collect::<Option<_>>()?
+    } else {
+        return Some(None);
+    };
+    // What our people can be asked: a choice, each label once.
+    let mut labels: Vec<&str> = options.iter().map(|(label, _)| label.as_str()).collect();
+    labels.sort_unstable();
+    labels.dedup();
+    let fits = (2..=16).contains(&options.len()) && labels.len() == options.len();
+    fits.then_some(Some(options))
+}
+
+fn query(server: &str, message: &str, what: &str, kind: QueryKind) -> Query {
+    let mut question = format!(
+        "The server {server} asks: {}",
+        text::block(message, MAX_MESSAGE)
+    );
+    if !what.is_empty() {
+        question.push('\n');
+        question.push_str(&text::inline(what, MAX_MESSAGE));
+    }
+    Query {
+        question,
+        header: text::inline(server, 40),
+        kind,
+        options: Vec::new(),
+        multi_select: false,
+        placeholder: None,
+    }
+}
+
+/// None when what was said is no answer.
+fn content(fields: &[Field], replies: &[Reply]) -> Option<Value> {
+    if fields.is_empty() {
+        return matches!(replies, [Reply::YesNo(true)]).then(|| json!({}));
+    }
+    if fields.len() != replies.len() {
+        return None;
+    }
+    let mut content = Map::new();
+    for (field, reply) in fields.iter().zip(replies) {
+        match field.value(reply) {
+            Some(value) => {
+                content.insert(field.name.clone(), value);
+            }
+            None if field.required => return None,
+            None => {}
+        }
+    }
+    Some(Value::Object(content))
+}
+
+impl Field {
+    fn value(&self, reply: &Reply) -> Option<Value> {
+        if let Reply::Text(said) = reply
+            && said.is_empty()
+        {
+            return self.default.clone();
+        }
+        let of_label = |options: &[(String, Value)], said: &str| {
+            let found = options.iter().find(|(label, _)| label == said)?;
+            Some(found.1.clone())
+        };
+        match (&self.read, reply) {
+            (Read::YesNo, Reply::YesNo(yes)) => Some(json!(yes)),
+            (Read::Text, Reply::Text(said)) => Some(json!(said)),
+            (Read::Number, Reply::Text(said)) => {
+                let number = said
+                    .trim()
+                    .parse()
+                    .ok()
+                    .filter(|number: &f64| number.is_finite());
+                number.map(|number| json!(number))
+            }
+            (Read::Integer, Reply::Text(said)) => {
+                said.trim().parse().ok().map(|number: i64| json!(number))
+            }
+            (Read::One(options), Reply::Text(said)) => of_label(options, said),
+            (Read::One(options), Reply::Labels(said)) => of_label(options, said.first()?),
+            (Read::Many(options), Reply::Labels(said)) => {
+                let values = said.iter().map(|label| of_label(options, label));
+                values.collect::<Option<Vec<_>>>().map(Value::Array)
+            }
+            (Read::Many(options), Reply::Text(said)) => {
+                of_label(options, said).map(|one| json!([one]))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(schema: Value, replies: &[Reply], expected: Option<Value>) {
+        let shown = schema.to_string();
+        let found = fields("one", "Tell me", &schema).and_then(|fields| content(&fields, replies));
+        assert_eq!(found, expected, "{shown}");
+    }
+
+    fn text(said: &str) -> Reply {
+        Reply::Text(said.to_owned())
+    }
+
+    #[test]
+    fn a_server_asks_in_plain_questions_or_not_at_all() {
+        let of = |property: Value| json!({"type": "object", "properties": {"a": property}, "required": ["a"]});
+        check(
+            json!({"type": "object", "properties": {}}),
+            &[Reply::YesNo(true)],
+            Some(json!({})),
+        );
+        check(
+            json!({"type": "object", "properties": {}}),
+            &[Reply::YesNo(false)],
+            None,
+        );
+        check(
+            of(json!({"type": "boolean"})),
+            &[Reply::YesNo(false)],
+            Some(json!({"a": false})),
+        );
+        check(
+            of(json!({"type": "string"})),
+            &[text("x")],
+            Some(json!({"a": "x"})),
+        );
+        check(
+            of(json!({"type": "string", "default": "d"})),
+            &[text("")],
+            Some(json!({"a": "d"})),
+        );
+        check(of(json!({"type": "string"})), &[text("")], None);
+        check(
+            of(json!({"type": "integer"})),
+            &[text(" 7 ")],
+            Some(json!({"a": 7})),
+        );
+        check(of(json!({"type": "integer"})), &[text("seven")], None);
+        check(
+            of(json!({"type": "number"})),
+            &[text("1.5")],
+            Some(json!({"a": 1.5})),
+        );
+        check(
+            of(
+                json!({"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]}),
+            ),
+            &[text("Blue")],
+            Some(json!({"a": "b"})),
+        );
+        check(
+            of(json!({"type": "string", "enum": ["r", "b"]})),
+            &[text("green")],
+            None,
+        );
+        check(
+            of(json!({"type": "array", "items": {"type": "string", "enum": ["r", "b"]}})),
+            &[Reply::Labels(vec!["r".to_owned(), "b".to_owned()])],
+            Some(json!({"a": ["r", "b"]})),
+        );
+        check(of(json!({"type": "object"})), &[text("x")], None);
+        let many: Map<String, Value> = (0..13)
+            .map(|at| (at.to_string(), json!({"type": "string"})))
+            .collect();
+        check(json!({"properties": many}), &[], None);
+    }
+
+    #[test]
+    fn who_asks_is_said_first_and_nothing_hostile_is_obeyed() {
+        let query = query("one", "Give\u{1b}[2J me", "a", QueryKind::Text);
+        assert_eq!(query.question, "The server one asks: Give\\u{1b}[2J me\na");
+    }
+}

@@ -1,0 +1,145 @@
+//! The tools of one server, as the kernel calls them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rmcp::model::{CallToolRequestParams, ErrorCode};
+use rmcp::service::ServiceError;
+use serde_json::Value;
+use toolhost_contract::{
+    Backend, BoxFuture, Call, CallError, Descriptor, ErrorClass, Grant, Outcome, Sink, ToolName,
+    text,
+};
+
+use crate::calls::Running;
+use crate::error::{ServerError, challenge};
+use crate::link::{Refused, chain};
+use crate::listing::Listing;
+use crate::results;
+use crate::server::Shared;
+
+const MAX_MESSAGE: usize = 2_000;
+
+pub struct ServerTools {
+    tools: Vec<Descriptor>,
+    /// What the server calls each.
+    own: HashMap<ToolName, String>,
+    shared: Arc<Shared>,
+}
+
+impl ServerTools {
+    pub fn new(shared: &Arc<Shared>, listing: &Listing) -> Self {
+        let tools = &listing.tools;
+        let own = tools
+            .iter()
+            .map(|one| (one.descriptor.name.clone(), one.definition.tool.clone()));
+        Self {
+            own: own.collect(),
+            tools: tools.iter().map(|one| one.descriptor.clone()).collect(),
+            shared: Arc::clone(shared),
+        }
+    }
+
+    pub(crate) async fn run(
+        &self,
+        call: Call,
+        limit: std::time::Duration,
+        sink: Arc<dyn Sink>,
+    ) -> Result<Outcome, CallError> {
+        let own = self.own.get(&call.tool).ok_or_else(|| {
+            CallError::new(
+                ErrorClass::NotRegistered,
+                format!("the server has no tool `{}` any more", call.tool),
+            )
+        })?;
+        // What another program says today it may not say tomorrow.
+        sink.depends_on_more();
+        let running = Arc::new(Running::new(sink, self.shared.ask.clone()));
+        let mut params = CallToolRequestParams::new(own.clone());
+        if let Value::Object(input) = call.input {
+            params = params.with_arguments(input);
+        }
+        let work = async {
+            let _permit = self.shared.permits.acquire().await;
+            let live = self.shared.live().await.map_err(|error| error.for_call())?;
+            let result = live.call(params, &running).await;
+            result.map_err(|refused| self.failed(refused))
+        };
+        let result = running
+            .within(limit, work)
+            .await
+            .unwrap_or_else(|| Err(CallError::timed_out(limit)))?;
+        results::outcome(&self.shared.config.name, result)
+    }
+
+    fn failed(&self, refused: Refused) -> CallError {
+        let server = &self.shared.config.name;
+        let gone = |reason: String| {
+            let mut error = CallError::new(
+                ErrorClass::Unavailable,
+                format!(
+                    "the server `{server}` was lost while the call ran, and whether it did anything is not known: \
+                     {reason}"
+                ),
+            )
+            .code("mcp_server_unavailable");
+            error.stderr = self.shared.log.tail();
+            error
+        };
+        if let Refused::Service(error) = &refused
+            && let Some(challenge) = challenge(error)
+        {
+            let (server, challenge) = (server.clone(), Some(challenge));
+            return ServerError::Login { server, challenge }.for_call();
+        }
+        match refused {
+            Refused::Unfit(reason) => CallError::new(
+                ErrorClass::Failed,
+                format!("the server `{server}` gave no result: {reason}"),
+            )
+            .code("mcp_bad_response"),
+            Refused::Service(ServiceError::McpError(error)) => {
+                let class = match error.code {
+                    ErrorCode::INVALID_PARAMS => ErrorClass::InvalidInput,
+                    _ => ErrorClass::Failed,
+                };
+                let said = text::block(&error.message, MAX_MESSAGE);
+                let code = error.code.0;
+                CallError::new(
+                    class,
+                    format!("the server `{server}` says: {said} ({code})"),
+                )
+                .code("mcp_error")
+            }
+            Refused::Service(ServiceError::TransportSend(error)) => {
+                gone(text::inline(&chain(&*error.error), 300))
+            }
+            Refused::Service(ServiceError::UnexpectedResponse) => CallError::new(
+                ErrorClass::Failed,
+                format!("the server `{server}` answered with something that is no result"),
+            )
+            .code("mcp_bad_response"),
+            Refused::Service(error) => gone(text::inline(&error.to_string(), 300)),
+        }
+    }
+}
+
+impl Backend for ServerTools {
+    fn tools(&self) -> &[Descriptor] {
+        &self.tools
+    }
+
+    fn invoke(
+        &self,
+        call: Call,
+        grant: Grant,
+        sink: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        Box::pin(self.run(call, grant.timeout(), sink))
+    }
+
+    /// Another program does what it wants.
+    fn reaches_out(&self, _tool: &Descriptor) -> bool {
+        true
+    }
+}

@@ -1,0 +1,93 @@
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::run::Kept;
+
+fn check(said: &str, expected: Expect) {
+    let accept = |tool: &Descriptor| match tool.input_schema["type"].as_str() {
+        Some("object") => Ok(()),
+        other => Err(format!("{other:?} is no object")),
+    };
+    let shown = match declarations(said, &accept) {
+        Err(reason) => reason,
+        Ok((tools, left_out)) => {
+            let mut shown = String::new();
+            for one in tools {
+                let tool = one.descriptor;
+                let effect = tool.effect().as_str();
+                let _ = writeln!(
+                    shown,
+                    "{} {effect} {} {}",
+                    tool.name, tool.description, tool.input_schema
+                );
+            }
+            for one in left_out {
+                let _ = writeln!(shown, "left out {}: {}", one.tool, one.reason);
+            }
+            shown
+        }
+    };
+    expected.assert_eq(&shown);
+}
+
+// R-080, R-082
+#[test]
+fn r_082_declarations_alone_and_in_groups() {
+    check(
+        r#"[{"name": "weather", "description": "Says it.", "parameters": {"properties": {"city": {"type": "string"}}}},
+            {"functionDeclarations": [{"name": "get-time"}, {"name": "weather"}]},
+            {"name": "odd", "parameters": {"type": "string"}}, {"name": "--flag"}, {}]"#,
+        expect![[r#"
+            discovered__get_time destroys The tool get-time of this project. {"type":"object"}
+            discovered__weather destroys Says it. {"properties":{"city":{"type":"string"}},"type":"object"}
+            left out weather: another tool is called `discovered__weather`
+            left out odd: Some("string") is no object
+            left out --flag: it has no `name` that could be a word of a command
+            left out : it has no `name` that could be a word of a command
+        "#]],
+    );
+    check(
+        "Oops\u{1b}[2J",
+        expect![[
+            r#"the discovery command did not print a list of tools as JSON: expected value at line 1 column 1; it begins with: Oops\u{1b}[2J"#
+        ]],
+    );
+    check(
+        "{}",
+        expect!["the discovery command printed JSON that is no list"],
+    );
+}
+
+// R-081
+#[test]
+fn r_081_what_failed_says_all_about_it() {
+    let kept = |text: &str| Kept {
+        bytes: text.as_bytes().to_vec(),
+        cut: false,
+    };
+    let of = |stdout, stderr, exit| {
+        outcome(&Ran {
+            stdout: kept(stdout),
+            stderr: kept(stderr),
+            exit,
+        })
+    };
+    let fine = of("sunny\n", "", Exit::Code(0));
+    assert_eq!(
+        (fine.model_text().as_str(), fine.is_error()),
+        ("sunny\n", false)
+    );
+    let noisy = of("sunny\n", "warning\n", Exit::Code(0));
+    assert!(!noisy.is_error() && noisy.model_text().contains("Stderr: warning"));
+    let failed = of("", "no city", Exit::Code(3));
+    assert!(failed.is_error());
+    assert_eq!(
+        failed.model_text(),
+        "Stdout: (empty)\nStderr: no city\nError: (none)\nExit Code: 3\nSignal: (none)"
+    );
+    assert!(
+        of("", "", Exit::Signal(9))
+            .model_text()
+            .ends_with("Exit Code: (none)\nSignal: 9")
+    );
+}

@@ -1,0 +1,143 @@
+//! What a server writes to its standard error, and what it sends to be logged: escaped, bounded per line and per
+//! second, and the last of it kept for whoever wants to know why the server ended.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::time::Instant;
+use toolhost_contract::text;
+
+const MAX_LINE: usize = 2_000;
+const LINES_PER_SECOND: u64 = 100;
+const KEPT: usize = 20;
+
+/// Where lines go.
+pub type Write = dyn Fn(&str) + Send + Sync;
+
+pub struct Log {
+    write: Arc<Write>,
+    state: Mutex<State>,
+}
+
+struct State {
+    second: Instant,
+    lines: u64,
+    dropped: u64,
+    last: VecDeque<String>,
+}
+
+impl Log {
+    pub fn new(write: Arc<Write>) -> Self {
+        let state = State {
+            second: Instant::now(),
+            lines: 0,
+            dropped: 0,
+            last: VecDeque::new(),
+        };
+        Self {
+            write,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// One line, escaped already.
+    pub fn line(&self, line: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let mut note = None;
+        if now.duration_since(state.second) >= Duration::from_secs(1) {
+            let dropped = std::mem::take(&mut state.dropped);
+            note = (dropped > 0).then(|| format!("({dropped} lines were dropped)"));
+            state.second = now;
+            state.lines = 0;
+        }
+        state.lines += 1;
+        if state.last.len() == KEPT {
+            state.last.pop_front();
+        }
+        state.last.push_back(line.to_owned());
+        if state.lines > LINES_PER_SECOND {
+            state.dropped += 1;
+            return;
+        }
+        drop(state);
+        if let Some(note) = note {
+            (self.write)(&note);
+        }
+        (self.write)(line);
+    }
+
+    /// The last lines.
+    pub fn tail(&self) -> Option<String> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<&str> = state.last.iter().map(String::as_str).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
+    /// Reads until nobody writes any more.
+    pub async fn follow(&self, mut stream: impl AsyncRead + Unpin) {
+        let mut line = Vec::new();
+        let mut too_long = 0_usize;
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+            for &byte in &buffer[..count] {
+                if byte == b'\n' {
+                    self.whole(&line, too_long);
+                    line.clear();
+                    too_long = 0;
+                } else if line.len() < MAX_LINE {
+                    line.push(byte);
+                } else {
+                    too_long += 1;
+                }
+            }
+        }
+        if !line.is_empty() {
+            self.whole(&line, too_long);
+        }
+    }
+
+    fn whole(&self, line: &[u8], too_long: usize) {
+        let said = String::from_utf8_lossy(line);
+        let mut shown = text::inline(said.trim_end(), MAX_LINE);
+        if too_long > 0 {
+            let _ = write!(shown, "… (+{too_long} bytes)");
+        }
+        if !shown.is_empty() {
+            self.line(&shown);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_log_is_bounded_escaped_and_remembers_its_end() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = {
+            let lines = Arc::clone(&lines);
+            Log::new(Arc::new(move |line: &str| {
+                lines.lock().unwrap().push(line.to_owned());
+            }))
+        };
+        let long = "x".repeat(5_000);
+        log.follow(format!("a\u{1b}[2J\n\n{long}\nlast").as_bytes())
+            .await;
+        let flood = "flood\n".repeat(1_000);
+        log.follow(flood.as_bytes()).await;
+        assert_eq!(lines.lock().unwrap().len(), 100);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        log.line("after");
+        let lines = lines.lock().unwrap();
+        assert_eq!(lines[0], "a\\u{1b}[2J");
+        assert!(lines[1].ends_with("x… (+3000 bytes)"), "{}", lines[1]);
+        assert_eq!(lines[2], "last");
+        assert_eq!(lines[100..], ["(903 lines were dropped)", "after"]);
+        assert_eq!(log.tail().unwrap().lines().count(), KEPT);
+    }
+}

@@ -1,0 +1,121 @@
+//! What servers offer to read: listed and read through the connection that is there, in bounds.
+
+use std::time::Duration;
+
+use rmcp::model::{
+    ErrorCode, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Resource,
+};
+use rmcp::service::ServiceError;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use toolhost_contract::{Failure, Part, text};
+
+use crate::results;
+use crate::server::Shared;
+
+const MAX_PAGES: usize = 50;
+/// Of one server.
+const MAX_RESOURCES: usize = 1_000;
+const MAX_TEXT: usize = 1_000;
+const LISTING: Duration = Duration::from_secs(30);
+
+impl Shared {
+    /// `[{uri, name, server, media_type, description}]`; nothing of a server that offers nothing.
+    pub async fn resources(&self) -> Result<Vec<Value>, Failure> {
+        let live = self
+            .live()
+            .await
+            .map_err(|error| unavailable(&error.to_string()))?;
+        if live.info.capabilities.resources.is_none() {
+            return Ok(Vec::new());
+        }
+        let pages = async {
+            let mut found = Vec::new();
+            let mut cursor = None;
+            for _ in 0..MAX_PAGES {
+                let mut params = PaginatedRequestParams::default();
+                params.cursor = cursor.take();
+                let asked = params.cursor.clone();
+                let page = live.peer.list_resources(Some(params)).await?;
+                // Cut at once, so that no page waits in its full size for the others.
+                found.extend(page.resources.into_iter().map(|one| self.shown(one)));
+                cursor = page.next_cursor;
+                if cursor.is_none() || cursor == asked || found.len() >= MAX_RESOURCES {
+                    break;
+                }
+            }
+            found.truncate(MAX_RESOURCES);
+            Ok::<_, ServiceError>(found)
+        };
+        match timeout(LISTING, pages).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => Err(self.refused(&error)),
+            Err(_) => Err(unavailable(&format!(
+                "server `{}` is silent",
+                self.config.name
+            ))),
+        }
+    }
+
+    fn shown(&self, one: Resource) -> Value {
+        let cut = |said: Option<String>| said.map(|said| text::inline(&said, MAX_TEXT));
+        json!({
+            "uri": text::inline(&one.uri, 4_000), "name": text::inline(&one.name, MAX_TEXT),
+            "server": self.config.name, "media_type": cut(one.mime_type),
+            "description": cut(one.description.or(one.title)),
+        })
+    }
+
+    pub async fn read(&self, uri: &str) -> Result<Vec<Part>, Failure> {
+        let live = self
+            .live()
+            .await
+            .map_err(|error| unavailable(&error.to_string()))?;
+        let params = ReadResourceRequestParams::new(uri);
+        let read = timeout(self.config.timeout, live.peer.read_resource_once(params)).await;
+        match read {
+            Ok(Ok(ReadResourceResponse::Complete(result))) => {
+                results::contents(&self.config.name, result.contents)
+                    .map_err(|error| Failure::new("mcp_bad_response", error.message))
+            }
+            Ok(Ok(_)) => Err(Failure::new(
+                "mcp_bad_response",
+                format!("server `{}` asks instead of answering", self.config.name),
+            )),
+            Ok(Err(error)) => Err(self.refused(&error)),
+            Err(_) => Err(unavailable(&format!(
+                "server `{}` did not answer within {} s",
+                self.config.name,
+                self.config.timeout.as_secs()
+            ))),
+        }
+    }
+
+    fn refused(&self, error: &ServiceError) -> Failure {
+        let server = &self.config.name;
+        match error {
+            ServiceError::McpError(error) => {
+                // What the older era and the new one say of a resource that is not there.
+                let missing = error.code == ErrorCode::RESOURCE_NOT_FOUND
+                    || error.code == ErrorCode::INVALID_PARAMS;
+                let code = if missing {
+                    "mcp_resource_not_found"
+                } else {
+                    "mcp_error"
+                };
+                let said = text::block(&error.message, MAX_TEXT);
+                Failure::new(code, format!("server `{server}` says: {said}"))
+            }
+            other => unavailable(&format!(
+                "server `{server}`: {}",
+                text::inline(&other.to_string(), 300)
+            )),
+        }
+    }
+}
+
+fn unavailable(reason: &str) -> Failure {
+    let mut failure = Failure::new("mcp_server_unavailable", reason);
+    failure.retryable = true;
+    failure
+}

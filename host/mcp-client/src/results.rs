@@ -1,0 +1,260 @@
+//! From what a server answers to what a model gets: every kind of content has its part, and all of it is bounded.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use toolhost_contract::{CallError, ErrorClass, Failure, Outcome, Part, text};
+
+/// All blocks of a result together.
+pub const MAX_BYTES: usize = 16 << 20;
+pub const MAX_BLOCKS: usize = 1_000;
+const MAX_NAME: usize = 200;
+const MAX_URI: usize = 4_000;
+/// Of a failure's message; the parts have all of it.
+const MAX_MESSAGE: usize = 2_000;
+
+/// What a call brought back. `tool` is our name for it.
+pub fn outcome(server: &str, result: CallToolResult) -> Result<Outcome, CallError> {
+    let llm = parts(server, result.content)?;
+    let structured = result.structured_content;
+    let size = structured
+        .as_ref()
+        .map_or(0, |value| value.to_string().len());
+    if size > MAX_BYTES {
+        return Err(too_large(server, size));
+    }
+    let mut outcome = Outcome {
+        llm,
+        structured,
+        ..Outcome::default()
+    };
+    if result.is_error == Some(true) {
+        let said = outcome.model_text();
+        let message = if said.trim().is_empty() || said == "(no output)" {
+            format!("the tool of the server `{server}` failed and did not say why")
+        } else {
+            text::block(&said, MAX_MESSAGE)
+        };
+        outcome.error = Some(Failure::new("mcp_tool_error", message));
+    }
+    Ok(outcome)
+}
+
+pub fn parts(server: &str, blocks: Vec<ContentBlock>) -> Result<Vec<Part>, CallError> {
+    if blocks.len() > MAX_BLOCKS {
+        let found = blocks.len();
+        return Err(beyond(format!(
+            "the server `{server}` answered with {found} blocks of content, the limit is {MAX_BLOCKS}"
+        )));
+    }
+    let mut budget = Budget {
+        server,
+        left: MAX_BYTES,
+    };
+    blocks.into_iter().map(|block| budget.part(block)).collect()
+}
+
+/// What stands in a resource.
+pub fn contents(server: &str, contents: Vec<ResourceContents>) -> Result<Vec<Part>, CallError> {
+    if contents.len() > MAX_BLOCKS {
+        let found = contents.len();
+        return Err(beyond(format!(
+            "the server `{server}` answered with {found} contents, the limit is {MAX_BLOCKS}"
+        )));
+    }
+    let mut budget = Budget {
+        server,
+        left: MAX_BYTES,
+    };
+    contents
+        .into_iter()
+        .map(|one| budget.resource(one))
+        .collect()
+}
+
+struct Budget<'a> {
+    server: &'a str,
+    left: usize,
+}
+
+impl Budget<'_> {
+    fn part(&mut self, block: ContentBlock) -> Result<Part, CallError> {
+        Ok(match block {
+            ContentBlock::Text(content) => {
+                self.take(content.text.len())?;
+                Part::Text(content.text)
+            }
+            ContentBlock::Image(content) => Part::Image {
+                data: self.bytes(&content.data)?,
+                media_type: media_type(Some(&content.mime_type)),
+            },
+            ContentBlock::Audio(content) => Part::Audio {
+                data: self.bytes(&content.data)?,
+                media_type: media_type(Some(&content.mime_type)),
+            },
+            ContentBlock::Resource(content) => self.resource(content.resource)?,
+            ContentBlock::ResourceLink(link) => {
+                self.take(link.uri.len() + link.name.len())?;
+                Part::ResourceLink {
+                    uri: text::inline(&link.uri, MAX_URI),
+                    name: Some(text::inline(&link.name, MAX_NAME)).filter(|name| !name.is_empty()),
+                    media_type: link.mime_type.map(|kind| media_type(Some(&kind))),
+                }
+            }
+            // A kind of a later revision.
+            _ => Part::Other {
+                kind: "unknown".to_owned(),
+                text: None,
+            },
+        })
+    }
+
+    fn resource(&mut self, contents: ResourceContents) -> Result<Part, CallError> {
+        Ok(match contents {
+            ResourceContents::TextResourceContents { text, .. } => {
+                self.take(text.len())?;
+                Part::Text(text)
+            }
+            ResourceContents::BlobResourceContents {
+                uri,
+                mime_type,
+                blob,
+                ..
+            } => Part::File {
+                data: self.bytes(&blob)?,
+                media_type: media_type(mime_type.as_deref()),
+                name: uri
+                    .rsplit('/')
+                    .next()
+                    .map(|name| text::inline(name, MAX_NAME)),
+                uri: Some(text::inline(&uri, MAX_URI)),
+            },
+            _ => Part::Other {
+                kind: "resource".to_owned(),
+                text: None,
+            },
+        })
+    }
+
+    fn take(&mut self, size: usize) -> Result<(), CallError> {
+        self.left = self
+            .left
+            .checked_sub(size)
+            .ok_or_else(|| too_large(self.server, MAX_BYTES - self.left + size))?;
+        Ok(())
+    }
+
+    fn bytes(&mut self, encoded: &str) -> Result<Vec<u8>, CallError> {
+        self.take(encoded.len())?;
+        STANDARD.decode(encoded.as_bytes()).map_err(|_| {
+            CallError::new(
+                ErrorClass::Failed,
+                format!(
+                    "the server `{}` answered with data that is not base64",
+                    self.server
+                ),
+            )
+            .code("mcp_bad_response")
+        })
+    }
+}
+
+/// A word such as `image/png`, and nothing that could steer whoever prints it.
+fn media_type(said: Option<&str>) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/+-._; =".contains(c);
+    said.filter(|kind| kind.contains('/') && kind.len() <= 100 && kind.chars().all(plain))
+        .unwrap_or("application/octet-stream")
+        .to_owned()
+}
+
+fn too_large(server: &str, size: usize) -> CallError {
+    beyond(format!(
+        "the server `{server}` answered with {size} bytes, the limit is {MAX_BYTES}"
+    ))
+}
+
+fn beyond(message: String) -> CallError {
+    CallError::new(ErrorClass::OutputLimit, message).recommend("ask for less at once")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(result: Value, expected: Expect) {
+        let result: CallToolResult = serde_json::from_value(result).unwrap();
+        let shown = match outcome("one", result) {
+            Ok(outcome) => format!(
+                "{:?}\nstructured: {:?}\nerror: {:?}\n",
+                outcome.llm,
+                outcome.structured,
+                outcome.error.map(|error| error.message)
+            ),
+            Err(error) => format!("{} ({})", error, error.code),
+        };
+        expected.assert_eq(&shown);
+    }
+
+    // R-422, R-424
+    #[test]
+    fn r_422_every_kind_of_content_has_its_part() {
+        check(
+            json!({"content": [
+                {"type": "text", "text": "hi"},
+                {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+                {"type": "audio", "data": "aGk=", "mimeType": "bad\u{1b}"},
+                {"type": "resource", "resource": {"uri": "a://b/c.txt", "text": "inside"}},
+                {"type": "resource", "resource": {"uri": "a://b/c.bin", "blob": "aGk=", "mimeType": "x/y"}},
+                {"type": "resource_link", "uri": "a://\u{1b}", "name": "n"},
+            ], "structuredContent": {"a": 1}}),
+            expect![[r#"
+                [Text("hi"), Image { data: [104, 105], media_type: "image/png" }, Audio { data: [104, 105], media_type: "application/octet-stream" }, Text("inside"), File { data: [104, 105], media_type: "x/y", uri: Some("a://b/c.bin"), name: Some("c.bin") }, ResourceLink { uri: "a://\\u{1b}", name: Some("n"), media_type: None }]
+                structured: Some(Object {"a": Number(1)})
+                error: None
+            "#]],
+        );
+    }
+
+    #[test]
+    fn a_failure_of_the_tool_is_no_error_of_the_host() {
+        check(
+            json!({"content": [{"type": "text", "text": "no such city"}], "isError": true}),
+            expect![[r#"
+                [Text("no such city")]
+                structured: None
+                error: Some("no such city")
+            "#]],
+        );
+        check(
+            json!({"content": [], "isError": true}),
+            expect![[r#"
+                []
+                structured: None
+                error: Some("the tool of the server `one` failed and did not say why")
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_too_much_or_broken_is_refused() {
+        check(
+            json!({"content": [{"type": "image", "data": "!", "mimeType": "image/png"}]}),
+            expect!["the server `one` answered with data that is not base64 (mcp_bad_response)"],
+        );
+        check(
+            json!({"content": vec![json!({"type": "text", "text": ""}); 1_001]}),
+            expect![[r#"
+                the server `one` answered with 1001 blocks of content, the limit is 1000
+                - ask for less at once (output_limit)"#]],
+        );
+        check(
+            json!({"content": [{"type": "text", "text": "x".repeat(9 << 20)}, {"type": "text", "text": "x".repeat(9 << 20)}]}),
+            expect![[r#"
+                the server `one` answered with 18874368 bytes, the limit is 16777216
+                - ask for less at once (output_limit)"#]],
+        );
+    }
+}

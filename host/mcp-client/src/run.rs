@@ -1,0 +1,88 @@
+//! Runs a program to its end: input in, bounded output out, nothing of it left when nobody waits any more.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
+use toolhost_process::{Exit, Launcher, Piped, PipedCommand, Pipes, ProcessError};
+
+/// After the program ended: whoever still holds its pipes is none of ours.
+const DRAIN: Duration = Duration::from_secs(1);
+
+pub struct Ran {
+    pub stdout: Kept,
+    pub stderr: Kept,
+    pub exit: Exit,
+}
+
+/// The beginning of what was written.
+#[derive(Default)]
+pub struct Kept {
+    pub bytes: Vec<u8>,
+    pub cut: bool,
+}
+
+impl Kept {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+/// Dropping the future kills the program and all that it started.
+pub async fn run(
+    launcher: &Launcher,
+    command: &PipedCommand,
+    input: &[u8],
+    most: usize,
+) -> Result<Ran, ProcessError> {
+    let (mut child, pipes) = Piped::start(launcher, command).await?;
+    let Pipes {
+        mut stdin,
+        stdout,
+        stderr,
+    } = pipes;
+    let feed = async {
+        // A program that does not read its input to the end does no wrong.
+        let _ = stdin.write_all(input).await;
+        drop(stdin);
+    };
+    let mut kept = (Kept::default(), Kept::default());
+    let exit = {
+        let reads = async {
+            tokio::join!(
+                read(stdout, &mut kept.0, most),
+                read(stderr, &mut kept.1, most)
+            )
+        };
+        let mut reads = std::pin::pin!(reads);
+        let mut feed = std::pin::pin!(feed);
+        let (mut fed, mut done) = (false, false);
+        let exit = loop {
+            tokio::select! {
+                exit = child.ended() => break exit,
+                () = &mut feed, if !fed => fed = true,
+                _ = &mut reads, if !done => done = true,
+            }
+        };
+        if !done {
+            let _ = timeout(DRAIN, reads).await;
+        }
+        exit
+    };
+    drop(child);
+    Ok(Ran {
+        stdout: kept.0,
+        stderr: kept.1,
+        exit,
+    })
+}
+
+/// Reads to the end, and keeps the beginning.
+async fn read(mut stream: impl AsyncRead + Unpin, kept: &mut Kept, most: usize) {
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+        let room = most.saturating_sub(kept.bytes.len()).min(count);
+        kept.bytes.extend_from_slice(&buffer[..room]);
+        kept.cut |= room < count;
+    }
+}

@@ -1,0 +1,387 @@
+//! One server for as long as the host runs: connected, listed, watched, and connected again when it was lost.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use toolhost_contract::BoxFuture;
+
+use rmcp::model::SubscriptionFilter;
+use rmcp::service::{RoleClient, RunningService, Subscription};
+
+use crate::calls::Ask;
+use crate::config::ServerConfig;
+use crate::dial::Dial;
+use crate::error::ServerError;
+use crate::handler::Handler;
+use crate::link::{self, Link, Live};
+use crate::listing::{Judges, Listing, list};
+use crate::log::{Log, Write};
+use crate::state::State;
+
+/// Calls of one server that run at once.
+const IN_FLIGHT: usize = 16;
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// In a row.
+const FAILURES: u32 = 5;
+/// A server that was up for so long has recovered.
+const STEADY: Duration = Duration::from_secs(60);
+/// Between two lists, however often a server says that its tools have changed.
+const LIST_PAUSE: Duration = Duration::from_secs(1);
+/// For a connection to close, before it is simply dropped.
+const CLOSING: Duration = Duration::from_secs(8);
+
+/// What somebody wants to hear of a server.
+pub enum News {
+    /// Its tools, for the first time or because they changed.
+    Listed(Arc<Listing>),
+    /// It was lost, or could not be reached; it is tried again.
+    Lost { reason: String, wait: Duration },
+    /// It is not tried again.
+    GaveUp(ServerError),
+}
+
+pub type Hear = dyn Fn(&Arc<Shared>, News) + Send + Sync;
+
+/// What a server needs of its host.
+pub struct Surroundings {
+    pub judges: Judges,
+    /// Lines of its log.
+    pub log: Arc<Write>,
+    /// For calls that cannot ask a person themselves.
+    pub ask: Option<Arc<Ask>>,
+    pub hear: Box<Hear>,
+}
+
+/// What calls share with the task that minds the server.
+pub struct Shared {
+    pub config: ServerConfig,
+    pub log: Arc<Log>,
+    pub ask: Option<Arc<Ask>>,
+    pub permits: Semaphore,
+    state: watch::Sender<State>,
+    listing: Mutex<Option<Arc<Listing>>>,
+    relist: Notify,
+}
+
+/// Dropped, it ends the server abruptly; see [`Server::stop`].
+pub struct Server {
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    pub fn start(config: ServerConfig, dial: Box<dyn Dial>, around: Surroundings) -> Self {
+        let shared = Arc::new(Shared {
+            log: Arc::new(Log::new(around.log)),
+            config,
+            ask: around.ask,
+            permits: Semaphore::new(IN_FLIGHT),
+            state: watch::Sender::new(State::Starting),
+            listing: Mutex::default(),
+            relist: Notify::new(),
+        });
+        let (stop, stopped) = watch::channel(false);
+        let minder = Minder {
+            shared: Arc::clone(&shared),
+            old: AtomicBool::new(false),
+            dial,
+            judges: around.judges,
+            hear: around.hear,
+            stopped,
+        };
+        let task = tokio::spawn(minder.mind());
+        Self { shared, stop, task }
+    }
+
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Ends it in good order: its input is closed, then it gets three seconds, SIGTERM, three more, SIGKILL.
+    pub async fn stop(mut self) {
+        let _ = self.stop.send(true);
+        let _ = (&mut self.task).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Shared {
+    pub fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// What it offered last.
+    pub fn listing(&self) -> Option<Arc<Listing>> {
+        let listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
+        listing.clone()
+    }
+
+    /// Waits for the end of the first attempt.
+    pub async fn first(&self) -> Result<Arc<Listing>, ServerError> {
+        let mut state = self.state.subscribe();
+        let over = state.wait_for(|state| !matches!(state, State::Starting));
+        let state = over.await.map(|state| state.clone());
+        match (state.unwrap_or(State::Stopped), self.listing()) {
+            (State::Up(_), Some(listing)) => Ok(listing),
+            (State::GaveUp { error }, _) => Err(error),
+            (state, _) => Err(self.down(&state)),
+        }
+    }
+
+    /// The connection; waits while there is none yet.
+    pub async fn live(&self) -> Result<Arc<Live>, ServerError> {
+        let mut state = self.state.subscribe();
+        let over = state.wait_for(|state| !matches!(state, State::Starting));
+        match over.await.map(|state| state.clone()) {
+            Ok(State::Up(live)) => Ok(live),
+            Ok(State::GaveUp { error }) => Err(error),
+            Ok(state) => Err(self.down(&state)),
+            Err(_) => Err(self.down(&State::Stopped)),
+        }
+    }
+
+    /// Its definitions were approved, say, and should be looked at again.
+    pub fn list_again(&self) {
+        self.relist.notify_one();
+    }
+
+    fn down(&self, state: &State) -> ServerError {
+        let server = self.config.name.clone();
+        match state {
+            State::Waiting { reason, wait } => ServerError::Down {
+                server,
+                reason: format!(
+                    "{reason}; it is tried again within {} s",
+                    wait.as_secs().max(1)
+                ),
+            },
+            State::GaveUp { error } => error.clone(),
+            State::Starting | State::Up(_) | State::Stopped => ServerError::Stopped { server },
+        }
+    }
+
+    fn set(&self, state: State) {
+        self.state.send_replace(state);
+    }
+
+    fn keep(&self, listing: &Arc<Listing>) {
+        let mut kept = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Some(Arc::clone(listing));
+    }
+}
+
+struct Minder {
+    shared: Arc<Shared>,
+    /// It knows the older era only.
+    old: AtomicBool,
+    dial: Box<dyn Dial>,
+    judges: Judges,
+    hear: Box<Hear>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Minder {
+    async fn mind(mut self) {
+        let mut failures = 0;
+        loop {
+            let mut stopped = self.stopped.clone();
+            let attempt = tokio::select! {
+                attempt = self.connect() => attempt,
+                _ = stopped.wait_for(|stop| *stop) => break,
+            };
+            let reason = match attempt {
+                Ok((link, listing)) => {
+                    let begun = Instant::now();
+                    self.shared.keep(&listing);
+                    // First its tools are known, then it is up: whoever waits for it finds them.
+                    self.tell(News::Listed(listing));
+                    self.shared.set(State::Up(Arc::clone(&link.live)));
+                    let reason = self.attend(link).await;
+                    if begun.elapsed() >= STEADY {
+                        failures = 0;
+                    }
+                    match reason {
+                        None => break,
+                        Some(reason) => reason,
+                    }
+                }
+                Err(error @ (ServerError::Config { .. } | ServerError::Login { .. })) => {
+                    self.give_up(error);
+                    return;
+                }
+                Err(error) => error.reason(),
+            };
+            failures += 1;
+            if failures >= FAILURES {
+                let server = self.shared.config.name.clone();
+                let reason =
+                    format!("{reason}; it failed {FAILURES} times in a row and is not tried again");
+                self.give_up(ServerError::Down { server, reason });
+                return;
+            }
+            let wait = (FIRST_WAIT * 2_u32.pow(failures - 1)).min(LONGEST_WAIT);
+            self.shared.set(State::Waiting {
+                reason: reason.clone(),
+                wait,
+            });
+            self.tell(News::Lost { reason, wait });
+            tokio::select! {
+                () = sleep(wait) => {}
+                _ = stopped.wait_for(|stop| *stop) => break,
+            }
+        }
+        self.shared.set(State::Stopped);
+    }
+
+    fn give_up(&self, error: ServerError) {
+        self.shared.set(State::GaveUp {
+            error: error.clone(),
+        });
+        self.tell(News::GaveUp(error));
+    }
+
+    fn tell(&self, news: News) {
+        (self.hear)(&self.shared, news);
+    }
+
+    fn connect(&self) -> BoxFuture<'_, Result<(Link, Arc<Listing>), ServerError>> {
+        Box::pin(async {
+            let config = &self.shared.config;
+            let link =
+                Link::connect(&*self.dial, &config.name, &self.shared.log, &self.old).await?;
+            match self.list(&link.live).await {
+                Ok(listing) => Ok((link, listing)),
+                Err(error) => {
+                    close(link.service, link.child).await;
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    fn list<'a>(&'a self, live: &'a Live) -> BoxFuture<'a, Result<Arc<Listing>, ServerError>> {
+        Box::pin(async move {
+            let Judges { accept, approvals } = &self.judges;
+            let listing = list(&self.shared.config, live, &**accept, approvals).await?;
+            Ok(Arc::new(listing))
+        })
+    }
+
+    /// Returns why the server was lost; None when the host ends.
+    async fn attend(&mut self, link: Link) -> Option<String> {
+        let Link {
+            live,
+            service,
+            mut child,
+            changed,
+        } = link;
+        let mut listening = listen(&live).await;
+        let mut listed = Instant::now();
+        let mut stopped = self.stopped.clone();
+        let reason = loop {
+            let again = tokio::select! {
+                _ = stopped.wait_for(|stop| *stop) => break None,
+                () = closed(&service) => break Some("its connection was closed".to_owned()),
+                exit = ended(&mut child) => break Some(format!("it ended: {exit}")),
+                () = changed.notified() => true,
+                () = self.shared.relist.notified() => true,
+                more = heard(&mut listening) => more,
+            };
+            if !again {
+                listening = None;
+                continue;
+            }
+            let pause = LIST_PAUSE.saturating_sub(listed.elapsed());
+            tokio::select! {
+                () = sleep(pause) => {}
+                _ = stopped.wait_for(|stop| *stop) => break None,
+            }
+            listed = Instant::now();
+            match self.list(&live).await {
+                Ok(listing) => {
+                    self.shared.keep(&listing);
+                    self.tell(News::Listed(listing));
+                }
+                Err(error) => self.shared.log.line(&error.to_string()),
+            }
+        };
+        drop(listening);
+        if reason.is_some() {
+            // Calls that are running get their error now and not when all is cleared away.
+            self.shared.set(State::Waiting {
+                reason: reason.clone().unwrap_or_default(),
+                wait: FIRST_WAIT,
+            });
+        } else {
+            self.shared.set(State::Stopped);
+        }
+        drop(live);
+        close(service, child).await;
+        reason
+    }
+}
+
+/// A server of the new era tells of changes only to whoever listens.
+async fn listen(live: &Live) -> Option<Subscription> {
+    let tells = live.info.capabilities.tools.as_ref()?.list_changed == Some(true);
+    if !live.is_modern() || !tells {
+        return None;
+    }
+    let mut filter = SubscriptionFilter::default();
+    filter.tools_list_changed = Some(true);
+    let listening = timeout(Duration::from_secs(10), live.peer.listen(filter));
+    listening.await.ok()?.ok()
+}
+
+/// Something changed; false when there is nothing more to hear.
+async fn heard(listening: &mut Option<Subscription>) -> bool {
+    match listening {
+        Some(subscription) => matches!(subscription.next().await, Ok(Some(_))),
+        None => std::future::pending().await,
+    }
+}
+
+async fn closed(service: &RunningService<RoleClient, Handler>) {
+    // There is no event for it; the end of a program, which has one, is the usual case.
+    const GLANCE: Duration = Duration::from_millis(100);
+    while !service.peer().is_transport_closed() && !service.is_closed() {
+        sleep(GLANCE).await;
+    }
+}
+
+async fn ended(child: &mut Option<toolhost_process::Piped>) -> String {
+    match child {
+        Some(child) => match child.ended().await {
+            toolhost_process::Exit::Code(code) => format!("exit code {code}"),
+            toolhost_process::Exit::Signal(signal) => format!("signal {signal}"),
+            other => format!("{other:?}").to_lowercase(),
+        },
+        None => std::future::pending().await,
+    }
+}
+
+async fn close(
+    mut service: RunningService<RoleClient, Handler>,
+    child: Option<toolhost_process::Piped>,
+) {
+    // Its input is closed with the connection.
+    let _ = service.close_with_timeout(CLOSING).await;
+    drop(service);
+    if let Some(child) = child {
+        link::end(child).await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! A server that is a program of this machine: started with the variables that it was given and no others, and ended
+//! with the host, however the host ends.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use toolhost_contract::BoxFuture;
+use toolhost_process::{Launcher, Piped, PipedCommand, Pipes};
+
+use crate::config::Program;
+use crate::dial::{Dial, Dialed, Wire};
+use crate::error::ServerError;
+use crate::log::Log;
+
+/// What every program may know of the machine. Keys and tokens of the host are not among them.
+pub const VARIABLES: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER"];
+
+pub struct Stdio {
+    pub server: String,
+    pub program: Program,
+    /// Plays the warden that ends the program with the host.
+    pub launcher: Launcher,
+    /// The host's own variables, to choose from.
+    pub host: Vec<(String, String)>,
+}
+
+impl Stdio {
+    pub(crate) fn command(&self) -> PipedCommand {
+        let of_host = self.host.iter().filter(|(name, _)| {
+            VARIABLES.contains(&name.as_str()) && !self.program.env.contains_key(name)
+        });
+        let own = self.program.env.iter();
+        let variables: Vec<(String, String)> = of_host
+            .cloned()
+            .chain(own.map(|(name, value)| (name.clone(), value.0.clone())))
+            .collect();
+        let path = variables.iter().find(|(name, _)| name == "PATH");
+        let path = path.map(|(_, path)| std::env::split_paths(path).collect());
+        PipedCommand {
+            program: self.program.command.clone(),
+            arguments: self.program.args.clone(),
+            cwd: self.program.cwd.clone(),
+            variables,
+            path: path.unwrap_or_else(|| vec![PathBuf::from("/usr/bin"), PathBuf::from("/bin")]),
+        }
+    }
+}
+
+impl Dial for Stdio {
+    fn dial(&self, log: Arc<Log>) -> BoxFuture<'_, Result<Dialed, ServerError>> {
+        Box::pin(async move {
+            let started = Piped::start(&self.launcher, &self.command()).await;
+            let (child, pipes) = started.map_err(|error| ServerError::Start {
+                server: self.server.clone(),
+                reason: error.to_string(),
+            })?;
+            let Pipes {
+                stdin,
+                stdout,
+                stderr,
+            } = pipes;
+            let stderr = tokio::spawn(async move { log.follow(stderr).await });
+            Ok(Dialed {
+                wire: Wire::Pipes {
+                    read: Box::new(stdout),
+                    write: Box::new(stdin),
+                },
+                child: Some(child),
+                stderr: Some(stderr),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::Hidden;
+
+    #[test]
+    fn a_program_gets_the_variables_it_was_given_and_no_secrets_of_the_host() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let stdio = Stdio {
+            server: "one".to_owned(),
+            program: Program {
+                command: "x".to_owned(),
+                args: Vec::new(),
+                env: BTreeMap::from([
+                    ("KEY".to_owned(), Hidden("k".to_owned())),
+                    ("LANG".to_owned(), Hidden("de".to_owned())),
+                ]),
+                cwd: PathBuf::from("/"),
+            },
+            launcher: Launcher::this_program([]),
+            host: vec![
+                pair("AWS_SECRET_ACCESS_KEY", "s"),
+                pair("PATH", "/a:/b"),
+                pair("LANG", "en"),
+                pair("LD_PRELOAD", "x"),
+            ],
+        };
+        let command = stdio.command();
+        assert_eq!(
+            command.variables,
+            [pair("PATH", "/a:/b"), pair("KEY", "k"), pair("LANG", "de")]
+        );
+        assert_eq!(command.path, [PathBuf::from("/a"), PathBuf::from("/b")]);
+    }
+}

@@ -1,0 +1,122 @@
+//! A server behind an address: over TLS, with the operator's headers, and never led to another host.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use reqwest::redirect::{Attempt, Policy};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use toolhost_contract::BoxFuture;
+
+use crate::config::Address;
+use crate::dial::{Dial, Dialed, Wire};
+use crate::error::ServerError;
+use crate::log::Log;
+use crate::login::Logins;
+
+const CONNECT: Duration = Duration::from_secs(10);
+const REDIRECTS: usize = 5;
+
+pub struct Web {
+    pub server: String,
+    pub address: Address,
+    /// What logging in brought; None where nothing is kept.
+    pub logins: Option<Arc<Logins>>,
+}
+
+impl Web {
+    fn config(&self) -> Result<StreamableHttpClientTransportConfig, ServerError> {
+        let mut headers = HashMap::new();
+        for (name, value) in &self.address.headers {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            let value = HeaderValue::from_str(&value.0);
+            let (Ok(name), Ok(mut value)) = (name, value) else {
+                return Err(ServerError::Config {
+                    server: self.server.clone(),
+                    reason: "a header is not valid".to_owned(),
+                });
+            };
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let mut config = StreamableHttpClientTransportConfig::with_uri(self.address.url.as_str());
+        config.custom_headers = headers;
+        Ok(config)
+    }
+}
+
+impl Dial for Web {
+    fn dial(&self, _log: Arc<Log>) -> BoxFuture<'_, Result<Dialed, ServerError>> {
+        Box::pin(async {
+            let config = self.config()?;
+            let client = client(&self.server, &self.address)?;
+            let has_own = self
+                .address
+                .headers
+                .keys()
+                .any(|name| name.eq_ignore_ascii_case("authorization"));
+            let login = match &self.logins {
+                Some(logins) if !has_own => {
+                    logins
+                        .client(&self.server, &self.address, client.clone())
+                        .await?
+                }
+                _ => None,
+            };
+            let wire = match login {
+                Some(client) => {
+                    Wire::Authorized(StreamableHttpClientTransport::with_client(client, config))
+                }
+                None => Wire::Http(StreamableHttpClientTransport::with_client(client, config)),
+            };
+            Ok(Dialed {
+                wire,
+                child: None,
+                stderr: None,
+            })
+        })
+    }
+}
+
+/// The operator's headers go to the operator's host and to no other.
+pub fn client(server: &str, address: &Address) -> Result<reqwest::Client, ServerError> {
+    use_ring();
+    let is_local = address.url.scheme() == "http";
+    let mut builder = reqwest::Client::builder()
+        .connect_timeout(CONNECT)
+        .redirect(Policy::custom(stay));
+    if is_local {
+        // A proxy has no way to this machine, and no business with what is not encrypted.
+        builder = builder.no_proxy();
+    }
+    builder.build().map_err(|error| ServerError::Config {
+        server: server.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+fn stay(attempt: Attempt<'_>) -> reqwest::redirect::Action {
+    let to = attempt.url().origin();
+    let stays = attempt.previous().iter().all(|from| from.origin() == to);
+    if !stays {
+        let words = format!(
+            "it wants to lead us to {}, another host",
+            attempt.url().origin().ascii_serialization()
+        );
+        return attempt.error(words);
+    }
+    if attempt.previous().len() > REDIRECTS {
+        return attempt.error("it leads us in a circle");
+    }
+    attempt.follow()
+}
+
+/// Once for the whole program; whoever was first has chosen the same.
+pub fn use_ring() {
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+}
+
+#[cfg(test)]
+mod tests;

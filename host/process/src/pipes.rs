@@ -1,0 +1,142 @@
+//! A program whose pipes are its starter's: for whoever speaks a protocol with it, and reads on for as long as it
+//! lives. The warden stands above it all the same, so nothing of it outlives the host.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::Signal as Number;
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+
+use crate::spawn::{Ends, Line, spawn};
+use crate::start::working_directory;
+use crate::wire::{Demand, Orders, Report};
+use crate::{Command, Exit, Input, Launcher, Limits, ProcessError, Programs};
+
+/// After SIGKILL: a process may hang in the kernel, and nobody should wait for it for ever.
+const CONFIRM: Duration = Duration::from_secs(5);
+
+/// What to start, without walls around it: whoever starts it has a person's word for exactly this.
+#[derive(Debug, Clone)]
+pub struct PipedCommand {
+    /// A name to look up in `path`, or an absolute path.
+    pub program: String,
+    pub arguments: Vec<String>,
+    pub cwd: PathBuf,
+    /// All that it gets.
+    pub variables: Vec<(String, String)>,
+    /// Where a name is looked up; absolute folders.
+    pub path: Vec<PathBuf>,
+}
+
+/// A running program. Dropping it kills all that it started.
+pub struct Piped {
+    line: Line,
+    pid: i32,
+    /// How the program itself ended, once it has.
+    exit: Option<Exit>,
+    gone: bool,
+}
+
+/// Our ends of its pipes.
+pub struct Pipes {
+    pub stdin: pipe::Sender,
+    pub stdout: pipe::Receiver,
+    pub stderr: pipe::Receiver,
+}
+
+impl Piped {
+    pub async fn start(
+        launcher: &Launcher,
+        command: &PipedCommand,
+    ) -> Result<(Piped, Pipes), ProcessError> {
+        let arguments: Vec<&str> = command.arguments.iter().map(String::as_str).collect();
+        let mut checked = Command::new(&command.program, &arguments, command.cwd.clone());
+        checked.input = Input::Open;
+        checked.check()?;
+        let program = Programs::Any.find(&command.program, &command.path)?;
+        let (cwd, _) = working_directory(&command.cwd)?;
+        let ends = Ends::make(&checked)?;
+        let orders = Orders {
+            program,
+            name: command.program.clone(),
+            arguments: command.arguments.clone(),
+            variables: command.variables.clone(),
+            limits: Limits::default(),
+            tty: false,
+            fence: None,
+            launcher: crate::start::utf8(&launcher.args),
+        };
+        let (line, pid, stdout, stderr, stdin) = spawn(launcher, &orders, cwd, ends)
+            .await
+            .map_err(|error| match error {
+                ProcessError::Directory { reason, .. } => ProcessError::Directory {
+                    path: command.cwd.clone(),
+                    reason,
+                },
+                other => other,
+            })?;
+        let pipes = Pipes {
+            stdin: stdin.expect("its input was asked to be open").into_pipe(),
+            stdout: stdout.into_pipe(),
+            stderr: stderr.expect("pipes have a standard error").into_pipe(),
+        };
+        let piped = Piped {
+            line,
+            pid,
+            exit: None,
+            gone: false,
+        };
+        Ok((piped, pipes))
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Waits until the program itself has ended. Nothing is lost when this future is dropped.
+    pub async fn ended(&mut self) -> Exit {
+        loop {
+            if let Some(exit) = self.exit {
+                return exit;
+            }
+            self.hear().await;
+        }
+    }
+
+    /// The end in good order: its input has been closed by whoever held it; it gets `patience` to end by itself, then
+    /// SIGTERM and the same again, then SIGKILL with all that it left behind.
+    pub async fn end(mut self, patience: Duration) -> Exit {
+        if timeout(patience, self.ended()).await.is_err() {
+            self.line
+                .demand(Demand::Signal(Number::TERM.as_raw()))
+                .await;
+            let _ = timeout(patience, self.ended()).await;
+        }
+        self.line.demand(Demand::Kill).await;
+        let all_gone = async {
+            while !self.gone {
+                self.hear().await;
+            }
+        };
+        let _ = timeout(CONFIRM, all_gone).await;
+        let exit = self.exit.unwrap_or(Exit::Lost);
+        self.line.close().await;
+        exit
+    }
+
+    async fn hear(&mut self) {
+        match self.line.next().await {
+            Some(Report::Ended { code, signal, .. }) => {
+                let exit = code.map(Exit::Code).or(signal.map(Exit::Signal));
+                self.exit = Some(exit.unwrap_or(Exit::Lost));
+            }
+            Some(Report::Crowded) => self.exit = Some(Exit::Crowded),
+            // Without a warden there is nothing more to hear.
+            None | Some(Report::Gone | Report::Started { .. } | Report::Failed(_)) => {
+                self.gone = true;
+                self.exit.get_or_insert(Exit::Lost);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Programs whose pipes are their starter's: they speak for as long as they live, end in good order, and leave nothing.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use toolhost_process::{Exit, Launcher, Piped, PipedCommand, Pipes, ProcessError};
+
+use crate::fixture::{LONG, is_alive, pids, until};
+
+fn launcher() -> Launcher {
+    Launcher {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_toolhost-launcher")),
+        args: Vec::new(),
+    }
+}
+
+fn sh(script: &str) -> PipedCommand {
+    PipedCommand {
+        program: "sh".to_owned(),
+        arguments: vec!["-c".to_owned(), script.to_owned()],
+        cwd: PathBuf::from("/"),
+        variables: vec![("GIVEN".to_owned(), "yes".to_owned())],
+        path: vec![PathBuf::from("/usr/bin"), PathBuf::from("/bin")],
+    }
+}
+
+async fn start(script: &str) -> (Piped, Pipes) {
+    Piped::start(&launcher(), &sh(script)).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_program_is_spoken_with_and_ends_when_its_input_does() {
+    let (child, pipes) = start("read a; echo \"$a $GIVEN $HOME.\"; cat; exit 3").await;
+    let Pipes {
+        mut stdin,
+        mut stdout,
+        stderr: _stderr,
+    } = pipes;
+    stdin.write_all(b"hello\nmore").await.unwrap();
+    drop(stdin);
+    let mut said = String::new();
+    stdout.read_to_string(&mut said).await.unwrap();
+    assert_eq!(said, "hello yes .\nmore");
+    assert_eq!(child.end(LONG).await, Exit::Code(3));
+}
+
+#[tokio::test]
+async fn one_that_does_not_end_is_told_and_then_killed_with_all_it_left() {
+    let script = "trap '' TERM; sleep 1000 & echo $!; echo $$; while :; do sleep 1; done";
+    let (child, mut pipes) = start(script).await;
+    let mut said = Vec::new();
+    while said.split(|&byte| byte == b'\n').count() < 3 {
+        pipes.stdout.read_buf(&mut said).await.unwrap();
+    }
+    let all = pids(&String::from_utf8(said).unwrap());
+    assert!(all.iter().all(|&pid| is_alive(pid)));
+    drop(pipes);
+    let exit = child.end(Duration::from_millis(50)).await;
+    assert_eq!(exit, Exit::Signal(9));
+    assert!(all.iter().all(|&pid| !is_alive(pid)), "{all:?}");
+}
+
+#[tokio::test]
+async fn dropped_it_is_gone() {
+    let (child, _pipes) = start("sleep 1000").await;
+    let pid = child.pid();
+    assert!(is_alive(pid));
+    drop(child);
+    until("it is gone", || !is_alive(pid)).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why() {
+    for (program, words) in [
+        ("no-such-program", "is not found in /usr/bin:/bin"),
+        ("./sh", "give a plain name or an absolute path"),
+    ] {
+        let mut command = sh("");
+        command.program = program.to_owned();
+        let Err(error) = Piped::start(&launcher(), &command).await else {
+            panic!("{program} was started");
+        };
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let mut command = sh("");
+    command.cwd = PathBuf::from("/nonexistent");
+    let refused = Piped::start(&launcher(), &command).await.err();
+    assert!(matches!(refused, Some(ProcessError::Directory { .. })));
+}
