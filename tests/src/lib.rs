@@ -1,6 +1,8 @@
 //! What every whole-system test needs: the real program, guests packed with a manifest, a temporary workspace.
 
+pub mod clients;
 pub mod desk;
+pub mod http;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

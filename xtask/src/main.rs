@@ -1,5 +1,6 @@
 //! `cargo xtask VERB`: what the project's verbs do where a shell line is not enough.
 
+mod clients;
 mod components;
 mod debian;
 mod job;

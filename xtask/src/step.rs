@@ -1,12 +1,13 @@
 //! The steps that verbs are made of, each one program started or one thing made.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use crate::job::{Job, Profile};
-use crate::{components, requirements, samples, shell, target};
+use crate::{clients, components, requirements, samples, shell, target};
 
 pub enum Step {
     Target,
@@ -15,6 +16,11 @@ pub enum Step {
     Pack,
     Guests,
     Samples,
+    /// Other people's clients, and the conformance suite.
+    Clients,
+    /// The program that the suite tests.
+    ConformanceHost,
+    Conformance,
     Run,
     Test,
     Bless,
@@ -41,6 +47,9 @@ impl Step {
             Self::Pack => "packing plugins with their manifests".into(),
             Self::Guests => format!("building guests: {}", listed(&components::guests(job)?)),
             Self::Samples => format!("building samples: {}", listed(&samples::languages(job)?)),
+            Self::Clients => "looking for MCP clients and the conformance suite".into(),
+            Self::ConformanceHost => "building the host with the fixtures of the suite".into(),
+            Self::Conformance => "running the conformance suite".into(),
             Self::Run => "starting the host".into(),
             Self::Test => "testing".into(),
             Self::Bless => "testing, and renewing expectations".into(),
@@ -62,6 +71,19 @@ impl Step {
             Self::Pack => components::pack_plugins(job),
             Self::Guests => components::build_guests(job),
             Self::Samples => samples::build(job),
+            Self::Clients => clients::install(job),
+            Self::ConformanceHost => build_conformance_host(job),
+            Self::Conformance => shell::run(
+                test(job)
+                    .args([
+                        "--test",
+                        "conformance",
+                        "--",
+                        "--nocapture",
+                        "--test-threads=1",
+                    ])
+                    .env("TOOLHOST_CONFORMANCE_REQUIRED", "1"),
+            ),
             Self::Run => start_host(job),
             Self::Test => shell::run(&mut test(job)),
             Self::Bless => shell::run(test(job).env("UPDATE_EXPECT", "1")),
@@ -96,6 +118,29 @@ fn build_host(job: &Job) -> Result<()> {
         Profile::Release => cargo.args(["--workspace", "--bins", "--bench", "speed", "--release"]),
     };
     shell::run(&mut cargo)
+}
+
+/// The host with the fixtures, put aside, as the host of everybody is built over it. The same selection as there.
+fn build_conformance_host(job: &Job) -> Result<()> {
+    let folder = job.target.join("conformance");
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    let mut cargo = job.cargo("build");
+    cargo.args([
+        "--workspace",
+        "--tests",
+        "--bins",
+        "--features",
+        "toolhost-cli/conformance",
+        // The program around our client that the suite starts.
+        "--example",
+        "conformance_client",
+    ]);
+    shell::run(&mut cargo)?;
+    for name in ["host", "toolhost-launcher"] {
+        let built = job.host().with_file_name(name);
+        fs::copy(&built, folder.join(name)).with_context(|| format!("copy {}", built.display()))?;
+    }
+    Ok(())
 }
 
 /// Becomes the host rather than starting it, so that the terminal and its signals are the host's own.

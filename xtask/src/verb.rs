@@ -30,6 +30,8 @@ const BUILD: &[Step] = &[Step::Target, Step::Host, Step::Plugins, Step::Pack];
 
 const TEST: &[Step] = &[
     Step::Target,
+    Step::Clients,
+    Step::ConformanceHost,
     Step::Host,
     Step::Plugins,
     Step::Pack,
@@ -88,11 +90,32 @@ const VERBS: &[Verb] = &[
         steps: &[Step::Samples],
     },
     Verb {
+        name: "clients",
+        about: "install the MCP clients and the conformance suite that the tests use",
+        profile: Profile::Dev,
+        takes: Takes::Nothing,
+        steps: &[Step::Clients],
+    },
+    Verb {
         name: "test",
         about: "build what the tests need, then test the workspace",
         profile: Profile::Dev,
         takes: Takes::Further("ARGS of `cargo test`"),
         steps: TEST,
+    },
+    Verb {
+        name: "conformance",
+        about: "run the official MCP conformance suite and print its counts",
+        profile: Profile::Dev,
+        takes: Takes::Nothing,
+        steps: &[
+            Step::Target,
+            Step::Clients,
+            Step::ConformanceHost,
+            Step::Host,
+            Step::Guests,
+            Step::Conformance,
+        ],
     },
     Verb {
         name: "check",

@@ -13,12 +13,15 @@ use crate::commands::approvals::ApprovalsCommand;
 use crate::commands::audit::AuditCommand;
 use crate::commands::batch::{self, BatchArgs};
 use crate::commands::calls::CallsArgs;
+use crate::commands::mcp::McpCommand;
 use crate::commands::policy::PolicyCommand;
 use crate::commands::sessions::SessionsArgs;
+use crate::commands::tools::ToolsArgs;
 use crate::commands::turns::{self, TurnsArgs};
 use crate::commands::undo::UndoArgs;
 use crate::config::{Form, OnDuplicate, PathEntry, Program, Variable};
 use crate::events_file::EventsArgs;
+use crate::serve::http::HttpArgs;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -67,7 +70,7 @@ pub enum Command {
     #[command(after_help = turns::HELP)]
     Turns(TurnsArgs),
     /// List the tools
-    Tools(ListArgs),
+    Tools(ToolsArgs),
     /// List the plugins: loaded ones with what they were granted, broken ones with the reason
     Plugins(ListArgs),
     /// Show what a plugin file is, asks for and offers, without granting it anything
@@ -82,7 +85,11 @@ pub enum Command {
     ProcessLauncher { role: Vec<std::ffi::OsString> },
     /// Serve an MCP tool that does nothing: what the benchmark compares with
     #[command(hide = true)]
-    NoopMcp,
+    NoopMcp {
+        /// Over HTTP, on any free port
+        #[arg(long)]
+        http: bool,
+    },
     /// Print a completion script for a shell
     Completions { shell: clap_complete::Shell },
     /// List the calls that were made, newest first, or show one
@@ -110,6 +117,11 @@ pub enum Command {
         #[command(subcommand)]
         command: PolicyCommand,
     },
+    /// Look after other MCP servers, whose tools are served beside those of plugins
+    Mcp {
+        #[command(subcommand)]
+        command: McpCommand,
+    },
     /// Look after the configuration file
     Config {
         #[command(subcommand)]
@@ -121,6 +133,7 @@ const RUN_HELP: &str = "\
 Examples:
   host run --plugins ./plugins --allow-path .
   host run --plugins ./plugins --allow-path src --allow-path out:rw --allow-tool write_file
+  host run --plugins ./plugins --allow-path . --http 127.0.0.1:8080
 
 As an MCP server, put the same words into your client's settings:
   {\"command\": \"host\", \"args\": [\"run\", \"--plugins\", \"/opt/tools\", \"--allow-path\", \"/home/me/project\"]}
@@ -244,8 +257,15 @@ pub struct HostArgs {
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    /// Ask the person at the MCP client for permissions, if the client shows forms; it may answer without a person
+    #[arg(long)]
+    pub ask_client: bool,
+
     #[command(flatten)]
     pub events: EventsArgs,
+
+    #[command(flatten)]
+    pub http: HttpArgs,
 
     #[command(flatten)]
     pub host: HostArgs,

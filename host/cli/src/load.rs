@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use toolhost::{Broken, Compiler, Error, Launcher, Parts, Prompter, Served};
+use toolhost::{
+    Agents, Broken, CommandAgents, Compiler, Error, Launcher, Parts, Prompter, Resources, Served,
+};
 use toolhost_contract::units::show_duration;
 use toolhost_contract::{Manifest, text};
 use toolhost_kernel::Kernel;
+use toolhost_mcp::ClientAgents;
 use toolhost_runtime::Runtime;
 use toolhost_telemetry::{Following, Telemetry};
 
@@ -14,6 +17,13 @@ use crate::exit::{Exit, Failure, OrExit};
 use crate::settings::Settings;
 use crate::terminal::note;
 use crate::unused::unused;
+
+mod resources;
+mod server_log;
+pub mod servers;
+
+use resources::ServerResources;
+use servers::{Keep, Registrar, Servers};
 
 pub use toolhost::Purpose;
 
@@ -24,6 +34,7 @@ pub struct Host {
     pub kernel: Arc<Kernel>,
     pub loaded: toolhost::Host,
     pub settings: Settings,
+    servers: Mutex<Servers>,
     /// Tells a collector what happens, when the environment names one.
     telemetry: Mutex<Option<Following>>,
 }
@@ -45,7 +56,7 @@ pub async fn load_with(
     purpose: Purpose,
     begin: impl FnOnce(&Kernel),
 ) -> Result<Host, Failure> {
-    if settings.core.plugins.is_empty() {
+    if settings.core.plugins.is_empty() && !settings.has_servers() {
         let where_else = match settings.core.places.config_file() {
             Some(file) => format!(", or put `plugins = [\"DIR\"]` into {}", file.display()),
             None => String::new(),
@@ -55,10 +66,13 @@ pub async fn load_with(
             format!("no plugin folder given; write --plugins DIR{where_else}"),
         ));
     }
+    let resources = Arc::new(ServerResources::default());
     let loaded = Parts {
         prompter,
+        agents: agents(&settings),
         compiler: compiler()?,
         launcher: Some(Launcher::this_program(["process-launcher".into()])),
+        resources: Some(Arc::clone(&resources) as Arc<dyn Resources>),
         say: Arc::new(note),
         ..Parts::new(settings.core.clone(), purpose)
     }
@@ -70,10 +84,13 @@ pub async fn load_with(
             .map(|telemetry| telemetry.follow(loaded.kernel.subscribe(None, None))),
         Purpose::Look | Purpose::Judge => None,
     };
+    let servers = start_servers(&settings, &loaded.kernel).await;
+    resources.set(&servers);
     let host = Host {
         kernel: Arc::clone(&loaded.kernel),
         loaded,
         settings,
+        servers: Mutex::new(servers),
         telemetry: Mutex::new(telemetry),
     };
     host.report();
@@ -89,6 +106,32 @@ pub async fn load_with(
             .for_each(|words| note(&format!("error: {words}"))),
     }
     Ok(host)
+}
+
+/// Whatever is wrong with a server is said, and stops nothing.
+async fn start_servers(settings: &Settings, kernel: &Arc<Kernel>) -> Servers {
+    if !settings.has_servers() {
+        return Servers::default();
+    }
+    let keep = Keep::of(settings);
+    let registrar = Registrar {
+        kernel: Arc::downgrade(kernel),
+        only_tools: settings.core.only_tools.clone(),
+        verbose: settings.verbose,
+    };
+    let hear = Arc::new(move |shared: &_, news| registrar.hear(shared, news));
+    servers::discover(settings, &keep, kernel).await;
+    let servers = Servers::start(settings, &keep, hear).await;
+    servers.notes();
+    servers
+}
+
+/// The commands of the configuration, and beside them the client of a call, if it may be one.
+fn agents(settings: &Settings) -> Option<Arc<dyn Agents>> {
+    let desk = settings.mcp.desk.clone();
+    let desk = desk.filter(|_| settings.mcp.sampling)?;
+    let commands = CommandAgents::new(settings.core.beyond.agents.clone());
+    Some(Arc::new(ClientAgents::new(desk, Arc::new(commands))))
 }
 
 impl From<Error> for Failure {
@@ -139,6 +182,9 @@ fn note_loaded(served: &Served) {
 impl Host {
     /// Everything that happened is on disk, and told to whoever listens, when this returns.
     pub async fn finish(&self) -> Result<(), Failure> {
+        let servers =
+            std::mem::take(&mut *self.servers.lock().unwrap_or_else(PoisonError::into_inner));
+        servers.stop().await;
         let telemetry = self
             .telemetry
             .lock()
@@ -155,11 +201,14 @@ impl Host {
 
     /// A host that cannot do anything is an error; one that can do less than it was told is not.
     pub fn require_plugins(&self) -> Result<(), Failure> {
-        if self.loaded.plugins.is_empty() {
-            return Err(Failure::new(
-                Exit::NoPlugin,
-                "no plugin could be loaded; the lines above say why",
-            ));
+        let has_tools = self.kernel.registry().names().next().is_some();
+        if self.loaded.plugins.is_empty() && !(self.settings.has_servers() && has_tools) {
+            let what = if self.settings.has_servers() {
+                "no plugin could be loaded, and no server brought a tool; the lines above say why"
+            } else {
+                "no plugin could be loaded; the lines above say why"
+            };
+            return Err(Failure::new(Exit::NoPlugin, what));
         }
         Ok(())
     }

@@ -96,8 +96,9 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Config {
             command: ConfigCommand::Check { file },
         } => commands::config::check(file),
+        Command::Mcp { command } => runtime()?.block_on(commands::mcp::mcp(command)),
         Command::Policy { command } => runtime()?.block_on(commands::policy::policy(command)),
-        Command::NoopMcp => runtime()?.block_on(serve::serve_noop()),
+        Command::NoopMcp { http } => runtime()?.block_on(serve::serve_noop(http)),
         Command::CompileWorker | Command::ProcessLauncher { .. } => Ok(Exit::Ok),
     }
 }

@@ -1,34 +1,52 @@
 //! Joins us to the MCP server: who we say we are, and what a model should know before its first call.
 
+pub mod http;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use toolhost::Folder;
 use toolhost_mcp::{ServerInfo, serve_stdio};
 
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::load::Host;
+use crate::terminal::note;
+
+/// A call that takes longer becomes a task, for clients that know tasks.
+const TASKS_AFTER: Duration = Duration::from_secs(10);
 
 /// Serves until the client goes away. Nothing else may write to standard output meanwhile.
 pub async fn serve_mcp(host: &Host) -> anyhow::Result<()> {
-    let info = ServerInfo {
+    Ok(serve_stdio(Arc::clone(&host.kernel), info(host)).await?)
+}
+
+fn info(host: &Host) -> ServerInfo {
+    ServerInfo {
         name: "toolhost".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         profile: host.settings.profile,
         others: host.settings.others,
+        desk: host.settings.mcp.desk.clone(),
+        roots: host.settings.mcp.roots,
+        tasks_after: Some(TASKS_AFTER),
         instructions: Some(instructions(
             host.loaded
                 .plugins
                 .iter()
                 .flat_map(|served| &served.folders),
         )),
-    };
-    Ok(serve_stdio(Arc::clone(&host.kernel), info).await?)
+    }
 }
 
 /// The floor of the benchmark, for as long as its client wants it.
-pub async fn serve_noop() -> Result<Exit, Failure> {
-    toolhost_mcp::serve_noop().await.or_exit(Exit::Internal)?;
+pub async fn serve_noop(over_http: bool) -> Result<Exit, Failure> {
+    let served = if over_http {
+        toolhost_mcp::serve_noop_http(|url| note(&format!("listening on {url}"))).await
+    } else {
+        toolhost_mcp::serve_noop().await
+    };
+    served.or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }
 

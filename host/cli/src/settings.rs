@@ -18,9 +18,13 @@ use crate::exit::{Exit, Failure, OrExit};
 
 mod beyond;
 mod hooks;
+mod mcp;
 mod policy;
+mod servers;
 
+pub use mcp::McpSettings;
 pub use policy::RuleLists;
+pub use servers::{DiscoverySettings, ServerSettings};
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -28,15 +32,20 @@ pub struct Settings {
     pub core: toolhost::Settings,
     /// The rules that are only forms, as they were written.
     pub lists: RuleLists,
+    /// Other MCP servers.
+    pub servers: Vec<ServerSettings>,
+    pub discovery: Option<DiscoverySettings>,
     /// Words of the file that have no effect.
     pub warnings: Vec<String>,
     pub verbose: bool,
     /// Whose words the model uses.
     pub profile: Profile,
     pub others: Others,
+    pub mcp: McpSettings,
 }
 
 /// What of the world the meaning depends on, handed in so that tests have another world.
+#[derive(Clone, Copy)]
 pub struct World<'a> {
     pub directory: &'a Path,
     pub variable: &'a dyn Fn(&str) -> Option<String>,
@@ -91,6 +100,11 @@ impl Settings {
         mut places: Places,
         world: &World<'_>,
     ) -> Result<Self, String> {
+        let world = &World {
+            // The person at a client.
+            interactive: world.interactive || config.mcp.ask == Some(true),
+            ..*world
+        };
         // Paths of a file are relative to the file, paths of the command line to where it was typed.
         let base = config_file
             .as_deref()
@@ -205,7 +219,7 @@ impl Settings {
         })?;
         disabled_tools.extend(judged.hidden);
         only_tools.extend(judged.core);
-        let mut warnings = judged.warnings;
+        let warnings = judged.warnings;
         if let Some(search) = &config.web_search {
             let key = search.api_key.as_ref();
             let key = key
@@ -213,17 +227,19 @@ impl Settings {
                 .transpose();
             beyond::search_with(&mut beyond, search, key.map_err(in_file)?).map_err(in_file)?;
         }
-        warnings.extend(
-            config
-                .unused
-                .iter()
-                .map(|key| format!("`{key}` is read and not used yet")),
-        );
+        let servers = servers::servers(config.mcp_servers, base, &beyond.secrets, world);
+        let discovery = servers::discovery(
+            config.discovery_command.as_deref(),
+            config.call_command.as_deref(),
+            base,
+        )
+        .map_err(in_file)?;
         let store = match config.store.dir {
             _ if args.no_store || config.store.enabled == Some(false) => None,
             Some(dir) if (world.variable)("TOOLHOST_STATE_DIR").is_none() => Some(of_file(&dir)?),
             _ => places.store(),
         };
+        let mcp = McpSettings::resolve(&config.mcp, of_file)?;
         let core = toolhost::Settings {
             plugins,
             paths,
@@ -258,9 +274,12 @@ impl Settings {
         };
         Ok(Self {
             core,
+            servers,
+            discovery,
             lists: judged.lists,
             warnings,
             verbose: args.verbose,
+            mcp,
             profile: args.profile.or(config.profile).unwrap_or_default(),
             others: if args.profile_only {
                 Others::Hidden
@@ -268,6 +287,11 @@ impl Settings {
                 Others::default()
             },
         })
+    }
+
+    /// Is there anything beside plugins that may bring tools?
+    pub fn has_servers(&self) -> bool {
+        self.discovery.is_some() || self.servers.iter().any(|server| server.enabled)
     }
 }
 

@@ -157,6 +157,18 @@ impl Restriction {
         }
     }
 
+    /// Forbids what names a file outside of these directories of the host, and nothing else. The names mean what they
+    /// mean to `policy`.
+    pub fn within(directories: &[String], policy: &Policy) -> Result<Self, Vec<Diagnostic>> {
+        let spec = PolicySpec {
+            mode: Mode::Yolo,
+            places: policy.inner.places.clone(),
+            allowed_paths: directories.to_vec(),
+            ..PolicySpec::default()
+        };
+        Policy::new(spec).map(Self::new)
+    }
+
     #[must_use]
     pub fn and(mut self, policy: Policy) -> Self {
         self.layers.push(policy);

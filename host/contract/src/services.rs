@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::policy::Mode;
-use crate::{BoxFuture, CallError, Failure, Outcome, Part, text};
+use crate::{BoxFuture, CallError, CallId, Failure, Outcome, Part, text};
 
 /// Answers of the host to one call. Every method is judged by what the call is, and refuses with a code.
 pub trait Services: Send + Sync {
@@ -153,6 +153,8 @@ pub enum Reply {
 /// Who asks a person, and what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interview {
+    /// The call that asks.
+    pub call: CallId,
     pub plugin: String,
     pub tool: String,
     /// A sub-agent asks.

@@ -128,6 +128,8 @@ pub struct Kernel {
     prompter: Arc<dyn Prompter>,
     hooks: Hooks,
     registry: RwLock<Arc<Snapshot>>,
+    /// Told of each new registry. The bus is not for this: to listen there makes every call dearer.
+    registry_news: tokio::sync::watch::Sender<()>,
     warnings: Mutex<Vec<String>>,
     pools: Pools,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
@@ -213,6 +215,7 @@ impl Builder {
             prompter: self.prompter,
             hooks: Hooks::new(self.hooks),
             registry: RwLock::default(),
+            registry_news: tokio::sync::watch::Sender::default(),
             warnings: Mutex::default(),
             sessions: Mutex::default(),
             batches: Mutex::default(),
@@ -618,6 +621,11 @@ impl Kernel {
 
     pub fn registry(&self) -> Arc<Snapshot> {
         Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes whenever tools come, go, or are switched on or off.
+    pub fn registry_changes(&self) -> tokio::sync::watch::Receiver<()> {
+        self.registry_news.subscribe()
     }
 
     pub fn settings(&self) -> &Settings {

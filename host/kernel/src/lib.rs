@@ -37,6 +37,7 @@ pub use kernel::{
 pub use prompter::{Callback, Nobody, Prompter, Scripted};
 pub use register::RegisterError;
 pub use registry::{Entry, LeftOut, PluginInfo, Snapshot, ToolInfo, UnknownTool};
+pub use schema::{SchemaError, check_schemas};
 pub use services::{Agents, Resources, Task, Without};
 pub use settings::{OnDuplicate, Settings};
 pub use stats::{Stats, ToolStats, VariantStats};

@@ -25,6 +25,11 @@ pub struct SchemaError {
     reason: String,
 }
 
+/// Can a tool with these schemas be registered? For whoever has many tools and would rather leave one out.
+pub fn check_schemas(tool: &Descriptor) -> Result<(), SchemaError> {
+    Schema::compile(tool).map(drop)
+}
+
 /// The schemas of one tool, compiled once.
 pub(crate) struct Schema {
     input: Judge,

@@ -9,13 +9,18 @@ use crate::kernel::Within;
 pub trait Agents: Send + Sync {
     fn agents(&self) -> Vec<AgentInfo>;
 
+    /// Those that this call can hand a task to: more when its client brings one of its own.
+    fn agents_for(&self, _call: &CallId) -> Vec<AgentInfo> {
+        self.agents()
+    }
+
     /// Runs a task to its end. Dropping the future ends it. Comes back with `{text, …}`.
     fn run(&self, task: Task) -> BoxFuture<'_, Result<Value, Failure>>;
 }
 
 #[derive(Debug, Clone)]
 pub struct Task {
-    /// One of [`Agents::agents`].
+    /// One of [`Agents::agents_for`].
     pub agent: String,
     /// As the tool wrote it.
     pub task: Value,

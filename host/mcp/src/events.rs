@@ -30,19 +30,25 @@ const SECOND: Duration = Duration::from_secs(1);
 
 pub(crate) struct Events {
     tool: String,
-    /// The client's name for the progress of this call.
-    token: Option<ProgressToken>,
-    /// The client wants log messages of this level and worse.
-    level: Option<Level>,
     queue: Mutex<Queue>,
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Queue {
+    wants: Wants,
     logs: VecDeque<(Level, String)>,
     updates: VecDeque<Update>,
     ended: bool,
+}
+
+/// What the client of the request wants to hear.
+#[derive(Default)]
+struct Wants {
+    /// Its name for the progress of this call.
+    token: Option<ProgressToken>,
+    /// Log messages of this level and worse.
+    level: Option<Level>,
 }
 
 struct Update {
@@ -60,18 +66,31 @@ enum Next {
 
 impl Events {
     pub(crate) fn new(tool: &str, meta: &RequestMetaObject, level: Option<Level>) -> Self {
-        Self {
+        let events = Self {
             tool: tool.to_owned(),
-            token: meta.get_progress_token(),
-            level,
             queue: Mutex::default(),
             changed: Notify::new(),
-        }
+        };
+        events.listen(meta, level);
+        events
+    }
+
+    /// The call goes on for another request.
+    pub(crate) fn listen(&self, meta: &RequestMetaObject, level: Option<Level>) {
+        let token = meta.get_progress_token();
+        let mut queue = self.queue();
+        queue.wants = Wants { token, level };
+        queue.ended = false;
+    }
+
+    /// There is no request whose client could be told.
+    pub(crate) fn mute(&self) {
+        *self.queue() = Queue::default();
     }
 
     /// Awaits the call and sends meanwhile what it says. Nothing is sent after this returns.
     pub(crate) async fn relay<F: Future>(&self, peer: &Peer<RoleServer>, call: F) -> F::Output {
-        if self.token.is_none() && self.level.is_none() {
+        if self.queue().wants.is_nothing() {
             return call.await;
         }
         let call = async {
@@ -122,10 +141,9 @@ impl Events {
             }
             None => {
                 while let Some(update) = queue.updates.pop_front() {
-                    if let Some(notification) = self
-                        .token
-                        .as_ref()
-                        .and_then(|token| pace.step(now, token, update))
+                    let token = queue.wants.token.as_ref();
+                    if let Some(notification) =
+                        token.and_then(|token| pace.step(now, token, update))
                     {
                         return Next::Send(Box::new(notification));
                     }
@@ -140,6 +158,12 @@ impl Events {
     }
 }
 
+impl Wants {
+    fn is_nothing(&self) -> bool {
+        self.token.is_none() && self.level.is_none()
+    }
+}
+
 impl Sink for Events {
     fn event(&self, event: Event) {
         match event {
@@ -147,29 +171,33 @@ impl Sink for Events {
                 message,
                 progress,
                 total,
-            } if self.token.is_some() => {
-                push(
-                    &mut self.queue().updates,
-                    Update {
-                        message,
-                        progress,
-                        total,
-                    },
-                );
-                self.changed.notify_one();
-            }
-            Event::Log { level, message } if self.level.is_some_and(|least| level >= least) => {
-                push(&mut self.queue().logs, (level, message));
+            } => {
+                let mut queue = self.queue();
+                if queue.wants.token.is_none() {
+                    return;
+                }
+                let update = Update {
+                    message,
+                    progress,
+                    total,
+                };
+                push(&mut queue.updates, update);
                 self.changed.notify_one();
             }
             Event::Log { level, message } => {
+                let mut queue = self.queue();
+                if queue.wants.level.is_some_and(|least| level >= least) {
+                    push(&mut queue.logs, (level, message));
+                    self.changed.notify_one();
+                    return;
+                }
                 tracing::debug!(tool = self.tool, level = level.as_str(), message);
             }
             Event::Dropped { count } => {
                 tracing::debug!(tool = self.tool, count, "messages dropped");
             }
             // Standard output of a guest must never get near ours, which carries the protocol.
-            Event::Progress { .. } | Event::Output { .. } | Event::Custom { .. } => {}
+            Event::Output { .. } | Event::Custom { .. } => {}
         }
     }
 }

@@ -4,18 +4,34 @@
 //! put everything into each request. What a call may do was decided before it gets here and nothing here widens it:
 //! there is no tool that loads, grants or configures.
 
+mod abort;
+mod answer;
+mod ask;
+mod call;
 mod content;
 mod events;
+#[cfg(feature = "conformance")]
+mod fixtures;
+mod headers;
+pub mod http;
+mod keep;
 mod line;
 mod noop;
+mod pages;
+mod roots;
 mod server;
+mod shared;
+mod tasks;
 mod tools;
 mod transport;
+mod watch;
 
-pub use noop::serve_noop;
+pub use ask::{Asks, ClientAgents, Desk, KeyError};
+pub use noop::{serve_noop, serve_noop_http};
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use toolhost_contract::profile::{Others, Profile};
 
 use rmcp::model::InitializeRequestParams;
@@ -26,7 +42,7 @@ use toolhost_contract::text;
 use toolhost_kernel::Kernel;
 
 /// Who we say we are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct ServerInfo {
     pub name: String,
     pub version: String,
@@ -35,6 +51,12 @@ pub struct ServerInfo {
     /// Whose words the model uses.
     pub profile: Profile,
     pub others: Others,
+    /// Asks the client what a person has to decide. The kernel needs the same one as its prompter.
+    pub desk: Option<Arc<Desk>>,
+    /// The folders that a client works in narrow what its calls may name.
+    pub roots: bool,
+    /// After so long a call becomes a task, for clients that know tasks. None: they wait like the others.
+    pub tasks_after: Option<Duration>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -50,14 +72,14 @@ pub enum ServeError {
 /// Serves one client on standard input and output until standard input ends. Nothing else may write to standard
 /// output meanwhile.
 pub async fn serve_stdio(kernel: Arc<Kernel>, info: ServerInfo) -> Result<(), ServeError> {
+    let run = run_name()?;
+    serve(kernel, info, &run, rmcp::transport::io::stdio_pipes()).await
+}
+
+/// What the ids of a server's calls begin with.
+fn run_name() -> Result<String, ServeError> {
     let random = getrandom::u64().map_err(|error| ServeError::Random(error.to_string()))?;
-    serve(
-        kernel,
-        info,
-        &format!("{random:016x}"),
-        rmcp::transport::io::stdio_pipes(),
-    )
-    .await
+    Ok(format!("{random:016x}"))
 }
 
 /// Serves one client until the reader ends. Calls that are running then are dropped at once: nobody waits for them.
@@ -76,9 +98,11 @@ where
     let (at_end, end) = oneshot::channel();
     let transport = transport::Lines::new(reader, writer, at_end);
     let records = Arc::clone(&kernel);
+    let shared = shared::Shared::new(kernel, info);
+    let ending = Arc::clone(&shared);
     // In a box, as its state is larger than a caller would expect of its own.
     let beginning = Box::pin(serve_server(
-        server::Server::new(kernel, info, session),
+        handler(server::Server::new(shared, session)),
         transport,
     ));
     let running = match beginning.await {
@@ -98,10 +122,23 @@ where
             waiting.await
         }
     };
+    ending.end(session);
     records.close_session(session, &client);
     result
         .map(drop)
         .map_err(|error| ServeError::Broken(error.to_string()))
+}
+
+/// What answers the requests: the server, and in the program that the conformance suite tests its fixtures before it.
+#[cfg(feature = "conformance")]
+pub(crate) type Handler = fixtures::WithFixtures;
+#[cfg(not(feature = "conformance"))]
+pub(crate) type Handler = server::Server;
+
+pub(crate) fn handler(server: server::Server) -> Handler {
+    #[cfg(feature = "conformance")]
+    let server = fixtures::WithFixtures::new(server);
+    server
 }
 
 /// What the records call the client: the name it gives itself, if it says one when it begins.

@@ -1,11 +1,20 @@
 //! An rmcp server whose one tool does nothing: the floor that the benchmark compares with.
 
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler};
+use tokio::net::TcpListener;
 
 use crate::ServeError;
 
@@ -45,4 +54,30 @@ pub async fn serve_noop() -> Result<(), ServeError> {
         .await
         .map(drop)
         .map_err(|error| ServeError::Broken(error.to_string()))
+}
+
+/// Serves HTTP on a free port of this machine until the program is ended, with nothing around rmcp. `ready` hears the
+/// address.
+pub async fn serve_noop_http(ready: impl FnOnce(&str)) -> Result<(), ServeError> {
+    let broken = |error: std::io::Error| ServeError::Broken(error.to_string());
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .map_err(broken)?;
+    let address = listener.local_addr().map_err(broken)?;
+    let service = StreamableHttpService::new(
+        || Ok(Noop),
+        Arc::new(LocalSessionManager::default()),
+        StreamableHttpServerConfig::default().with_json_response(true),
+    );
+    ready(&format!("http://{address}/mcp"));
+    loop {
+        let (stream, _) = listener.accept().await.map_err(broken)?;
+        stream.set_nodelay(true).map_err(broken)?;
+        let service = service.clone();
+        let answer = service_fn(move |request| {
+            let service = service.clone();
+            async move { Ok::<_, std::convert::Infallible>(service.handle(request).await) }
+        });
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
+    }
 }

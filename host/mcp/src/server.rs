@@ -1,157 +1,82 @@
-//! What a client may ask, and the road of a call from the wire to the kernel and back.
+//! What a client may ask: one handler for both ways in which clients speak.
 
-use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::FutureExt;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod,
-    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData,
-    Implementation, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode,
+    ErrorData, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourcesResult, ListToolsResult, MetaObject,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
 };
 #[expect(
     deprecated,
     reason = "2026-07-28 keeps logging for a year, older clients know nothing else"
 )]
 use rmcp::model::{LoggingLevel, SetLevelRequestParams};
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
-use toolhost_contract::profile::{Others, Profile};
-use toolhost_contract::{CallError, CallId, Caller, ErrorClass, Level, ToolName, text};
-use toolhost_kernel::{CallRequest, Kernel, Report};
+use toolhost_contract::{Caller, Level, text};
 
-use crate::ServerInfo;
-use crate::content;
-use crate::events::Events;
+use crate::abort::AbortOnDrop;
+use crate::answer;
+use crate::http::caller;
 use crate::line::Line;
-use crate::tools::{self, ToolList};
+use crate::roots::Roots;
+use crate::shared::Shared;
+use crate::{pages, watch};
 
 /// Methods whose parameters rmcp could not read, so that they reach us as unknown ones.
-const KNOWN: [&str; 5] = [
+const KNOWN: [&str; 10] = [
     "initialize",
     "server/discover",
     "tools/list",
     "tools/call",
     "logging/setLevel",
+    "subscriptions/listen",
+    "resources/read",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
 ];
+/// Those of them that the newest protocol has no more.
+const REMOVED: [&str; 2] = ["initialize", "logging/setLevel"];
+/// For how long a client may take the list of tools as it is. One that listens hears of a change before.
+const LIST_TTL_MS: u64 = 5_000;
+/// What is said of the host itself stays as it is for as long as the host runs.
+const HOST_TTL_MS: u64 = 60_000;
 
 pub(crate) struct Server {
-    kernel: Arc<Kernel>,
-    info: ServerConfig,
-    session: String,
-    calls: AtomicU64,
-    line: Line,
-    profile: Profile,
-    others: Others,
-    tools: ToolList,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) session: String,
+    pub(crate) line: Line,
+    pub(crate) roots: Roots,
     /// What a client of the older protocols wants to hear of the logs of its calls. The newer ones say it per call.
     log_level: Mutex<Option<Level>>,
+    /// Tells a client with a session of new tools.
+    watching: Mutex<Option<AbortOnDrop<()>>>,
 }
 
 impl Server {
-    #[expect(deprecated, reason = "see LoggingLevel")]
-    pub(crate) fn new(kernel: Arc<Kernel>, info: ServerInfo, session: &str) -> Self {
-        let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_logging()
-            .build();
-        let mut config = ServerConfig::new(capabilities)
-            .with_server_info(Implementation::new(info.name, info.version));
-        config.instructions = info.instructions;
+    pub(crate) fn new(shared: Arc<Shared>, session: &str) -> Self {
         Self {
-            kernel,
-            info: config,
+            shared,
             session: session.to_owned(),
-            calls: AtomicU64::new(0),
             line: Line::new(),
-            profile: info.profile,
-            others: info.others,
-            tools: ToolList::default(),
+            roots: Roots::default(),
             log_level: Mutex::new(Some(Level::Info)),
+            watching: Mutex::default(),
         }
     }
 
-    async fn call(
-        &self,
-        params: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ErrorData> {
-        let Some(_place) = self.line.enter().await else {
-            return Ok(content::failed(&busy()));
-        };
-        let request = self.request(params);
-        let asked = (self.profile != Profile::Native)
-            .then(|| (request.tool.clone(), request.input.clone()));
-        let events = Arc::new(Events::new(
-            &request.tool,
-            &context.meta,
-            self.log_level(&context),
-        ));
-        // The kernel catches what a backend does. This is for a fault of the road itself: rmcp would not answer.
-        let call =
-            AssertUnwindSafe(self.kernel.call(request, Arc::clone(&events) as _)).catch_unwind();
-        let report = events.relay(&context.peer, Box::pin(call)).await;
-        match report {
-            Ok(report) => match asked {
-                None => self.answer(report),
-                Some((tool, input)) => Ok(self.answer_in_profile(&tool, &input, report)),
-            },
-            Err(_panic) => Ok(content::failed(&CallError::internal("the call panicked"))),
-        }
+    /// The same server for one more client.
+    pub(crate) fn again(&self) -> Self {
+        Self::new(Arc::clone(&self.shared), &self.session)
     }
 
-    fn request(&self, params: CallToolRequestParams) -> CallRequest {
-        let number = self.calls.fetch_add(1, Relaxed) + 1;
-        let caller = Caller {
-            session_id: self.session.clone(),
-            ..Caller::default()
-        };
-        let id = CallId(format!("{}-{number}", self.session));
-        let name = params.name.into_owned();
-        let input = Value::Object(params.arguments.unwrap_or_default());
-        let (name, input) = if self.profile == Profile::Native {
-            (name, input)
-        } else {
-            let registry = self.kernel.registry();
-            registry
-                .lens(self.profile, self.others)
-                .accept(&name, input)
-        };
-        CallRequest::new(id, name, input, caller)
-    }
-
-    /// The result as the profile's system would have put it.
-    fn answer_in_profile(&self, tool: &str, input: &Value, report: Report) -> CallToolResult {
-        let registry = self.kernel.registry();
-        let lens = registry.lens(self.profile, self.others);
-        let canonical = report.tool.as_ref().map_or(tool, ToolName::as_str);
-        let shown = lens.render(canonical, input, &report.result);
-        content::undoable(content::rendered(shown), &report.commits)
-    }
-
-    fn answer(&self, report: Report) -> Result<CallToolResult, ErrorData> {
-        match (report.result, report.tool) {
-            (Ok(outcome), tool) => {
-                let registry = self.kernel.registry();
-                let entry = tool.as_ref().and_then(|name| registry.get(name.as_str()));
-                let structured = entry.is_some_and(|entry| tools::has_output_schema(&entry.tool));
-                let result = content::result(outcome, structured);
-                Ok(content::undoable(result, &report.commits))
-            }
-            // The protocol wants an error of its own here: there is no tool that could have failed.
-            (Err(error), None) if error.class == ErrorClass::NotRegistered => Err(
-                ErrorData::invalid_params(error.for_model(), Some(content::error_details(&error))),
-            ),
-            // A call that had changed something and then named another one, which failed.
-            (Err(error), _) => Ok(content::undoable(content::failed(&error), &report.commits)),
-        }
-    }
-
-    fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
+    pub(crate) fn log_level(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
         match context.meta.protocol_version() {
             // Each request of the newer protocol says for itself whether it wants logs.
             Some(_) => context.meta.log_level().and_then(level),
@@ -161,6 +86,33 @@ impl Server {
                 .unwrap_or_else(PoisonError::into_inner),
         }
     }
+
+    /// Says in a result who answers, as the newest protocol wants it and the older ones do not know it.
+    pub(crate) fn signed(
+        &self,
+        meta: &mut Option<MetaObject>,
+        context: &RequestContext<RoleServer>,
+    ) {
+        if is_modern(context) {
+            answer::sign(&self.shared, meta);
+        }
+    }
+
+    /// Whose results and tasks these are.
+    fn owner(&self, context: &RequestContext<RoleServer>) -> String {
+        owner(&caller(&self.session, context))
+    }
+}
+
+/// Who may come back for what a call left here: the principal, or whoever has the only session that there is.
+pub(crate) fn owner(caller: &Caller) -> String {
+    caller.user_id.clone().unwrap_or_default()
+}
+
+/// The client keeps no session: everything that counts is in the request.
+pub(crate) fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    let version = context.protocol_version();
+    version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
 /// The least level of ours that the client wants. None when we have nothing that bad.
@@ -173,17 +125,6 @@ fn level(level: LoggingLevel) -> Option<Level> {
         LoggingLevel::Error => Some(Level::Error),
         LoggingLevel::Critical | LoggingLevel::Alert | LoggingLevel::Emergency => None,
     }
-}
-
-fn busy() -> CallError {
-    let mut error = CallError::new(
-        ErrorClass::Unavailable,
-        "too many calls are waiting already",
-    )
-    .code("too_many_calls")
-    .recommend("wait for some answers before the next call");
-    error.retryable = true;
-    error
 }
 
 /// Which parameter of a known method is wrong, as far as a look can tell.
@@ -209,19 +150,56 @@ fn wrong_params(request: &CustomRequest) -> String {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        self.info.clone()
+        self.shared.config.clone()
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        if self.shared.roots && request.capabilities.roots.is_some() {
+            self.roots.declare();
+        }
+        context.peer.set_peer_info(request.clone());
+        let mut result = self.negotiate_initialize(&request)?;
+        // The extensions came later than this way to begin.
+        result.capabilities.extensions = None;
+        Ok(result)
+    }
+
+    async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
+        self.roots.changed();
+    }
+
+    async fn discover(
+        &self,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        let versions = self.supported_protocol_versions().into_owned();
+        Ok(DiscoverResult::from_server_info(versions, self.get_info()).with_ttl_ms(HOST_TTL_MS))
     }
 
     async fn list_tools(
         &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(
-            self.tools
-                .of(&self.kernel.registry(), self.profile, self.others)
-                .to_vec(),
-        ))
+        let tools = self.shared.tools();
+        let cursor = request.and_then(|request| request.cursor);
+        let (page, next) = pages::page(&tools.all, cursor.as_deref())?;
+        let mut result = ListToolsResult::with_all_items(page.to_vec());
+        result.next_cursor = next;
+        if is_modern(&context) {
+            result.ttl_ms = Some(LIST_TTL_MS);
+        }
+        self.signed(&mut result.meta, &context);
+        Ok(result)
+    }
+
+    /// For the headers of a request, which have to say what its body says.
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.shared.tools().get(name).cloned()
     }
 
     async fn call_tool(
@@ -237,7 +215,7 @@ impl ServerHandler for Server {
             // Dropping the future of the call is what ends it. A client that cancelled gets no answer from rmcp;
             // one that closed our input gets this.
             () = given_up.cancelled() => Err(ErrorData::internal_error("the input ended before the call did", None)),
-            result = call => result.map(CallToolResponse::Complete),
+            result = call => result,
         }
     }
 
@@ -245,8 +223,14 @@ impl ServerHandler for Server {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if is_modern(&context) {
+            // Nothing is kept between its requests.
+            return Err(ErrorData::method_not_found::<
+                rmcp::model::SetLevelRequestMethod,
+            >());
+        }
         *self
             .log_level
             .lock()
@@ -254,12 +238,32 @@ impl ServerHandler for Server {
         Ok(())
     }
 
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let changes = self.shared.kernel.registry_changes();
+        let watching = AbortOnDrop::spawn(watch::tell(changes, context.peer));
+        // A client that says it twice is told once.
+        *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watching);
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        watch::tell_listener(self.shared.kernel.registry_changes(), &context).await;
+        Ok(())
+    }
+
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        if KNOWN.contains(&request.method.as_str()) {
+        let is_removed = REMOVED.contains(&request.method.as_str()) && is_modern(&context);
+        if KNOWN.contains(&request.method.as_str()) && !is_removed {
             return Err(ErrorData::invalid_params(wrong_params(&request), None));
         }
         let method = text::inline(&request.method, 80);
@@ -281,22 +285,59 @@ impl ServerHandler for Server {
         Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
     }
 
+    // Long results are not listed: whoever may read one has the link.
     async fn list_resources(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+        let mut result = ListResourcesResult::default();
+        self.signed(&mut result.meta, &context);
+        Ok(result)
     }
 
-    async fn list_resource_templates(
+    async fn read_resource(
         &self,
-        _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<
-            ListResourceTemplatesRequestMethod,
-        >())
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let owner = self.owner(&context);
+        let found = self.shared.kept.read(&request.uri, &owner)?;
+        let mut result = ReadResourceResult::new(vec![found]);
+        self.signed(&mut result.meta, &context);
+        Ok(result.into())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let owner = self.owner(&context);
+        let mut result = GetTaskResult::new(self.shared.tasks.get(&request.task_id, &owner)?);
+        self.signed(&mut result.meta, &context);
+        Ok(result)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let owner = self.owner(&context);
+        let responses = request.input_responses;
+        self.shared
+            .tasks
+            .update(&request.task_id, &owner, responses)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let owner = self.owner(&context);
+        self.shared.tasks.cancel(&request.task_id, &owner)
     }
 
     async fn complete(

@@ -1,15 +1,20 @@
 //! Tools as MCP clients list them.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rmcp::model::{JsonObject, MetaObject, Tool, ToolAnnotations};
+use rmcp::model::{Icon, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use toolhost_contract::profile::{Others, Profile};
 use toolhost_contract::{Descriptor, Effect};
 use toolhost_kernel::Snapshot;
 
+use crate::headers;
+
 /// What the call of a tool gets at most. In `_meta` of each listed tool.
 const CAPABILITIES: &str = "dev.toolhost/capabilities";
+/// Bytes of an icon.
+const MAX_ICON: usize = 32 << 10;
 
 /// The list that was made last, so that a client that lists often costs nothing.
 #[derive(Default)]
@@ -17,22 +22,47 @@ pub(crate) struct ToolList(Mutex<Option<Listed>>);
 
 struct Listed {
     of: Arc<Snapshot>,
-    tools: Arc<[Tool]>,
+    tools: Arc<Tools>,
+}
+
+/// The same tools come in the same order each time.
+pub(crate) struct Tools {
+    pub(crate) all: Vec<Tool>,
+    places: HashMap<String, usize>,
+}
+
+impl Tools {
+    pub(crate) fn get(&self, name: &str) -> Option<&Tool> {
+        self.places.get(name).map(|place| &self.all[*place])
+    }
+}
+
+impl FromIterator<Tool> for Tools {
+    fn from_iter<T: IntoIterator<Item = Tool>>(tools: T) -> Self {
+        let all: Vec<Tool> = tools.into_iter().collect();
+        let places = all.iter().enumerate();
+        Self {
+            places: places
+                .map(|(place, tool)| (tool.name.to_string(), place))
+                .collect(),
+            all,
+        }
+    }
 }
 
 impl ToolList {
-    /// One session has one profile, so that is no part of the key.
+    /// One host has one profile, so that is no part of the key.
     pub(crate) fn of(
         &self,
         snapshot: &Arc<Snapshot>,
         profile: Profile,
         others: Others,
-    ) -> Arc<[Tool]> {
+    ) -> Arc<Tools> {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*cached {
             Some(listed) if Arc::ptr_eq(&listed.of, snapshot) => Arc::clone(&listed.tools),
             _ => {
-                let tools: Arc<[Tool]> = if profile == Profile::Native {
+                let tools: Tools = if profile == Profile::Native {
                     let tools = snapshot.list();
                     tools
                         .map(|entry| tool(entry.name.to_string(), &entry.tool))
@@ -46,7 +76,7 @@ impl ToolList {
                 };
                 let listed = Listed {
                     of: Arc::clone(snapshot),
-                    tools,
+                    tools: Arc::new(tools),
                 };
                 Arc::clone(&cached.insert(listed).tools)
             }
@@ -60,10 +90,17 @@ fn tool(name: String, tool: &Descriptor) -> Tool {
         .with_title(tool.display_name.clone())
         .with_annotations(annotations(tool))
         .with_meta(capabilities(tool));
+    listed.icons = tool.icon.as_deref().and_then(icon).map(|icon| vec![icon]);
     if has_output_schema(tool) {
         listed.output_schema = tool.output_schema.as_ref().map(object_schema).map(Arc::new);
     }
     listed
+}
+
+/// Only a picture that is there already: a client that fetched one from somewhere would tell that place of its user.
+fn icon(icon: &str) -> Option<Icon> {
+    let (kind, _) = icon.strip_prefix("data:image/")?.split_once([';', ','])?;
+    (icon.len() <= MAX_ICON).then(|| Icon::new(icon).with_mime_type(format!("image/{kind}")))
 }
 
 /// Only the schema of an object is listed: clients of the older protocols break on any other.
@@ -91,15 +128,15 @@ fn capabilities(tool: &Descriptor) -> MetaObject {
     MetaObject(Map::from_iter([(CAPABILITIES.to_owned(), capabilities)]))
 }
 
-/// The schema without what is meant for us alone: `x-…` keywords and `$schema`, which some model APIs refuse.
-/// Whatever it is, it is listed as the schema of an object, because that is what the kernel lets through and one
+/// The schema without the `x-…` keywords that are meant for us alone. Whatever it is, it is listed as the schema of an object, because that is what the kernel lets through and one
 /// tool of another kind makes clients refuse the whole list.
-fn object_schema(schema: &Value) -> JsonObject {
-    let mut schema = match clean(schema) {
+fn object_schema(own: &Value) -> JsonObject {
+    let mut schema = match clean(own) {
         Value::Object(schema) => schema,
         _ => Map::new(),
     };
     schema.insert("type".to_owned(), json!("object"));
+    headers::keep(own, &mut schema);
     schema
 }
 
@@ -107,7 +144,7 @@ fn clean(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => members
             .iter()
-            .filter(|(keyword, _)| !keyword.starts_with("x-") && *keyword != "$schema")
+            .filter(|(keyword, _)| !keyword.starts_with("x-"))
             .map(|(keyword, value)| (keyword.clone(), clean_keyword(keyword, value)))
             .collect::<Map<_, _>>()
             .into(),
@@ -148,7 +185,7 @@ mod tests {
         for (schema, shown) in [
             (
                 json!({"type": "object", "$schema": "s", "x-ui": 1}),
-                json!({"type": "object"}),
+                json!({"type": "object", "$schema": "s"}),
             ),
             (json!({}), json!({"type": "object"})),
             (json!(true), json!({"type": "object"})),
@@ -167,6 +204,24 @@ mod tests {
         ] {
             assert_eq!(Value::Object(object_schema(&schema)), shown, "{schema}");
         }
+    }
+
+    #[test]
+    fn an_icon_is_listed_only_when_it_needs_no_fetching() {
+        for (icon, shown) in [
+            ("data:image/png;base64,AA==", Some("image/png")),
+            ("data:image/svg+xml,<svg/>", Some("image/svg+xml")),
+            ("data:text/html,<script>", None),
+            ("https://example.org/track.png", None),
+            ("\u{1f50d}", None),
+        ] {
+            let mime_type = super::icon(icon).and_then(|icon| icon.mime_type);
+            assert_eq!(mime_type.as_deref(), shown, "{icon}");
+        }
+        assert_eq!(
+            super::icon(&format!("data:image/png,{}", "a".repeat(MAX_ICON))),
+            None
+        );
     }
 
     #[test]

@@ -192,6 +192,9 @@ impl Builder {
     /// Loads the plugins. A plugin that cannot be loaded is in [`Host::broken`] and stops no other; what a plugin or a
     /// setting needs and is not there is an error.
     pub async fn build(mut self) -> Result<Host, Error> {
+        if self.parts.settings.plugins.is_empty() && self.parts.backends.is_empty() {
+            return Err(Error::NoPlugins);
+        }
         let mounts = self.parts.settings.paths.iter().map(|path| {
             let host = path.host.canonicalize();
             Mount {

@@ -147,7 +147,8 @@ fn beyond(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String
     let capabilities = Capabilities {
         session: needs(Capability::Session),
         people: needs(Capability::People),
-        agents: needs(Capability::Agents) && !settings.beyond.agents.is_empty(),
+        agents: needs(Capability::Agents)
+            && (settings.beyond.other_agents || !settings.beyond.agents.is_empty()),
         resources: needs(Capability::Resources),
         tools: manifest
             .names(Capability::Tools)

@@ -31,8 +31,10 @@ mod outlets;
 mod places;
 mod settings;
 pub mod staging;
+pub mod turn;
 
 pub use serde_json::{Value, json};
+pub use toolhost_contract::format::{self, Format};
 pub use toolhost_contract::policy::{Answer, Decision, Mode, Question};
 pub use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, CallId, Caller, Descriptor, ErrorClass, Event,
@@ -46,6 +48,7 @@ pub use toolhost_kernel::{
 pub use toolhost_process::{Launcher, launch as become_program};
 pub use toolhost_runtime::{Compiler, compile_worker};
 
+pub use agents::CommandAgents;
 pub use builder::Builder;
 pub use error::Error;
 pub use load::{Broken, Folder, Host, Parts, Purpose, Say, Served, runtime};

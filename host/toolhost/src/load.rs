@@ -129,9 +129,7 @@ impl Parts {
     /// Loads everything that the settings name. `begin` gets the kernel before anything is sealed or registered, so that
     /// it hears what happens from the first event on.
     pub async fn load(mut self, begin: impl FnOnce(&Kernel)) -> Result<Host, Error> {
-        if self.settings.plugins.is_empty() && self.backends.is_empty() {
-            return Err(Error::NoPlugins);
-        }
+        self.settings.beyond.other_agents |= self.agents.is_some();
         let (settings, purpose) = (&self.settings, self.purpose);
         let store = open_store(settings, purpose)?;
         let (staging, temporary) = match (&store, purpose) {

@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask bench` builds everything for release and runs this; `--json` prints the rows as JSON. Read the ratios:
 //! the absolute numbers depend on the machine and on what else it does. What is not installed is said to be missing.
-//! The name of a group (`in-process`, `road`, `files`, `stdio`, `start`, `search`) measures that group alone.
+//! The name of a group (`in-process`, `road`, `files`, `stdio`, `http`, `start`, `search`) measures that group alone.
 
 mod checkout;
 mod client;
@@ -10,6 +10,7 @@ mod files;
 mod grant;
 mod in_process;
 mod memory;
+mod over_http;
 mod over_mcp;
 mod road;
 mod search;
@@ -25,11 +26,12 @@ use toolhost_runtime::{Compiler, Runtime, RuntimeSettings};
 fn main() -> anyhow::Result<()> {
     let as_json = std::env::args().any(|argument| argument == "--json");
     let mut rows = Vec::new();
-    let groups: [(&str, Group); 6] = [
+    let groups: [(&str, Group); 7] = [
         ("in-process", in_process::in_process),
         ("road", road::road),
         ("files", files::files),
         ("stdio", over_mcp::over_stdio),
+        ("http", over_http::over_http),
         ("start", over_mcp::twenty_plugins),
         ("search", search::search),
     ];

@@ -1,17 +1,17 @@
 //! `host batch`: the calls of one model turn, run together, with their results in call order.
 
-use std::collections::HashSet;
-use std::fmt;
-use std::io::{IsTerminal, Read};
+mod read;
+
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::{Map, Value, json};
-use toolhost_contract::profile::{Others, Profile};
+use toolhost::turn::{self, View};
+use toolhost_contract::format::{Format, Wanted};
 use toolhost_contract::units::show_duration;
 use toolhost_contract::{CallId, Caller, Sink, ToolName, text};
 use toolhost_kernel::schedule::Strategy;
@@ -28,16 +28,13 @@ use crate::terminal::prompter::TerminalPrompter;
 use crate::terminal::render;
 use crate::terminal::{note, print};
 
-/// What one batch may hold.
-const MAX_CALLS: usize = 10_000;
-const MAX_INPUT: u64 = 64 << 20;
-const MAX_ID: usize = 256;
-
 pub const HELP: &str = "\
 Input: a JSON list, or one JSON object after the other:
   [{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"a.txt\"}}, …]
 Ids are yours and must differ. The result is a JSON list in call order, with your ids; at a terminal it is shown
 in words, unless you write --json. Ctrl-C cancels the calls that have not ended.
+
+With --format the input is what a model said: a message, its content, or the whole response of the API.
 
 Strategies:
   waves   neighbours that may run in parallel run together, the others alone (the default)
@@ -45,8 +42,9 @@ Strategies:
   kode    all at once
   serial  one after the other
 
-Example:
-  host batch calls.json --plugins ./plugins --allow-path . --strategy sema";
+Examples:
+  host batch calls.json --plugins ./plugins --allow-path . --strategy sema
+  host batch --format anthropic --plugins ./plugins --allow-path . < message.json";
 
 #[derive(Debug, Args)]
 pub struct BatchArgs {
@@ -57,6 +55,11 @@ pub struct BatchArgs {
     /// In which order the calls run: waves, sema, kode, serial or optimistic
     #[arg(long, value_name = "HOW", default_value = "waves")]
     pub strategy: Strategy,
+
+    /// Read one turn of a model in the form of its API, and print what that API takes next: anthropic, openai,
+    /// openai-responses, gemini or mcp
+    #[arg(long, value_name = "API")]
+    pub format: Option<Format>,
 
     /// Print JSON, also at a terminal
     #[arg(long)]
@@ -87,7 +90,19 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
     let settings = Settings::load(&args.host)?;
     let verbose = settings.verbose;
     let events_file = args.events.open("the results")?;
-    let wishes = read(&args.file)?;
+    let said = match args.format {
+        None => Said::Calls(read::wishes(&args.file)?),
+        Some(format) => Said::Turn(format, read::turn(&args.file, format)?),
+    };
+    if let Said::Turn(format, wanted) = &said
+        && wanted.is_empty()
+    {
+        note("note: the turn calls no tool");
+        let answer = format.answer(&[]);
+        print(&serde_json::to_string_pretty(&answer).or_exit(Exit::Internal)?)
+            .or_exit(Exit::Internal)?;
+        return Ok(Exit::Ok);
+    }
     let mut following = None;
     let prompter = Arc::new(TerminalPrompter::default());
     let host = load_with(settings, prompter, Purpose::Run, |kernel| {
@@ -106,6 +121,10 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
     kernel.open_session(&session, "host batch");
     let events = Events::start(verbose);
     let view = (host.settings.profile, host.settings.others);
+    let wishes = match &said {
+        Said::Calls(wishes) => wishes.clone(),
+        Said::Turn(format, wanted) => spoken(kernel, view, *format, wanted),
+    };
     let calls = canonical(kernel, &wishes, view);
     let request = request(&wishes, &calls, args.strategy, &caller);
     let ids: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
@@ -113,12 +132,18 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
     events.finish();
     let reports = reports?;
 
-    let ok = reports.iter().all(is_ok);
-    let shown = if args.json || !std::io::stdout().is_terminal() {
-        let results = results(kernel, &wishes, &calls, &reports, view);
-        serde_json::to_string_pretty(&results).or_exit(Exit::Internal)?
-    } else {
-        wishes.iter().zip(&reports).map(for_people).collect()
+    let mut ok = reports.iter().all(is_ok);
+    let shown = match &said {
+        Said::Turn(format, wanted) => {
+            ok &= wanted.iter().all(|call| call.wrong.is_none());
+            let answer = turn::answer(kernel, view, *format, wanted, &calls, &reports);
+            serde_json::to_string_pretty(&answer).or_exit(Exit::Internal)?
+        }
+        Said::Calls(_) if args.json || !std::io::stdout().is_terminal() => {
+            let results = results(kernel, &wishes, &calls, &reports, view);
+            serde_json::to_string_pretty(&results).or_exit(Exit::Internal)?
+        }
+        Said::Calls(_) => wishes.iter().zip(&reports).map(for_people).collect(),
     };
     print(&shown).or_exit(Exit::Internal)?;
     kernel.mark_submitted(&caller, ids);
@@ -128,8 +153,22 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
     Ok(if ok { Exit::Ok } else { Exit::ToolFailed })
 }
 
-/// Whose words the model uses.
-type View = (Profile, Others);
+/// What came in.
+enum Said {
+    Calls(Vec<Wish>),
+    Turn(Format, Vec<Wanted>),
+}
+
+/// The calls of a model's turn that run.
+fn spoken(kernel: &Kernel, view: View, format: Format, wanted: &[Wanted]) -> Vec<Wish> {
+    let calls = turn::calls(kernel, view, format, wanted).into_iter();
+    let wish = |call: BatchCall| Wish {
+        id: call.id.0,
+        name: call.tool,
+        input: call.input,
+    };
+    calls.map(wish).collect()
+}
 
 /// One turn of a session that goes on: its results, in call order.
 pub(super) async fn turn(
@@ -140,7 +179,37 @@ pub(super) async fn turn(
     view: View,
     sink: Arc<dyn Sink>,
 ) -> Result<Vec<Value>, Failure> {
-    check(wishes).map_err(|message| Failure::new(Exit::Usage, message))?;
+    read::check(wishes).map_err(|message| Failure::new(Exit::Usage, message))?;
+    let (calls, reports) = turned(kernel, wishes, strategy, caller, view, sink).await?;
+    Ok(results(kernel, wishes, &calls, &reports, view))
+}
+
+/// The same for a turn in the form of a model's API: what the API takes next.
+pub(super) async fn spoken_turn(
+    kernel: &Kernel,
+    (format, turn): (Format, &Value),
+    strategy: Strategy,
+    caller: &Caller,
+    view: View,
+    sink: Arc<dyn Sink>,
+) -> Result<Value, Failure> {
+    let wanted = read::wanted(turn, format);
+    let wanted = wanted.map_err(|message| Failure::new(Exit::Usage, message))?;
+    let wishes = spoken(kernel, view, format, &wanted);
+    let (calls, reports) = turned(kernel, &wishes, strategy, caller, view, sink).await?;
+    Ok(turn::answer(
+        kernel, view, format, &wanted, &calls, &reports,
+    ))
+}
+
+async fn turned(
+    kernel: &Kernel,
+    wishes: &[Wish],
+    strategy: Strategy,
+    caller: &Caller,
+    view: View,
+    sink: Arc<dyn Sink>,
+) -> Result<(Vec<(String, Value)>, Vec<Report>), Failure> {
     let calls = canonical(kernel, wishes, view);
     let request = request(wishes, &calls, strategy, caller);
     let ids: Vec<CallId> = request.calls.iter().map(|call| call.id.clone()).collect();
@@ -149,7 +218,7 @@ pub(super) async fn turn(
         .await
         .or_exit(Exit::Internal)?;
     kernel.mark_submitted(caller, ids);
-    Ok(results(kernel, wishes, &calls, &reports, view))
+    Ok((calls, reports))
 }
 
 /// The calls by the names and spellings that rules and records know.
@@ -272,183 +341,9 @@ fn for_people((wish, report): (&Wish, &Report)) -> String {
         .fold(head, |shown, line| shown + "  " + line + "\n")
 }
 
-fn read(file: &std::path::Path) -> Result<Vec<Wish>, Failure> {
-    let stdin = file.as_os_str() == "-";
-    let shown = if stdin {
-        "standard input".to_owned()
-    } else {
-        text::inline(&file.to_string_lossy(), 400)
-    };
-    if stdin && std::io::stdin().is_terminal() {
-        return Err(Failure::new(
-            Exit::Usage,
-            "no calls; name a file, or send them to standard input",
-        ));
-    }
-    let wrong = |message: String| Failure::new(Exit::Usage, format!("{shown}: {message}"));
-    let mut text = Vec::new();
-    let read = if stdin {
-        let stdin = std::io::stdin().lock();
-        stdin.take(MAX_INPUT + 1).read_to_end(&mut text)
-    } else {
-        std::fs::File::open(file).and_then(|file| file.take(MAX_INPUT + 1).read_to_end(&mut text))
-    };
-    read.map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    if text.len() as u64 > MAX_INPUT {
-        return Err(wrong(format!(
-            "longer than {} MiB; cut it into several batches",
-            MAX_INPUT >> 20
-        )));
-    }
-    parse(&text).map_err(wrong)
-}
-
-/// A list, or objects one after the other. Errors of JSON say line and column.
-fn parse(text: &[u8]) -> Result<Vec<Wish>, String> {
-    let is_list = text
-        .iter()
-        .find(|byte| !byte.is_ascii_whitespace())
-        .is_none_or(|byte| *byte == b'[');
-    let wishes = if is_list {
-        serde_json::from_slice::<Wishes>(text).map(|wishes| wishes.0)
-    } else {
-        let stream = serde_json::Deserializer::from_slice(text).into_iter::<Wish>();
-        // One more than fits, so that too many are noticed and no more are kept.
-        stream.take(MAX_CALLS + 1).collect()
-    };
-    let wishes = wishes.map_err(|error| text::inline(&error.to_string(), 300))?;
-    check(&wishes)?;
-    Ok(wishes)
-}
-
-fn check(wishes: &[Wish]) -> Result<(), String> {
-    if wishes.len() > MAX_CALLS {
-        return Err(too_many());
-    }
-    let mut ids = HashSet::new();
-    for (index, wish) in wishes.iter().enumerate() {
-        let wrong = |what: &str| Err(format!("call {}: {what}", index + 1));
-        if wish.id.is_empty() {
-            return wrong("its id is empty; give each call an id of its own");
-        }
-        if wish.id.len() > MAX_ID {
-            return wrong(&format!(
-                "its id has {} bytes; at most {MAX_ID} are taken",
-                wish.id.len()
-            ));
-        }
-        if !ids.insert(&wish.id) {
-            let id = text::inline(&wish.id, 80);
-            return wrong(&format!("the id `{id}` is there already; ids must differ"));
-        }
-    }
-    Ok(())
-}
-
-fn too_many() -> String {
-    format!("more than {MAX_CALLS} calls; cut it into several batches")
-}
-
-/// A list that stops being read when it is too long.
-struct Wishes(Vec<Wish>);
-
-impl<'de> Deserialize<'de> for Wishes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List;
-        impl<'de> Visitor<'de> for List {
-            type Value = Wishes;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of calls")
-            }
-
-            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Wishes, S::Error> {
-                let mut wishes = Vec::new();
-                while let Some(wish) = seq.next_element()? {
-                    if wishes.len() == MAX_CALLS {
-                        return Err(S::Error::custom(too_many()));
-                    }
-                    wishes.push(wish);
-                }
-                Ok(Wishes(wishes))
-            }
-        }
-        deserializer.deserialize_seq(List)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check(text: &str, expected: Result<&[&str], &str>) {
-        let parsed = parse(text.as_bytes());
-        let shown = parsed.as_ref().map_err(String::as_str).map(|wishes| {
-            wishes
-                .iter()
-                .map(|wish| wish.id.as_str())
-                .collect::<Vec<_>>()
-        });
-        assert_eq!(shown, expected.map(<[&str]>::to_vec), "{text}");
-    }
-
-    #[test]
-    fn a_batch_is_a_list_or_one_object_after_the_other() {
-        check(r#"[{"id": "1", "name": "a", "input": {}}]"#, Ok(&["1"]));
-        check(" \n[]", Ok(&[]));
-        check(
-            "{\"id\": \"x\", \"name\": \"a\"}\n{\"id\": \"y\",\n \"name\": \"b\"}\n",
-            Ok(&["x", "y"]),
-        );
-        assert_eq!(
-            parse(br#"[{"id": "1", "name": "a"}]"#).unwrap()[0].input,
-            json!({})
-        );
-    }
-
-    #[test]
-    fn what_is_wrong_is_said_with_its_place() {
-        check("", Err("EOF while parsing a value at line 1 column 0"));
-        check(
-            "[\n  {\"id\": \"1\",, \"name\": \"a\"}\n]",
-            Err("key must be a string at line 2 column 14"),
-        );
-        check(
-            "{\"id\": \"x\", \"name\": \"a\"}\n{\"id\": 5, \"name\": \"b\"}",
-            Err("invalid type: integer `5`, expected a string at line 2 column 8"),
-        );
-        check(
-            r#"[{"id": "1", "tool": "a"}]"#,
-            Err("unknown field `tool`, expected one of `id`, `name`, `input` at line 1 column 19"),
-        );
-        check(
-            r#"[{"id": "1", "name": "a"}, {"id": "1", "name": "b"}]"#,
-            Err("call 2: the id `1` is there already; ids must differ"),
-        );
-        check(
-            r#"[{"id": "", "name": "a"}]"#,
-            Err("call 1: its id is empty; give each call an id of its own"),
-        );
-        let long = format!("[{{\"id\": \"{}\", \"name\": \"a\"}}]", "x".repeat(257));
-        check(
-            &long,
-            Err("call 1: its id has 257 bytes; at most 256 are taken"),
-        );
-    }
-
-    #[test]
-    fn the_number_of_calls_is_bounded() {
-        let call = |index: usize| format!("{{\"id\": \"{index}\", \"name\": \"a\"}}");
-        for (calls, fits) in [(MAX_CALLS, true), (MAX_CALLS + 1, false)] {
-            let all: Vec<String> = (0..calls).map(call).collect();
-            for text in [format!("[{}]", all.join(",")), all.join("\n")] {
-                match parse(text.as_bytes()) {
-                    Ok(wishes) => assert!(fits && wishes.len() == calls),
-                    Err(error) => assert!(!fits && error.contains("more than 10000 calls")),
-                }
-            }
-        }
-    }
 
     #[test]
     fn ids_of_calls_differ_whatever_their_callers_ids_are() {

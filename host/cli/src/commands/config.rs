@@ -94,6 +94,17 @@ fn summary(settings: &Settings) -> String {
             .map(HookSettings::words)
             .collect(),
     );
+    say(
+        "servers",
+        settings
+            .servers
+            .iter()
+            .map(|server| match &server.config {
+                Ok(config) => format!("{} ({})", server.name, config.transport()),
+                Err(reason) => format!("{}: {reason}", server.name),
+            })
+            .collect(),
+    );
     let pools = settings.core.pools;
     say(
         "pools",

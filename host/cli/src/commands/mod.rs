@@ -9,6 +9,7 @@ pub mod calls;
 pub mod completions;
 pub mod config;
 pub mod inspect;
+pub mod mcp;
 pub mod pack;
 pub mod plugins;
 pub mod policy;

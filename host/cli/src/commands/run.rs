@@ -1,4 +1,4 @@
-//! `host run`: a prompt for a person, an MCP server for a program.
+//! `host run`: a prompt for a person, an MCP server for a program, or for many.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -13,18 +13,33 @@ use crate::serve::serve_mcp;
 use crate::settings::Settings;
 use crate::terminal::prompter::TerminalPrompter;
 
+/// So many tools may wait for their clients' people at once.
+const CLIENTS_ASKED: usize = 64;
+
 pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
-    let settings = Settings::load(&args.host)?;
-    let interactive = std::io::stdin().is_terminal();
+    let mut settings = if args.ask_client {
+        Settings::load_answered(&args.host)?
+    } else {
+        Settings::load(&args.host)?
+    };
+    settings.mcp.ask |= args.ask_client;
+    let address = args.http.http;
+    let interactive = address.is_none() && std::io::stdin().is_terminal();
     let events_file = args.events.open(if interactive {
         "the results"
     } else {
         "the messages of MCP"
     })?;
     let mut following = None;
-    // Over MCP standard input belongs to the client: there is nobody to ask, even if somebody watches.
+    // Over MCP standard input belongs to the client: nobody at this terminal can be asked, even if somebody watches.
     let prompter: Arc<dyn Prompter> = if interactive {
         Arc::new(TerminalPrompter::default())
+    } else if let Some(desk) = settings.mcp.open_desk()? {
+        // A terminal has one person. Each client has its own, and one that lets a question lie must not keep the
+        // others from being asked.
+        let asked = &mut settings.core.pools.interactive;
+        *asked = CLIENTS_ASKED.max(*asked);
+        desk
     } else {
         Arc::new(Nobody)
     };
@@ -35,6 +50,9 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
     host.note_missing_folders();
     let exit = if interactive {
         crate::prompt::run(runtime, &host)?
+    } else if let Some(address) = address {
+        runtime.block_on(args.http.serve(address, &host))?;
+        Exit::Ok
     } else {
         runtime.block_on(serve_mcp(&host))?;
         Exit::Ok

@@ -1,6 +1,8 @@
 //! `host tools`: what can be called.
 
+use clap::Args;
 use serde_json::{Value, json};
+use toolhost_contract::format::{Format, Tool};
 use toolhost_contract::profile::{Profile, Shown};
 use toolhost_contract::text;
 use toolhost_kernel::{Entry, Snapshot};
@@ -9,14 +11,56 @@ use super::load_to_look;
 use crate::args::ListArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::json as shapes;
-use crate::terminal::print;
+use crate::load::servers::NOT_SANDBOXED;
 use crate::terminal::style::table;
+use crate::terminal::{note, print};
 
-pub async fn tools(args: ListArgs) -> Result<Exit, Failure> {
+#[derive(Debug, Args)]
+pub struct ToolsArgs {
+    /// Print the list as a request to this API takes it: anthropic, openai, openai-responses, gemini or mcp
+    #[arg(long, value_name = "API")]
+    pub format: Option<Format>,
+
+    /// Bind the model to the schemas, where they allow it; for openai and openai-responses
+    #[arg(long, requires = "format")]
+    pub strict: bool,
+
+    #[command(flatten)]
+    pub list: ListArgs,
+}
+
+pub async fn tools(args: ToolsArgs) -> Result<Exit, Failure> {
+    let ToolsArgs {
+        format,
+        strict,
+        list: args,
+    } = args;
+    if let Some(format) = format.filter(|format| strict && !format.has_strict()) {
+        let words = format!(
+            "--strict is for openai and openai-responses; the format `{format}` does not have it"
+        );
+        return Err(Failure::new(Exit::Usage, words));
+    }
     let host = load_to_look(&args.host).await?;
     host.require_plugins()?;
     let registry = host.kernel.registry();
-    let shown = if args.json {
+    let shown = if let Some(format) = format {
+        let shown = registry
+            .lens(host.settings.profile, host.settings.others)
+            .show();
+        let tools: Vec<Tool> = shown
+            .iter()
+            .map(|one| Tool {
+                name: &one.name,
+                tool: &one.descriptor,
+            })
+            .collect();
+        let listed = format.tools(&tools, strict);
+        for remark in &listed.notes {
+            note(&format!("note: {remark}"));
+        }
+        serde_json::to_string_pretty(&listed.tools).or_exit(Exit::Internal)?
+    } else if args.json {
         let tools = match host.settings.profile {
             Profile::Native => Value::Array(native(&registry)),
             profile => {
@@ -52,6 +96,7 @@ fn shown_table(shown: &[Shown]) -> String {
 fn native(registry: &Snapshot) -> Vec<Value> {
     let tools = registry.list_all().map(|entry| {
         let mut shown = shapes::entry(entry);
+        shown["sandboxed"] = json!(is_sandboxed(entry));
         let versions = versions(registry, entry);
         if !versions.is_empty() {
             shown["versions"] = Value::Array(versions.iter().map(Version::json).collect());
@@ -66,12 +111,17 @@ pub fn tool_table(registry: &Snapshot) -> String {
         &["TOOL", "EFFECT", "PLUGIN", "DESCRIPTION"],
         registry.list_all().flat_map(|entry| {
             let off = if entry.enabled { "" } else { "(disabled) " };
+            let bare = if is_sandboxed(entry) {
+                ""
+            } else {
+                "(not sandboxed) "
+            };
             let listed = vec![
                 entry.name.to_string(),
                 entry.tool.effect().as_str().to_owned(),
                 entry.plugin.name.to_string(),
                 format!(
-                    "{off}{}",
+                    "{off}{bare}{}",
                     text::inline(first_sentence(&entry.tool.description), 100)
                 ),
             ];
@@ -80,6 +130,11 @@ pub fn tool_table(registry: &Snapshot) -> String {
             [listed].into_iter().chain(versions)
         }),
     )
+}
+
+/// A tool of another program, which does what it wants.
+fn is_sandboxed(entry: &Entry) -> bool {
+    !entry.tool.tags.iter().any(|tag| tag == NOT_SANDBOXED)
 }
 
 /// One of several implementations of a tool.

@@ -10,9 +10,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::sync::{Semaphore, oneshot};
+use toolhost_contract::format::Format;
 use toolhost_contract::{Answer, BoxFuture, Call, Caller, Interview, Question, Reply, Sink};
-use toolhost_kernel::Prompter;
 use toolhost_kernel::schedule::Strategy;
+use toolhost_kernel::{Kernel, Prompter};
 
 use super::batch::{self, Wish};
 use crate::args::HostArgs;
@@ -30,12 +31,14 @@ const MAX_WAITING: usize = 64;
 pub const HELP: &str = "\
 In, a line each:
   {\"calls\": [{\"id\": \"1\", \"name\": \"read_file\", \"input\": {\"path\": \"a.txt\"}}, …], \"strategy\": \"waves\"}
+  {\"turn\": {…}, \"strategy\": \"waves\"}                       with --format: what the model said, as its API has it
   {\"answer\": {\"id\": \"q-1\", \"allow\": 0}}                  the number of an offer; 0 is for this call alone
   {\"answer\": {\"id\": \"q-1\", \"deny\": \"not now\"}}          a word for the model, or true
   {\"answer\": {\"id\": \"q-1\", \"cancel\": true}}             stop the turn
   {\"answer\": {\"id\": \"q-2\", \"replies\": [\"blue\", true]}}  to an interview; null: no answer
 Out, a line each:
   {\"results\": [{\"id\": \"1\", \"ok\": true, \"outcome\": {…}}, …]}
+  {\"results\": …}                                         to a `turn`: what the API takes next
   {\"ask\": {\"id\": \"q-1\", \"tool\": \"write_file\", \"reason\": \"…\", \"input\": {…}, \"offers\": [\"…\"], \"changes\": […]}}
   {\"interview\": {\"id\": \"q-2\", \"plugin\": \"agent\", \"tool\": \"ask_user\", \"queries\": [{…}]}}
   {\"error\": \"…\"}                                         the line before could not be read
@@ -44,15 +47,22 @@ The end of the input ends the session. Turns run one after the other.";
 
 #[derive(Debug, Args)]
 pub struct TurnsArgs {
+    /// Read turns in the form of this API, and answer with what it takes next: anthropic, openai, openai-responses,
+    /// gemini or mcp
+    #[arg(long, value_name = "API")]
+    pub format: Option<Format>,
+
     #[command(flatten)]
     pub host: HostArgs,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Turn {
+struct Heard {
     #[serde(default)]
     calls: Option<Vec<Wish>>,
+    #[serde(default)]
+    turn: Option<Value>,
     #[serde(default)]
     strategy: Option<String>,
     #[serde(default)]
@@ -104,16 +114,17 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let turn: Turn = match serde_json::from_slice(&line) {
-            Ok(turn) => turn,
+        let heard: Heard = match serde_json::from_slice(&line) {
+            Ok(heard) => heard,
             Err(error) => {
                 out(&json!({"error": format!("this is not a turn: {error}")}));
                 continue;
             }
         };
-        match turn {
-            Turn {
+        match heard {
+            Heard {
                 calls: None,
+                turn: None,
                 strategy: None,
                 answer: Some(said),
             } => {
@@ -121,11 +132,22 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
                     out(&json!({"error": reason}));
                 }
             }
-            Turn {
-                calls: Some(wishes),
+            Heard {
+                calls,
+                turn,
                 strategy,
                 answer: None,
-            } => {
+            } if calls.is_some() != turn.is_some() => {
+                let asked = match (calls, turn, args.format) {
+                    (Some(wishes), ..) => Asked::Calls(wishes),
+                    (None, Some(turn), Some(format)) => Asked::Spoken(format, turn),
+                    (None, ..) => {
+                        out(
+                            &json!({"error": "a `turn` needs `host turns --format`, which says whose it is"}),
+                        );
+                        continue;
+                    }
+                };
                 let strategy = match strategy.as_deref().unwrap_or("waves").parse::<Strategy>() {
                     Ok(strategy) => strategy,
                     Err(error) => {
@@ -151,15 +173,14 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
                     if let Some(before) = before {
                         let _ = before.await;
                     }
-                    let results =
-                        batch::turn(&kernel, &wishes, strategy, &caller, view, sink).await;
+                    let results = asked.run(&kernel, strategy, &caller, view, sink).await;
                     out(&match results {
                         Ok(results) => json!({"results": results}),
                         Err(error) => json!({"error": format!("{:#}", error.error)}),
                     });
                 }));
             }
-            Turn { .. } => out(&json!({"error": "a line has `calls` or an `answer`"})),
+            Heard { .. } => out(&json!({"error": "a line has `calls`, a `turn` or an `answer`"})),
         }
     }
     // Nobody answers any more: what waits ends as a no, and the turn with it.
@@ -171,6 +192,33 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
     host.kernel.close_session(&session, "host turns");
     host.finish().await?;
     Ok(Exit::Ok)
+}
+
+/// A turn of the model.
+enum Asked {
+    Calls(Vec<Wish>),
+    Spoken(Format, Value),
+}
+
+impl Asked {
+    async fn run(
+        &self,
+        kernel: &Kernel,
+        strategy: Strategy,
+        caller: &Caller,
+        view: batch::View,
+        sink: Arc<dyn Sink>,
+    ) -> Result<Value, Failure> {
+        match self {
+            Asked::Calls(wishes) => {
+                let results = batch::turn(kernel, wishes, strategy, caller, view, sink).await?;
+                Ok(Value::Array(results))
+            }
+            Asked::Spoken(format, turn) => {
+                batch::spoken_turn(kernel, (*format, turn), strategy, caller, view, sink).await
+            }
+        }
+    }
 }
 
 /// Whoever sits at the other end of the lines.

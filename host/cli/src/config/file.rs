@@ -15,7 +15,7 @@ use super::foreign::{McpServers, SettingsTable, WebSearch};
 use super::tools::ToolsTable;
 use super::values::{self, Milliseconds};
 use super::{
-    AbTestTable, CacheTable, Config, HookTable, OnDuplicate, PathEntry, PermissionTable,
+    AbTestTable, CacheTable, Config, HookTable, McpTable, OnDuplicate, PathEntry, PermissionTable,
     PluginTable, PolicyTable, PoolsTable, StoreTable, UseTools, Variable, spelling,
 };
 
@@ -63,6 +63,7 @@ pub struct File {
     settings: SettingsTable,
     cache: CacheTable,
     store: StoreTable,
+    mcp: McpTable,
     #[serde(deserialize_with = "spelling::some")]
     web_search: Option<WebSearch>,
     mcp_servers: Option<McpServers>,
@@ -134,11 +135,6 @@ impl File {
                 ));
             }
         }
-        let unused = [
-            key(mcp_servers.as_ref()),
-            key(discovery.as_ref()),
-            key(call.as_ref()),
-        ];
         Ok(Config {
             plugins: self.plugins,
             allowed_paths: allowed_paths.map(|(_, paths)| paths).unwrap_or_default(),
@@ -162,7 +158,12 @@ impl File {
             plugin: self.plugin,
             cache: self.cache,
             store: self.store,
-            unused: unused.into_iter().flatten().collect(),
+            mcp: self.mcp,
+            mcp_servers: mcp_servers
+                .map(|(_, servers)| servers.0)
+                .unwrap_or_default(),
+            discovery_command: discovery.map(|(_, command)| command),
+            call_command: call.map(|(_, command)| command),
             web_search: web_search.map(|(_, search)| search),
             profile: self.profile,
             beyond: Beyond {
@@ -193,8 +194,4 @@ fn one<T, const N: usize>(
         found = Some((key, value));
     }
     Ok(found)
-}
-
-fn key<T>(found: Option<&(&'static str, T)>) -> Option<&'static str> {
-    found.map(|(key, _)| *key)
 }

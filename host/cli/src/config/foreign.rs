@@ -1,5 +1,4 @@
-//! Settings of other systems that stand in the same file. What nothing of ours uses yet is read and checked all the
-//! same: a typing error is found on the day it is made.
+//! Settings that other systems write in the same way, and that often come from a file of theirs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -88,6 +87,7 @@ pub struct McpServer {
     /// In a list. In a table the key is the name.
     pub name: Option<String>,
     pub enabled: Option<bool>,
+    #[serde(alias = "type")]
     pub transport: Option<String>,
     pub url: Option<String>,
     pub http_url: Option<String>,
@@ -100,9 +100,23 @@ pub struct McpServer {
     pub headers: BTreeMap<String, Secret>,
     pub timeout: Option<Milliseconds>,
     pub trust: bool,
+    /// It may be spoken to without encryption.
+    pub insecure: bool,
     pub description: Option<String>,
     pub include_tools: Vec<String>,
     pub exclude_tools: Vec<String>,
+    #[serde(deserialize_with = "spelling::any")]
+    pub oauth: OAuthTable,
+}
+
+/// What was arranged with an authorization server.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OAuthTable {
+    pub client_id: Option<String>,
+    pub client_secret: Option<Secret>,
+    pub scopes: Vec<String>,
+    pub client_metadata_url: Option<String>,
 }
 
 /// Servers by name, from a table of them or from a list in which each says its name.

@@ -19,6 +19,7 @@ mod file;
 mod foreign;
 mod form;
 mod hook;
+mod mcp;
 mod policy;
 mod read;
 mod rules;
@@ -29,9 +30,10 @@ mod values;
 pub use ab_test::AbTestTable;
 pub use beyond::{Beyond, Program};
 pub use expand::expand;
-pub use foreign::WebSearch;
+pub use foreign::{McpServer, Secret, WebSearch};
 pub use form::Form;
 pub use hook::{HookTable, OnFailure, Who};
+pub use mcp::McpTable;
 pub use policy::{Import, ImportKind, PermissionTable, PolicyTable};
 #[cfg(test)]
 pub use read::parse;
@@ -67,10 +69,15 @@ pub struct Config {
     pub cache: CacheTable,
     pub store: StoreTable,
     pub web_search: Option<WebSearch>,
+    pub mcp: McpTable,
     pub beyond: Beyond,
     pub profile: Option<Profile>,
-    /// Keys as they are written, that were read and that nothing uses yet.
-    pub unused: Vec<&'static str>,
+    /// By name.
+    pub mcp_servers: BTreeMap<String, McpServer>,
+    /// Prints what tools there are.
+    pub discovery_command: Option<String>,
+    /// Runs one of them.
+    pub call_command: Option<String>,
 }
 
 /// How many calls of a kind run at the same time.

@@ -107,6 +107,7 @@ pub fn resolve(
         memory,
         skills,
         agents: agents.collect(),
+        other_agents: false,
         secrets: secrets.collect(),
         variables: BTreeMap::new(),
     })

@@ -234,11 +234,16 @@ impl Kernel {
             Some(_) => Vec::new(),
             None => places(entry, &run.input),
         };
+        let pool = pool(entry);
+        // A tool that asks runs alone, or alone in its lane, for the sake of the one person at a terminal. Where several
+        // may be asked at once, everybody's calls would wait for one of them.
+        let one_person = pool != Pool::Interactive || self.settings.pools.interactive == 1;
         let needs = Needs {
-            pool: pool(entry),
-            lane: (entry.tool.concurrency == Concurrency::Serial).then_some(&*entry.lane),
+            pool,
+            lane: (one_person && entry.tool.concurrency == Concurrency::Serial)
+                .then_some(&*entry.lane),
             places: &places,
-            exclusive: entry.tool.concurrency == Concurrency::Exclusive,
+            exclusive: one_person && entry.tool.concurrency == Concurrency::Exclusive,
         };
         Ok(Some(self.pools.admit(needs).await))
     }

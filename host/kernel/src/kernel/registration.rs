@@ -84,6 +84,7 @@ impl Kernel {
         let result = change(&mut draft);
         *registry = Arc::new(draft.finish());
         drop(registry);
+        self.registry_news.send_replace(());
         self.journal
             .announce(&Arc::default(), Happening::RegistryChanged);
         result

@@ -90,6 +90,7 @@ impl CallServices {
         }
         let kernel = self.kernel()?;
         let interview = Interview {
+            call: self.id.clone(),
             plugin: self.entry.plugin.name.to_string(),
             tool: self.entry.name.to_string(),
             agent: self
@@ -280,7 +281,7 @@ impl Services for CallServices {
 
     fn agents(&self) -> Vec<AgentInfo> {
         let kernel = self.kernel();
-        kernel.map_or_else(|_| Vec::new(), |kernel| kernel.agents.agents())
+        kernel.map_or_else(|_| Vec::new(), |kernel| kernel.agents.agents_for(&self.id))
     }
 
     fn run_agent(&self, task: Value) -> BoxFuture<'_, Result<Value, Failure>> {

@@ -49,7 +49,7 @@ fn tool(name: &str, concurrency: Concurrency, read_only: bool) -> Descriptor {
     tool
 }
 
-/// Plugin `p` has a tool of every kind; plugin `q` one more serial tool.
+/// Plugin `p` has a tool of every kind; plugin `q` one more serial tool, and one that asks.
 fn house(settings: Settings, answers: impl Into<VecDeque<Answer>>) -> House {
     let script = Arc::new(Script {
         answers: Mutex::new(answers.into()),
@@ -68,11 +68,11 @@ fn house(settings: Settings, answers: impl Into<VecDeque<Answer>>) -> House {
         typed,
         promising,
     ];
+    let mut question = tool("question", Concurrency::Exclusive, true);
+    question.annotations.interactive = Some(true);
+    let q = vec![tool("walk", Concurrency::Serial, true), question];
     let log = Arc::default();
-    for (name, tools) in [
-        ("p", p),
-        ("q", vec![tool("walk", Concurrency::Serial, true)]),
-    ] {
+    for (name, tools) in [("p", p), ("q", q)] {
         let name = PluginName::parse(name).unwrap();
         let backend = Fake {
             tools,
@@ -422,9 +422,9 @@ async fn statistics_outlive_a_change_of_the_registry() {
     house.kernel.set_enabled("look", false).unwrap();
     expect![[r#"
         Stats {
-            total: 7,
+            total: 8,
             by_category: {
-                "custom": 7,
+                "custom": 8,
             },
             calls: {
                 "look": ToolStats {

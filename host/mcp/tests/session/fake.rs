@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, timeout};
 use toolhost_contract::{
     Annotations, Backend, BoxFuture, Call, CallError, Concurrency, Descriptor, ErrorClass, Event,
-    Failure, Grant, Level, Outcome, PluginName, Sink, ToolName,
+    Failure, Grant, Level, Outcome, Part, PluginName, Query, Sink, ToolName,
 };
-use toolhost_kernel::{Kernel, Nobody, PluginInfo, Settings};
-use toolhost_mcp::{ServeError, ServerInfo};
+use toolhost_kernel::{Kernel, PluginInfo, Settings, Without};
+use toolhost_mcp::{Asks, ClientAgents, Desk, ServeError, ServerInfo};
 
 /// The clock is paused in these tests, so whoever waits for nothing fails at once instead of hanging.
 const NEVER: Duration = Duration::from_hours(1);
@@ -25,13 +25,38 @@ pub struct Client {
     reader: Lines<BufReader<ReadHalf<DuplexStream>>>,
     server: JoinHandle<Result<(), ServeError>>,
     pub tools: Arc<Tools>,
+    pub kernel: Arc<Kernel>,
 }
 
 impl Client {
     pub fn new() -> Self {
+        Self::of(None)
+    }
+
+    /// A client of a host that asks its clients.
+    pub fn asked(key: Option<&[u8]>) -> Self {
+        let asks = Asks {
+            questions: true,
+            sampling: true,
+        };
+        let desk = Desk::new(asks, key.map(<[u8]>::to_vec)).unwrap();
+        Self::of(Some(Arc::new(desk)))
+    }
+
+    fn of(desk: Option<Arc<Desk>>) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let tools = Arc::new(Tools::new());
-        let kernel = Kernel::new(Settings::default(), Arc::new(Nobody)).unwrap();
+        let builder = Kernel::builder(Settings::default());
+        let builder = match &desk {
+            Some(desk) => {
+                let agents = ClientAgents::new(Arc::clone(desk), Arc::new(Without));
+                builder
+                    .prompter(Arc::clone(desk) as _)
+                    .agents(Arc::new(agents))
+            }
+            None => builder,
+        };
+        let kernel = builder.build().unwrap();
         let plugin = PluginName::parse("fake").unwrap();
         let plugin = PluginInfo {
             name: plugin,
@@ -43,27 +68,36 @@ impl Client {
         let info = ServerInfo {
             profile: toolhost_contract::profile::Profile::Native,
             others: toolhost_contract::profile::Others::default(),
+            desk,
+            roots: true,
+            tasks_after: Some(Duration::from_secs(10)),
             name: "host".to_owned(),
             version: "1.2.3".to_owned(),
             instructions: Some("be kind".to_owned()),
         };
         let transport = tokio::io::split(theirs);
-        let server = tokio::spawn(async move {
-            toolhost_mcp::serve(Arc::new(kernel), info, "s", transport).await
-        });
+        let kernel = kernel.share();
+        let served = Arc::clone(&kernel);
+        let server =
+            tokio::spawn(async move { toolhost_mcp::serve(served, info, "s", transport).await });
         let (reader, writer) = tokio::io::split(ours);
         Self {
             writer: Some(writer),
             reader: BufReader::new(reader).lines(),
             server,
             tools,
+            kernel,
         }
     }
 
     /// A client that has said hello in the older way.
     pub async fn initialized() -> Self {
-        let mut client = Self::new();
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+        Self::new().greeted("2025-11-25", json!({})).await
+    }
+
+    pub async fn greeted(self, version: &str, capabilities: Value) -> Self {
+        let mut client = self;
+        let params = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "c", "version": "1"}});
         client.ask(&request(0, "initialize", params)).await;
         client
             .say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
@@ -138,10 +172,15 @@ pub fn request(id: u32, method: &str, params: Value) -> Value {
 }
 
 /// Adds what each request of 2026-07-28 carries.
-pub fn modern(mut request: Value) -> Value {
+pub fn modern(request: Value) -> Value {
+    able(request, json!({}))
+}
+
+/// The same, from a client that can do something.
+pub fn able(mut request: Value, capabilities: Value) -> Value {
     let meta = &mut request["params"]["_meta"];
     meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
-    meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
     request
 }
 
@@ -162,6 +201,15 @@ pub struct Tools {
     pub begun: Notify,
     pub dropped: Notify,
     pub ids: Mutex<Vec<String>>,
+}
+
+/// A schema whose members are anything.
+fn members(names: &[&str]) -> Value {
+    let members: serde_json::Map<String, Value> = names
+        .iter()
+        .map(|name| ((*name).to_owned(), json!({})))
+        .collect();
+    json!({"type": "object", "properties": members})
 }
 
 struct OnDrop<'a>(&'a Notify);
@@ -187,6 +235,9 @@ impl Tools {
             "wait",
             "talk",
             "odd_schema",
+            "survey",
+            "hand_on",
+            "look",
         ]
         .into_iter()
         .map(|name| {
@@ -201,8 +252,16 @@ impl Tools {
         descriptors[1].output_schema =
             Some(json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
         descriptors[7].input_schema = json!({"type": ["object", "null"]});
+        descriptors[10].input_schema = json!({"type": "object", "properties": {"path": {"type": "string", "x-path": "read", "default": "."}}});
         let mut wipe = Descriptor::new(ToolName::parse("wipe").unwrap(), "destroys everything");
         wipe.requires = vec!["fs.write".to_owned()];
+        wipe.input_schema = members(&["path", "content", "n"]);
+        for (tool, names) in [
+            (8, &["queries", "after"][..]),
+            (9, &["agent", "prompt", "context"]),
+        ] {
+            descriptors[tool].input_schema = members(names);
+        }
         descriptors.push(wipe);
         Self {
             descriptors,
@@ -256,6 +315,42 @@ impl Tools {
                     });
                 }
                 Ok(Outcome::text("talked"))
+            }
+            "look" => Ok(Outcome::text("looked")),
+            "wipe" => Ok(Outcome::text("wiped")),
+            "survey" => {
+                let after = call.input["after"].as_u64().unwrap_or_default();
+                tokio::time::sleep(Duration::from_secs(after)).await;
+                let queries = Query::parse(call.input["queries"].as_str().unwrap()).unwrap();
+                let services = sink.services().expect("a shared kernel lends its services");
+                let said = |progress| Event::Progress {
+                    message: None,
+                    progress: Some(progress),
+                    total: None,
+                };
+                sink.event(said(1.0));
+                let replies = services.ask(queries).await;
+                sink.event(said(2.0));
+                Ok(match replies {
+                    Ok(replies) => Outcome::text(json!(replies).to_string()),
+                    Err(failure) => Outcome {
+                        error: Some(failure),
+                        ..Outcome::default()
+                    },
+                })
+            }
+            "hand_on" => {
+                let services = sink.services().expect("a shared kernel lends its services");
+                let agents = services.agents().into_iter().map(|agent| agent.name);
+                let agents: Vec<String> = agents.collect();
+                Ok(match services.run_agent(call.input.clone()).await {
+                    Ok(answer) => Outcome::text(answer.to_string()),
+                    Err(failure) => Outcome {
+                        llm: vec![Part::Text(format!("{agents:?} {}", failure.message))],
+                        error: Some(failure),
+                        ..Outcome::default()
+                    },
+                })
             }
             other => Err(CallError::new(
                 ErrorClass::Failed,

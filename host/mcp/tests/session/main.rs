@@ -1,18 +1,27 @@
 //! Sessions as a client sees them, line by line, in both ways that clients speak.
 
+mod asks;
+mod eras;
 mod fake;
+mod kinds;
+mod people;
+mod roots;
+mod tasks;
 
 use serde_json::{Value, json};
 
 use fake::{Client, call, modern, request};
 
-const TOOLS: [&str; 9] = [
+const TOOLS: [&str; 12] = [
     "break_down",
     "count",
     "echo",
+    "hand_on",
+    "look",
     "odd_schema",
     "panic",
     "refuse",
+    "survey",
     "talk",
     "wait",
     "wipe",
@@ -41,7 +50,7 @@ async fn a_client_of_the_older_protocols_lists_and_calls() {
         assert_eq!(answer["result"]["instructions"], json!("be kind"));
         assert_eq!(
             answer["result"]["capabilities"],
-            json!({"logging": {}, "tools": {}})
+            json!({"logging": {}, "resources": {}, "tools": {"listChanged": true}})
         );
         client
             .say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
@@ -79,9 +88,11 @@ async fn a_client_of_the_newest_protocol_needs_no_greeting() {
         .ask(&modern(call(3, "echo", json!({"text": "hi"}))))
         .await;
     let content = json!([{"type": "text", "text": "hi"}]);
+    let signed =
+        json!({"io.modelcontextprotocol/serverInfo": {"name": "host", "version": "1.2.3"}});
     assert_eq!(
         answer["result"],
-        json!({"content": content, "isError": false, "resultType": "complete"})
+        json!({"content": content, "isError": false, "resultType": "complete", "_meta": signed})
     );
     assert_eq!(*client.tools.ids.lock().unwrap(), ["s-1"]);
     let answer = client.ask(&call(4, "echo", json!({"text": "hi"}))).await;
@@ -112,11 +123,11 @@ async fn the_list_says_what_the_sandbox_makes_true() {
         })
     );
     let hints = json!({"readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": false});
-    assert_eq!(tools[8]["annotations"], hints);
+    assert_eq!(tools[11]["annotations"], hints);
     let capabilities =
         json!({"dev.toolhost/capabilities": {"effect": "destroys", "requires": ["fs.write"]}});
-    assert_eq!(tools[8]["_meta"], capabilities);
-    assert_eq!(tools[3]["inputSchema"], json!({"type": "object"}));
+    assert_eq!(tools[11]["_meta"], capabilities);
+    assert_eq!(tools[5]["inputSchema"], json!({"type": "object"}));
     let again = client.ask(&request(2, "tools/list", json!({}))).await;
     assert_eq!(again["result"]["tools"], tools);
 }
@@ -209,14 +220,18 @@ async fn what_is_wrong_with_a_request_is_an_error_of_the_protocol() {
             "prompts/list",
         ),
         (
-            request(9, "resources/list", json!({})),
+            request(
+                9,
+                "completion/complete",
+                json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}}),
+            ),
             -32601,
-            "resources/list",
+            "completion/complete",
         ),
         (
-            request(10, "resources/templates/list", json!({})),
-            -32601,
-            "resources/templates/list",
+            request(10, "resources/read", json!({"uri": "file:///etc/passwd"})),
+            -32002,
+            "file:///etc/passwd",
         ),
         (
             request(11, "plugins/install", json!({})),

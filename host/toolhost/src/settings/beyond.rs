@@ -22,6 +22,8 @@ pub struct BeyondSettings {
     pub memory: Option<PathBuf>,
     pub skills: Vec<PathBuf>,
     pub agents: Vec<AgentSettings>,
+    /// There are sub-agents besides: of whoever embeds the host, or of a client.
+    pub other_agents: bool,
     pub secrets: Vec<SecretSettings>,
     /// Variables that plugins see instead of the host's own.
     pub variables: BTreeMap<String, String>,

@@ -66,7 +66,8 @@ tools:
         !format!("{config:?}").contains("TAVILY"),
         "a key is shown to nobody"
     );
-    assert_eq!(config.unused, ["tools.mcpServers"]);
+    let server = &config.mcp_servers["one"];
+    assert_eq!(server.url.as_deref(), Some("http://localhost:1/mcp"));
     assert_eq!(config.tools.len(), 1);
 }
 
@@ -90,10 +91,13 @@ fn r_440_to_443_keys_of_gemini() {
             "two": {"httpUrl": "http://localhost/mcp", "trust": false, "timeout": 5000}},
             "useTools": ["grep"], "onDuplicate": "replace"}"#,
     );
+    assert_eq!(config.mcp_servers.len(), 2);
+    assert_eq!(config.mcp_servers["one"].include_tools, ["x"]);
     assert_eq!(
-        config.unused,
-        ["mcpServers", "toolDiscoveryCommand", "toolCallCommand"]
+        config.discovery_command.as_deref(),
+        Some("npm run list-tools")
     );
+    assert_eq!(config.call_command.as_deref(), Some("npm run call"));
     assert!(matches!(config.use_tools, Some(UseTools::Only(names)) if names.len() == 1));
     assert_eq!(config.on_duplicate, Some(OnDuplicate::Replace));
 }
@@ -101,7 +105,7 @@ fn r_440_to_443_keys_of_gemini() {
 #[test]
 fn a_tool_that_is_called_like_a_setting_of_others_is_still_a_tool() {
     let config = good(Format::Toml, "[tools.web_search]\nenabled = false\n");
-    assert_eq!((config.tools.len(), config.unused.len()), (1, 0));
+    assert_eq!(config.tools.len(), 1);
 }
 
 #[test]

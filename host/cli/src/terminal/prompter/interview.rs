@@ -202,6 +202,7 @@ mod tests {
     #[test]
     fn the_tools_words_stand_behind_a_mark_and_are_escaped() {
         let interview = Interview {
+            call: toolhost_contract::CallId("1".to_owned()),
             plugin: "agent".to_owned(),
             tool: "ask_user".to_owned(),
             agent: None,

@@ -255,7 +255,7 @@ impl CallServices {
             return Err(Failure::new("too_many_calls", message));
         }
         let name = task["agent"].as_str().unwrap_or("general").to_owned();
-        let known = kernel.agents.agents();
+        let known = kernel.agents.agents_for(&self.id);
         if !known.is_empty() && !known.iter().any(|agent| agent.name == name) {
             let names: Vec<&str> = known.iter().map(|agent| agent.name.as_str()).collect();
             return Err(Failure::new(

@@ -63,3 +63,41 @@ async fn an_exclusive_call_runs_alone_and_is_not_overtaken() {
         )
         .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_asks_is_alone_where_there_is_one_person() {
+    let house = house(Settings::default(), []);
+    house
+        .check_order(
+            "a question 2\nb question 1\nc look 1",
+            expect![[r#"
+            0s a starts
+            2s a ends
+            2s b starts
+            3s b ends
+            3s c starts
+            4s c ends
+            a 2s, b 1s, c 1s"#]],
+        )
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_many_can_be_asked_nobody_waits_for_the_answer_of_another() {
+    let mut settings = Settings::default();
+    settings.pools.interactive = 2;
+    let house = house(settings, []);
+    house
+        .check_order(
+            "a question 2\nb question 1\nc look 1",
+            expect![[r#"
+            0s a starts
+            0s b starts
+            0s c starts
+            1s b ends
+            1s c ends
+            2s a ends
+            a 2s, b 1s, c 1s"#]],
+        )
+        .await;
+}

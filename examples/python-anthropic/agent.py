@@ -1,0 +1,74 @@
+"""A small agent for models that speak Anthropic's Messages API. Needs Python 3.9 and `host`, and nothing else.
+
+    python3 agent.py "What is in notes.txt?" --plugins ./plugins --allow-path .
+
+What follows the task goes to `host`. One `host turns` serves the whole conversation, so what was read, approved or
+started in one turn is known in the next.
+"""
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+
+BASE_URL = os.environ.get("BASE_URL", "https://api.anthropic.com")
+MODEL = os.environ.get("MODEL", "claude-sonnet-4-5")
+HOST = os.environ.get("HOST_PROGRAM", "host")
+MAX_TURNS = 50
+
+
+def ask_model(messages, tools):
+    body = {"model": MODEL, "max_tokens": 8192, "messages": messages, "tools": tools}
+    headers = {
+        "content-type": "application/json",
+        "anthropic-version": "2023-06-01",
+        "x-api-key": os.environ.get("API_KEY", ""),
+    }
+    request = urllib.request.Request(f"{BASE_URL}/v1/messages", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=600) as response:
+        return json.load(response)
+
+
+def ask_person(question):
+    """A yes for this call alone, or a no."""
+    print(f"{question['tool']}: {question['reason']}\n{json.dumps(question['input'])}", file=sys.stderr)
+    if not sys.stdin.isatty():
+        return {"id": question["id"], "deny": "nobody is there to ask"}
+    if input("allow it? [y/N] ").strip().lower() == "y":
+        return {"id": question["id"], "allow": 0}
+    return {"id": question["id"], "deny": True}
+
+
+def run_tools(host, turn):
+    """Hands the whole turn to `host` and answers what it asks, until the results are there."""
+    line = {"turn": turn}
+    while True:
+        print(json.dumps(line), file=host.stdin, flush=True)
+        said = json.loads(host.stdout.readline() or '{"error": "host has ended"}')
+        if "results" in said:
+            return said["results"]
+        if "ask" in said:
+            line = {"answer": ask_person(said["ask"])}
+        elif "interview" in said:
+            line = {"answer": {"id": said["interview"]["id"], "replies": None}}
+        else:
+            sys.exit(said["error"])
+
+
+def main(task, flags):
+    tools = json.loads(subprocess.check_output([HOST, "tools", "--format", "anthropic", *flags]))
+    command = [HOST, "turns", "--format", "anthropic", *flags]
+    messages = [{"role": "user", "content": task}]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as host:
+        for _ in range(MAX_TURNS):
+            turn = ask_model(messages, tools)
+            messages.append({"role": "assistant", "content": turn["content"]})
+            print("".join(block["text"] for block in turn["content"] if block["type"] == "text"))
+            results = run_tools(host, turn)
+            if not results["content"]:
+                return
+            messages.append(results)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,53 @@
+//! A small agent for models that speak Gemini's `generateContent`. The host is a library in it.
+//!
+//! ```console
+//! $ BASE_URL=http://127.0.0.1:8080 cargo run -p agent-loop -- "What is in notes.txt?" ./plugins .
+//! ```
+
+use std::env;
+
+use anyhow::{Context as _, Result};
+use toolhost::{Access, Builder, Format, Value, json};
+
+const MAX_TURNS: usize = 50;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let mut words = env::args().skip(1);
+    let task = words.next().context("say what to do")?;
+    let plugins = words.next().context("name the folder of plugins")?;
+    let folder = words.next().context("name the folder to work in")?;
+    let host = Builder::new()
+        .plugins(plugins)
+        .allow_path(folder, Access::ReadOnly)
+        .build()
+        .await?;
+    let tools = host.tools_for(Format::Gemini).tools;
+    let mut contents = vec![json!({"role": "user", "parts": [{"text": task}]})];
+    for _ in 0..MAX_TURNS {
+        let said = ask(json!({"contents": contents, "tools": tools}))?;
+        let message = &said["candidates"][0]["content"];
+        for part in message["parts"].as_array().into_iter().flatten() {
+            if let Some(text) = part["text"].as_str() {
+                println!("{text}");
+            }
+        }
+        contents.push(message.clone());
+        match host.turn(Format::Gemini, &said).await? {
+            Some(answer) => contents.push(answer),
+            None => break,
+        }
+    }
+    Ok(host.finish().await?)
+}
+
+fn ask(request: Value) -> Result<Value> {
+    let base = env::var("BASE_URL").context("BASE_URL: where the model is")?;
+    let model = env::var("MODEL").unwrap_or_else(|_| "gemini-2.5-pro".to_owned());
+    let key = env::var("API_KEY").unwrap_or_default();
+    let mut response = ureq::post(format!("{base}/v1beta/models/{model}:generateContent"))
+        .header("x-goog-api-key", &key)
+        .header("content-type", "application/json")
+        .send(request.to_string())?;
+    Ok(serde_json::from_str(&response.body_mut().read_to_string()?)?)
+}

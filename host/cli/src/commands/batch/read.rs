@@ -1,0 +1,227 @@
+//! What `host batch` reads: calls as they are, or a turn in the form of a model's API. Errors say where they are.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::io::{IsTerminal, Read};
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+use serde_json::Value;
+use toolhost_contract::format::{Format, Wanted};
+use toolhost_contract::text;
+
+use super::Wish;
+use crate::exit::{Exit, Failure};
+
+/// What one batch may hold.
+const MAX_CALLS: usize = 10_000;
+const MAX_INPUT: u64 = 64 << 20;
+const MAX_ID: usize = 256;
+
+/// The calls, as they stand there.
+pub(super) fn wishes(file: &Path) -> Result<Vec<Wish>, Failure> {
+    let text = text_of(file)?;
+    parse(&text).map_err(|message| wrong(file, &message))
+}
+
+/// The calls of a turn in the form of a model's API.
+pub(super) fn turn(file: &Path, format: Format) -> Result<Vec<Wanted>, Failure> {
+    let text = text_of(file)?;
+    let turn: Value = serde_json::from_slice(&text)
+        .map_err(|error| wrong(file, &text::inline(&error.to_string(), 300)))?;
+    wanted(&turn, format).map_err(|message| wrong(file, &message))
+}
+
+pub(super) fn wanted(turn: &Value, format: Format) -> Result<Vec<Wanted>, String> {
+    let wanted = format.read_turn(turn).map_err(|error| error.to_string())?;
+    if wanted.len() > MAX_CALLS {
+        return Err(too_many());
+    }
+    Ok(wanted)
+}
+
+fn wrong(file: &Path, message: &str) -> Failure {
+    let shown = if file.as_os_str() == "-" {
+        "standard input".to_owned()
+    } else {
+        text::inline(&file.to_string_lossy(), 400)
+    };
+    Failure::new(Exit::Usage, format!("{shown}: {message}"))
+}
+
+fn text_of(file: &Path) -> Result<Vec<u8>, Failure> {
+    let stdin = file.as_os_str() == "-";
+    if stdin && std::io::stdin().is_terminal() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "no calls; name a file, or send them to standard input",
+        ));
+    }
+    let mut text = Vec::new();
+    let read = if stdin {
+        let stdin = std::io::stdin().lock();
+        stdin.take(MAX_INPUT + 1).read_to_end(&mut text)
+    } else {
+        std::fs::File::open(file).and_then(|file| file.take(MAX_INPUT + 1).read_to_end(&mut text))
+    };
+    read.map_err(|error| wrong(file, &format!("cannot be read: {error}")))?;
+    if text.len() as u64 > MAX_INPUT {
+        let message = format!(
+            "longer than {} MiB; cut it into several batches",
+            MAX_INPUT >> 20
+        );
+        return Err(wrong(file, &message));
+    }
+    Ok(text)
+}
+
+/// A list, or objects one after the other. Errors of JSON say line and column.
+fn parse(text: &[u8]) -> Result<Vec<Wish>, String> {
+    let is_list = text
+        .iter()
+        .find(|byte| !byte.is_ascii_whitespace())
+        .is_none_or(|byte| *byte == b'[');
+    let wishes = if is_list {
+        serde_json::from_slice::<Wishes>(text).map(|wishes| wishes.0)
+    } else {
+        let stream = serde_json::Deserializer::from_slice(text).into_iter::<Wish>();
+        // One more than fits, so that too many are noticed and no more are kept.
+        stream.take(MAX_CALLS + 1).collect()
+    };
+    let wishes = wishes.map_err(|error| text::inline(&error.to_string(), 300))?;
+    check(&wishes)?;
+    Ok(wishes)
+}
+
+pub(super) fn check(wishes: &[Wish]) -> Result<(), String> {
+    if wishes.len() > MAX_CALLS {
+        return Err(too_many());
+    }
+    let mut ids = HashSet::new();
+    for (index, wish) in wishes.iter().enumerate() {
+        let wrong = |what: &str| Err(format!("call {}: {what}", index + 1));
+        if wish.id.is_empty() {
+            return wrong("its id is empty; give each call an id of its own");
+        }
+        if wish.id.len() > MAX_ID {
+            return wrong(&format!(
+                "its id has {} bytes; at most {MAX_ID} are taken",
+                wish.id.len()
+            ));
+        }
+        if !ids.insert(&wish.id) {
+            let id = text::inline(&wish.id, 80);
+            return wrong(&format!("the id `{id}` is there already; ids must differ"));
+        }
+    }
+    Ok(())
+}
+
+fn too_many() -> String {
+    format!("more than {MAX_CALLS} calls; cut it into several batches")
+}
+
+/// A list that stops being read when it is too long.
+struct Wishes(Vec<Wish>);
+
+impl<'de> Deserialize<'de> for Wishes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = Wishes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of calls")
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut seq: S) -> Result<Wishes, S::Error> {
+                let mut wishes = Vec::new();
+                while let Some(wish) = seq.next_element()? {
+                    if wishes.len() == MAX_CALLS {
+                        return Err(S::Error::custom(too_many()));
+                    }
+                    wishes.push(wish);
+                }
+                Ok(Wishes(wishes))
+            }
+        }
+        deserializer.deserialize_seq(List)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(text: &str, expected: Result<&[&str], &str>) {
+        let parsed = parse(text.as_bytes());
+        let shown = parsed.as_ref().map_err(String::as_str).map(|wishes| {
+            wishes
+                .iter()
+                .map(|wish| wish.id.as_str())
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(shown, expected.map(<[&str]>::to_vec), "{text}");
+    }
+
+    #[test]
+    fn a_batch_is_a_list_or_one_object_after_the_other() {
+        check(r#"[{"id": "1", "name": "a", "input": {}}]"#, Ok(&["1"]));
+        check(" \n[]", Ok(&[]));
+        check(
+            "{\"id\": \"x\", \"name\": \"a\"}\n{\"id\": \"y\",\n \"name\": \"b\"}\n",
+            Ok(&["x", "y"]),
+        );
+        assert_eq!(
+            parse(br#"[{"id": "1", "name": "a"}]"#).unwrap()[0].input,
+            json!({})
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        check("", Err("EOF while parsing a value at line 1 column 0"));
+        check(
+            "[\n  {\"id\": \"1\",, \"name\": \"a\"}\n]",
+            Err("key must be a string at line 2 column 14"),
+        );
+        check(
+            "{\"id\": \"x\", \"name\": \"a\"}\n{\"id\": 5, \"name\": \"b\"}",
+            Err("invalid type: integer `5`, expected a string at line 2 column 8"),
+        );
+        check(
+            r#"[{"id": "1", "tool": "a"}]"#,
+            Err("unknown field `tool`, expected one of `id`, `name`, `input` at line 1 column 19"),
+        );
+        check(
+            r#"[{"id": "1", "name": "a"}, {"id": "1", "name": "b"}]"#,
+            Err("call 2: the id `1` is there already; ids must differ"),
+        );
+        check(
+            r#"[{"id": "", "name": "a"}]"#,
+            Err("call 1: its id is empty; give each call an id of its own"),
+        );
+        let long = format!("[{{\"id\": \"{}\", \"name\": \"a\"}}]", "x".repeat(257));
+        check(
+            &long,
+            Err("call 1: its id has 257 bytes; at most 256 are taken"),
+        );
+    }
+
+    #[test]
+    fn the_number_of_calls_is_bounded() {
+        let call = |index: usize| format!("{{\"id\": \"{index}\", \"name\": \"a\"}}");
+        for (calls, fits) in [(MAX_CALLS, true), (MAX_CALLS + 1, false)] {
+            let all: Vec<String> = (0..calls).map(call).collect();
+            for text in [format!("[{}]", all.join(",")), all.join("\n")] {
+                match parse(text.as_bytes()) {
+                    Ok(wishes) => assert!(fits && wishes.len() == calls),
+                    Err(error) => assert!(!fits && error.contains("more than 10000 calls")),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Changes one table of a configuration file, and leaves every comment and every other line as it was.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use toml_edit::{Array, DocumentMut, Item, Table, value};
+
+use super::AddArgs;
+
+/// The text of a file, or of one that is not there yet.
+pub struct Text {
+    text: String,
+    exists: bool,
+}
+
+pub fn read(file: &Path) -> anyhow::Result<Text> {
+    if file.extension().is_none_or(|extension| extension != "toml") {
+        bail!(
+            "{}: only .toml files are changed by commands; write the server into it by hand, below `mcpServers`",
+            file.display()
+        );
+    }
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(Text { text, exists: true }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Text {
+            text: String::new(),
+            exists: false,
+        }),
+        Err(error) => Err(error).context(file.display().to_string()),
+    }
+}
+
+/// Whole or not at all.
+pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let written = || -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        // Through a link, should the file be one: it stays one.
+        let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+        let place = target.parent().unwrap_or(folder);
+        let mut new = tempfile::NamedTempFile::new_in(place)?;
+        new.write_all(text.as_bytes())?;
+        if let Ok(known) = fs::metadata(&target) {
+            new.as_file().set_permissions(known.permissions())?;
+        }
+        new.persist(&target).map_err(|error| error.error)?;
+        Ok(())
+    };
+    written().with_context(|| file.display().to_string())
+}
+
+pub fn put_back(file: &Path, before: &Text) -> anyhow::Result<()> {
+    if before.exists {
+        return write(file, &before.text);
+    }
+    fs::remove_file(file).with_context(|| file.display().to_string())
+}
+
+pub fn with_server(before: &Text, args: &AddArgs) -> anyhow::Result<String> {
+    let mut file: DocumentMut = before.text.parse()?;
+    let key = key_of(&file);
+    let servers = file.entry(key).or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    let Some(servers) = servers.as_table_like_mut() else {
+        bail!("`{key}` is a list; write the server into it by hand");
+    };
+    let mut server = Table::new();
+    if let Some(url) = &args.url {
+        server["url"] = value(url);
+    } else if let [command, words @ ..] = &args.command[..] {
+        server["command"] = value(command);
+        if !words.is_empty() {
+            server["args"] = value(Array::from_iter(words));
+        }
+    }
+    for (name, pairs) in [("env", &args.env), ("headers", &args.header)] {
+        if !pairs.is_empty() {
+            let mut table = toml_edit::InlineTable::new();
+            for (name, text) in pairs {
+                table.insert(name, text.into());
+            }
+            server[name] = value(table);
+        }
+    }
+    if let Some(cwd) = &args.cwd {
+        server["cwd"] = value(cwd);
+    }
+    for (name, on) in [("trust", args.trust), ("insecure", args.insecure)] {
+        if on {
+            server[name] = value(true);
+        }
+    }
+    if let Some(timeout) = args.timeout {
+        server["timeout"] = value(format!("{}ms", timeout.as_millis()));
+    }
+    if servers.get(&args.name).is_some() {
+        bail!("server `{}` is there already; remove it first", args.name);
+    }
+    servers.insert(&args.name, Item::Table(server));
+    Ok(file.to_string())
+}
+
+pub fn without_server(before: &Text, name: &str) -> anyhow::Result<String> {
+    let mut file: DocumentMut = before.text.parse()?;
+    let key = key_of(&file);
+    let servers = file.get_mut(key).and_then(Item::as_table_like_mut);
+    let Some(servers) = servers else {
+        bail!("the servers are not a table `[{key}]`; take `{name}` out by hand");
+    };
+    if servers.remove(name).is_none() {
+        bail!("server `{name}` is not in `[{key}]`; take it out by hand");
+    }
+    if servers.is_empty() {
+        file.remove(key);
+    }
+    Ok(file.to_string())
+}
+
+/// In whichever spelling the file has it.
+fn key_of(file: &DocumentMut) -> &'static str {
+    if file.contains_key("mcpServers") {
+        "mcpServers"
+    } else {
+        "mcp_servers"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::commands::mcp::McpCommand;
+
+    fn text(text: &str) -> Text {
+        Text {
+            text: text.to_owned(),
+            exists: true,
+        }
+    }
+
+    fn check(before: &str, words: &[&str], expected: Expect) {
+        let line = ["host", "mcp", "add"].iter().chain(words);
+        let Command::Mcp {
+            command: McpCommand::Add(args),
+        } = Cli::try_parse_from(line).unwrap().command
+        else {
+            unreachable!()
+        };
+        let shown = match with_server(&text(before), &args) {
+            Ok(after) => {
+                // What was added can be taken away again.
+                let back = without_server(&text(&after), &args.name).unwrap();
+                assert_eq!(back.trim(), before.trim());
+                after
+            }
+            Err(error) => format!("{error:#}"),
+        };
+        expected.assert_eq(&shown);
+    }
+
+    #[test]
+    fn a_server_is_added_and_every_comment_stays() {
+        check(
+            "# mine\nplugins = [\"p\"] # here\n",
+            &["memory", "--env", "A=b=c", "--", "npx", "-y", "it's"],
+            expect![[r#"
+                # mine
+                plugins = ["p"] # here
+
+                [mcp_servers.memory]
+                command = "npx"
+                args = ["-y", "it's"]
+                env = { A = "b=c" }
+            "#]],
+        );
+        check(
+            "[mcpServers.one]\nurl = \"https://a\" # old\n",
+            &[
+                "two",
+                "--url",
+                "https://b",
+                "--header",
+                "X=${Y}",
+                "--trust",
+                "--timeout",
+                "5s",
+            ],
+            expect![[r#"
+                [mcpServers.one]
+                url = "https://a" # old
+
+                [mcpServers.two]
+                url = "https://b"
+                headers = { X = "${Y}" }
+                trust = true
+                timeout = "5000ms"
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_changed_is_left_to_a_person() {
+        check(
+            "[mcp_servers.a]\nurl = \"https://a\"\n",
+            &["a", "--url", "https://b"],
+            expect!["server `a` is there already; remove it first"],
+        );
+        check(
+            "[[mcp_servers]]\nname = \"a\"\nurl = \"https://a\"\n",
+            &["b", "--url", "https://b"],
+            expect!["`mcp_servers` is a list; write the server into it by hand"],
+        );
+        let error = read(Path::new("x.yaml")).err().unwrap().to_string();
+        assert!(error.contains("only .toml files"), "{error}");
+    }
+}

@@ -1,0 +1,197 @@
+//! `host mcp list` and `host mcp test`: how servers stand, and what they say.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use toolhost_contract::text;
+use toolhost_mcp_client::{Listing, ServerConfig, Way};
+
+use super::{ListArgs, TestArgs, find, load};
+use crate::exit::{Exit, Failure, OrExit as _};
+use crate::load::servers::{Keep, Known, Servers, Standing, start};
+use crate::terminal::print;
+use crate::terminal::style::table;
+
+pub async fn list(args: &ListArgs) -> Result<Exit, Failure> {
+    let settings = load(&args.file)?;
+    let servers = Servers::start(&settings, &Keep::of(&settings), Arc::new(|_, _| ())).await;
+    let shown = if args.json {
+        let all: Vec<Value> = servers.known.iter().map(as_json).collect();
+        serde_json::to_string_pretty(&all).or_exit(Exit::Internal)?
+    } else if servers.known.is_empty() {
+        "no servers; `host mcp add NAME -- COMMAND` adds one".to_owned()
+    } else {
+        let rows = servers.known.iter().map(row);
+        table(
+            &["SERVER", "TRANSPORT", "STATE", "TOOLS", "SANDBOXED", "RUNS"],
+            rows,
+        )
+    };
+    servers.stop().await;
+    print(&shown).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+fn row(known: &Known) -> Vec<String> {
+    let config = known.settings.config.as_ref().ok();
+    let (state, reason) = state(known);
+    let tools =
+        listing(known).map_or_else(|| "-".to_owned(), |listing| listing.tools.len().to_string());
+    let runs = reason.unwrap_or_else(|| config.map(line).unwrap_or_default());
+    vec![
+        known.name.clone(),
+        config.map_or("-", ServerConfig::transport).to_owned(),
+        state.to_owned(),
+        tools,
+        "no".to_owned(),
+        text::inline(&runs, 300),
+    ]
+}
+
+fn line(config: &ServerConfig) -> String {
+    config.shown().lines().next().unwrap_or_default().to_owned()
+}
+
+/// One word, and what is wrong.
+fn state(known: &Known) -> (&'static str, Option<String>) {
+    match &known.standing {
+        Standing::Disabled => ("disabled", None),
+        Standing::Broken(reason) => ("broken", Some(reason.clone())),
+        Standing::Unapproved => (
+            "not approved",
+            Some(format!("`host mcp approve {}` lets it run", known.name)),
+        ),
+        Standing::Started(server) => {
+            let state = server.shared().state();
+            let reason = match &state {
+                toolhost_mcp_client::State::Waiting { reason, .. } => Some(reason.clone()),
+                toolhost_mcp_client::State::GaveUp { error } => Some(error.to_string()),
+                _ => None,
+            };
+            (state.word(), reason)
+        }
+    }
+}
+
+fn listing(known: &Known) -> Option<Arc<Listing>> {
+    match &known.standing {
+        Standing::Started(server) => server.shared().listing(),
+        Standing::Disabled | Standing::Broken(_) | Standing::Unapproved => None,
+    }
+}
+
+fn as_json(known: &Known) -> Value {
+    let (state, reason) = state(known);
+    let config = known.settings.config.as_ref().ok();
+    let mut shown = json!({
+        "name": known.name,
+        "state": state,
+        "reason": reason,
+        "sandboxed": false,
+    });
+    if let Some(config) = config {
+        shown["transport"] = json!(config.transport());
+        shown["trust"] = json!(config.trust);
+        shown["timeout_ms"] = json!(config.timeout.as_millis());
+        match &config.way {
+            Way::Stdio(program) => {
+                shown["command"] = json!(program.command);
+                shown["args"] = json!(program.args);
+                shown["cwd"] = json!(program.cwd);
+                shown["env"] = json!(program.env.keys().collect::<Vec<_>>());
+            }
+            Way::Http(address) => {
+                shown["url"] = json!(address.url.as_str());
+                shown["headers"] = json!(address.headers.keys().collect::<Vec<_>>());
+            }
+        }
+    }
+    if let Some(listing) = listing(known) {
+        said(&mut shown, &listing);
+    }
+    shown
+}
+
+fn said(shown: &mut Value, listing: &Listing) {
+    shown["protocol"] = json!(listing.version);
+    shown["era"] = json!(era(listing));
+    shown["server"] = json!(listing.says);
+    let tools = listing
+        .tools
+        .iter()
+        .map(|one| one.descriptor.name.to_string());
+    shown["tools"] = json!(tools.collect::<Vec<_>>());
+    let left_out = listing.left_out.iter();
+    shown["left_out"] = left_out
+        .map(|one| json!({"tool": one.tool, "reason": one.reason, "changed": one.changed}))
+        .collect();
+}
+
+fn era(listing: &Listing) -> &'static str {
+    if listing.modern { "modern" } else { "legacy" }
+}
+
+pub async fn test(args: &TestArgs) -> Result<Exit, Failure> {
+    let settings = load(&args.file)?;
+    let keep = Keep::of(&settings);
+    let server = find(&settings, &args.name)?;
+    let config = server
+        .config
+        .as_ref()
+        .map_err(|reason| Failure::new(Exit::Config, reason.clone()))?;
+    if !keep
+        .approvals
+        .is_approved(&args.name, config.digest())
+        .or_exit(Exit::Store)?
+    {
+        return Err(Failure::new(
+            Exit::Denied,
+            format!(
+                "server `{}` is not approved, and not started; `host mcp approve {}` would let it run\n  {}",
+                args.name,
+                args.name,
+                config.shown().replace('\n', "\n  ")
+            ),
+        ));
+    }
+    let begun = Instant::now();
+    let running = start(config.clone(), &settings, &keep, Arc::new(|_, _| ()));
+    let listing = running.shared().first().await;
+    let took = begun.elapsed();
+    running.stop().await;
+    let listing = listing.or_exit(Exit::ToolFailed)?;
+    let shown = if args.json {
+        let mut shown = json!({"name": args.name, "ok": true, "took_ms": took.as_millis()});
+        said(&mut shown, &listing);
+        serde_json::to_string_pretty(&shown).or_exit(Exit::Internal)?
+    } else {
+        in_words(&listing, took.as_millis())
+    };
+    print(&shown).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+fn in_words(listing: &Listing, took: u128) -> String {
+    let mut lines = vec![format!(
+        "connected in {took} ms: MCP {} ({}), {}",
+        listing.version,
+        era(listing),
+        listing
+            .says
+            .as_deref()
+            .unwrap_or("a server that does not say its name")
+    )];
+    lines.extend(listing.tools.iter().map(|one| {
+        format!(
+            "  {} ({})",
+            one.descriptor.name,
+            one.descriptor.effect().as_str()
+        )
+    }));
+    for one in &listing.left_out {
+        let reason = text::block(&one.reason, 10_000).replace('\n', "\n    ");
+        lines.push(format!("  left out {}: {reason}", one.tool));
+    }
+    lines.join("\n")
+}

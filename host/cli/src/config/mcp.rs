@@ -1,0 +1,17 @@
+//! `[mcp]`: what the clients of our MCP server may be asked for.
+
+use serde::Deserialize;
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct McpTable {
+    /// Permissions and questions of tools go to the person at the client.
+    pub ask: Option<bool>,
+    /// The model of a client may be a sub-agent.
+    pub sampling: Option<bool>,
+    /// The folders that a client works in narrow its calls.
+    pub roots: Option<bool>,
+    /// A file with the key for states of questions, the same for all hosts behind one address.
+    #[serde(alias = "stateKey")]
+    pub state_key: Option<String>,
+}

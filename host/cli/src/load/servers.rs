@@ -1,0 +1,353 @@
+//! Starts other MCP servers and the discovery command, as far as a person approved them, and keeps their tools in the
+//! registry as they come and go. One that does not come up never stops the others.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use toolhost_contract::{Descriptor, ToolName, text};
+use toolhost_kernel::{Kernel, PluginInfo, check_schemas};
+use toolhost_mcp_client::{
+    Approvals, Dial, DiscoveredTools, Ground, Judges, LeftOut, Listing, Logins, News, Server,
+    ServerConfig, ServerTools, Shared, Stdio, Surroundings, Way, Web, plugin_name,
+};
+use toolhost_process::Launcher;
+
+use super::server_log::ServerLog;
+use crate::settings::{DiscoverySettings, ServerSettings, Settings};
+use crate::terminal::note;
+
+/// All servers together have so long to come up; those that need longer come later.
+const STARTUP: Duration = Duration::from_secs(20);
+/// Tools that were left out and are named unasked.
+const FEW: usize = 3;
+/// How tools of a program that nothing holds back are marked in lists.
+pub const NOT_SANDBOXED: &str = "not sandboxed";
+
+/// A server as lists show it.
+pub struct Known {
+    pub name: String,
+    pub settings: ServerSettings,
+    pub standing: Standing,
+}
+
+pub enum Standing {
+    Disabled,
+    Broken(String),
+    Unapproved,
+    Started(Server),
+}
+
+/// All that the configuration names.
+#[derive(Default)]
+pub struct Servers {
+    pub known: Vec<Known>,
+}
+
+/// Where things about servers are kept: in the state of the user, never in a project.
+pub struct Keep {
+    pub approvals: Arc<Approvals>,
+    pub logins: Option<Arc<Logins>>,
+    logs: Option<PathBuf>,
+}
+
+impl Keep {
+    pub fn of(settings: &Settings) -> Self {
+        let state = settings
+            .core
+            .places
+            .state
+            .as_ref()
+            .map(|state| state.join("mcp"));
+        let approvals = state.as_ref().map_or_else(Approvals::in_memory, |state| {
+            Approvals::at(state.join("approved.json"))
+        });
+        Self {
+            approvals: Arc::new(approvals),
+            logins: state
+                .as_ref()
+                .map(|state| Arc::new(Logins::at(state.join("logins")))),
+            logs: state.map(|state| state.join("logs")),
+        }
+    }
+}
+
+pub type Hear = dyn Fn(&Arc<Shared>, News) + Send + Sync;
+
+impl Servers {
+    /// Starts what may be started and waits for it, up to the limit for all together.
+    pub async fn start(settings: &Settings, keep: &Keep, hear: Arc<Hear>) -> Self {
+        let mut known = Vec::new();
+        for server in &settings.servers {
+            let standing = match &server.config {
+                _ if !server.enabled => Standing::Disabled,
+                Err(reason) => Standing::Broken(reason.clone()),
+                Ok(config) => match keep.approvals.is_approved(&server.name, config.digest()) {
+                    Ok(true) => {
+                        Standing::Started(start(config.clone(), settings, keep, Arc::clone(&hear)))
+                    }
+                    Ok(false) => Standing::Unapproved,
+                    Err(error) => Standing::Broken(error.to_string()),
+                },
+            };
+            known.push(Known {
+                name: server.name.clone(),
+                settings: server.clone(),
+                standing,
+            });
+        }
+        let servers = Self { known };
+        let end = Instant::now() + STARTUP;
+        for server in servers.started() {
+            let _ = timeout_at(end, server.first()).await;
+        }
+        servers
+    }
+
+    pub fn started(&self) -> impl Iterator<Item = &Arc<Shared>> {
+        self.known.iter().filter_map(|known| match &known.standing {
+            Standing::Started(server) => Some(server.shared()),
+            Standing::Disabled | Standing::Broken(_) | Standing::Unapproved => None,
+        })
+    }
+
+    /// Ends all of them, side by side, in good order.
+    pub async fn stop(self) {
+        let mut stopping = tokio::task::JoinSet::new();
+        for known in self.known {
+            if let Standing::Started(server) = known.standing {
+                stopping.spawn(server.stop());
+            }
+        }
+        while stopping.join_next().await.is_some() {}
+    }
+
+    /// What the operator should know and would not see.
+    pub fn notes(&self) {
+        for known in &self.known {
+            let name = &known.name;
+            match &known.standing {
+                Standing::Disabled => {}
+                Standing::Broken(reason) => note(&format!(
+                    "error: server `{name}`: {}",
+                    text::block(reason, 1_000)
+                )),
+                Standing::Unapproved => {
+                    let shown = known.settings.config.as_ref().map(ServerConfig::shown);
+                    note(&format!(
+                        "warning: server `{name}` is not approved, and not started; `host mcp approve {name}` would let \
+                         it run\n  {}",
+                        shown.unwrap_or_default().replace('\n', "\n  ")
+                    ));
+                }
+                Standing::Started(server) => {
+                    if let toolhost_mcp_client::State::Starting = server.shared().state() {
+                        note(&format!(
+                            "warning: server `{name}` is not up after {} s; its tools come when it is",
+                            STARTUP.as_secs()
+                        ));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One server, whatever was approved.
+pub fn start(config: ServerConfig, settings: &Settings, keep: &Keep, hear: Arc<Hear>) -> Server {
+    let name = config.name.clone();
+    let dial: Box<dyn Dial> = match &config.way {
+        Way::Stdio(program) => Box::new(Stdio {
+            server: name.clone(),
+            program: program.clone(),
+            launcher: launcher(),
+            host: variables(),
+        }),
+        Way::Http(address) => Box::new(Web {
+            server: name.clone(),
+            address: address.clone(),
+            logins: keep.logins.clone(),
+        }),
+    };
+    let log = ServerLog::open(keep.logs.as_deref(), &name);
+    let verbose = settings.verbose;
+    let around = Surroundings {
+        judges: Judges {
+            accept: Arc::new(|tool: &Descriptor| {
+                check_schemas(tool).map_err(|error| error.to_string())
+            }),
+            approvals: Arc::clone(&keep.approvals),
+        },
+        log: Arc::new(move |line: &str| {
+            log.line(line);
+            if verbose {
+                note(&format!("{name}: {line}"));
+            }
+        }),
+        ask: None,
+        hear: Box::new(move |shared, news| hear(shared, news)),
+    };
+    Server::start(config, dial, around)
+}
+
+fn launcher() -> Launcher {
+    Launcher::this_program(["process-launcher".into()])
+}
+
+fn variables() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// Puts the tools of servers into a registry, and takes out what is there no longer.
+pub struct Registrar {
+    /// The kernel is made before its servers and lives as long.
+    pub kernel: std::sync::Weak<Kernel>,
+    pub only_tools: Vec<Vec<String>>,
+    pub verbose: bool,
+}
+
+impl Registrar {
+    pub fn hear(&self, shared: &Arc<Shared>, news: News) {
+        let name = &shared.config.name;
+        match news {
+            News::Listed(listing) => self.register(shared, &listing),
+            News::Lost { reason, wait } => note(&format!(
+                "warning: server `{name}`: {}; it is tried again in {} s",
+                text::block(&reason, 2_000),
+                wait.as_secs()
+            )),
+            News::GaveUp(error) => note(&format!(
+                "error: {}",
+                text::block(&error.to_string(), 2_000)
+            )),
+        }
+    }
+
+    fn register(&self, shared: &Arc<Shared>, listing: &Listing) {
+        let Some(kernel) = self.kernel.upgrade() else {
+            return;
+        };
+        let name = &shared.config.name;
+        let plugin = plugin_name(name);
+        let info = PluginInfo {
+            name: plugin.clone(),
+            version: "0.0.0".to_owned(),
+            digest: Some(listing.digest),
+            timeout: Some(shared.config.timeout),
+        };
+        let tools = ServerTools::new(shared, listing);
+        kernel.unregister(&plugin);
+        match kernel.register(info, Arc::new(tools)) {
+            Ok(names) => {
+                if self.verbose {
+                    let era = &listing.version;
+                    note(&format!("server {name}: {} tools, MCP {era}", names.len()));
+                }
+                keep_only(&kernel, &self.only_tools, &names);
+            }
+            Err(error) => note(&format!("error: server `{name}`: {error}")),
+        }
+        note_left_out(&format!("server `{name}`"), &listing.left_out, self.verbose);
+    }
+}
+
+/// Tools that the operator's lists leave out are there, and switched off.
+pub fn keep_only(kernel: &Kernel, lists: &[Vec<String>], names: &[ToolName]) {
+    let registry = kernel.registry();
+    for list in lists {
+        let chosen: BTreeSet<&ToolName> = list
+            .iter()
+            .filter_map(|name| registry.name_of(name))
+            .collect();
+        for name in names.iter().filter(|name| !chosen.contains(name)) {
+            // The name comes from the registry itself, so it is known.
+            let _ = kernel.set_enabled(name.as_str(), false);
+        }
+    }
+}
+
+fn note_left_out(whose: &str, left_out: &[LeftOut], verbose: bool) {
+    let (changed, others): (Vec<_>, Vec<_>) = left_out.iter().partition(|one| one.changed);
+    let few = if verbose { others.len() } else { FEW };
+    let rest = others.len().saturating_sub(few);
+    for one in changed.into_iter().chain(others.into_iter().take(few)) {
+        note(&format!(
+            "warning: {whose}: tool {} is left out: {}",
+            one.tool,
+            text::block(&one.reason, 10_000)
+        ));
+    }
+    if rest > 0 {
+        note(&format!(
+            "warning: {whose}: {rest} more tools are left out; --verbose lists them"
+        ));
+    }
+}
+
+/// Runs the discovery command, if it was approved, and registers what it tells.
+pub async fn discover(settings: &Settings, keep: &Keep, kernel: &Kernel) {
+    let Some(wanted) = &settings.discovery else {
+        return;
+    };
+    let name = DiscoverySettings::NAME;
+    let ground = ground();
+    match keep.approvals.is_approved(name, wanted.digest()) {
+        Ok(true) => {}
+        Ok(false) => {
+            note(&format!(
+                "warning: the discovery command is not approved, and not run; `host mcp approve {name}` would let it \
+                 run\n  {}",
+                wanted.discovery.shown().replace('\n', "\n  ")
+            ));
+            return;
+        }
+        Err(error) => return note(&format!("error: {error}")),
+    }
+    let mut found = match wanted.discovery.discover(&ground).await {
+        Ok(found) => found,
+        Err(reason) => return note(&format!("error: {}", text::block(&reason, 2_000))),
+    };
+    if let Err(reason) = found.hold_against(&keep.approvals, name, wanted.digest()) {
+        return note(&format!("error: {reason}"));
+    }
+    let info = PluginInfo {
+        name: plugin_name("discovered"),
+        version: "0.0.0".to_owned(),
+        digest: Some(found.digest),
+        timeout: None,
+    };
+    note_left_out("the discovery command", &found.left_out, settings.verbose);
+    let tools = DiscoveredTools::new(wanted.discovery.clone(), ground, &found);
+    if let Err(error) = kernel.register(info, Arc::new(tools)) {
+        note(&format!("error: the discovery command: {error}"));
+    }
+}
+
+pub fn ground() -> Ground {
+    Ground {
+        launcher: launcher(),
+        host: variables(),
+        accept: Arc::new(|tool: &Descriptor| {
+            check_schemas(tool).map_err(|error| error.to_string())
+        }),
+    }
+}
+
+/// Removes what is kept about a server, but for its log.
+pub fn forget(keep: &Keep, name: &str) -> std::io::Result<()> {
+    if let Err(error) = keep.approvals.forget(name) {
+        return Err(std::io::Error::other(error));
+    }
+    if let Some(logins) = &keep.logins {
+        logins.forget(name)?;
+    }
+    if let Some(logs) = &keep.logs {
+        let _ = fs::remove_file(logs.join(format!("{name}.log")));
+    }
+    Ok(())
+}

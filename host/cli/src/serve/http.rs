@@ -1,0 +1,223 @@
+//! `--http ADDRESS`: the same tools for clients that come over the network, and how much each of them may have.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueHint};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use toolhost_contract::text;
+use toolhost_contract::units::{parse_duration, parse_size};
+use toolhost_mcp::http::{
+    HostName, HttpOptions, HttpServer, Limits, ListenError, Origin, Reach, Tokens,
+};
+
+use crate::exit::{Exit, Failure, OrExit as _};
+use crate::load::Host;
+use crate::terminal::note;
+
+/// In the folder of our state.
+const TOKEN_FILE: &str = "http-token";
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Over HTTP")]
+pub struct HttpArgs {
+    /// Serve MCP over HTTP on this address, for example `127.0.0.1:8080`; port 0 is any that is free
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    pub http: Option<SocketAddr>,
+
+    /// Take tokens from this file, one `NAME TOKEN` a line, instead of the one that was made for you
+    #[arg(long, value_name = "FILE", requires = "http", conflicts_with = "http_no_token", value_hint = ValueHint::FilePath)]
+    pub http_token_file: Option<PathBuf>,
+
+    /// Let every program on this machine call, without a token
+    #[arg(long, requires = "http", conflicts_with = "http_public")]
+    pub http_no_token: bool,
+
+    /// Serve on an address that other machines can reach
+    #[arg(long, requires = "http")]
+    pub http_public: bool,
+
+    /// Answer to this name, too, besides localhost and the address itself; repeatable
+    #[arg(long, value_name = "HOST", requires = "http", value_parser = HostName::parse)]
+    pub http_host: Vec<HostName>,
+
+    /// Let web pages of this origin call, for example `https://app.example.org`; repeatable
+    #[arg(long, value_name = "ORIGIN", requires = "http", value_parser = Origin::parse)]
+    pub http_origin: Vec<Origin>,
+
+    /// Requests that the holder of a token may make in a second [default: no limit]
+    #[arg(long, value_name = "N", requires = "http")]
+    pub http_rate: Option<NonZeroU32>,
+
+    /// Requests that the holder of a token may have running; more of them wait up to 30 s
+    #[arg(long, value_name = "N", requires = "http", default_value = "64")]
+    pub http_in_flight: NonZeroUsize,
+
+    /// Largest request
+    #[arg(long, value_name = "SIZE", requires = "http", default_value = "8MiB", value_parser = parse_size)]
+    pub http_max_body: u64,
+
+    /// Sessions, and as many lasting streams, that the holder of a token may have open
+    #[arg(long, value_name = "N", requires = "http", default_value = "1024")]
+    pub http_sessions: NonZeroUsize,
+
+    /// End a session that nobody used for this long
+    #[arg(long, value_name = "DUR", requires = "http", default_value = "30m", value_parser = parse_duration)]
+    pub http_idle: Duration,
+
+    /// Connections of all clients together
+    #[arg(long, value_name = "N", requires = "http", default_value = "1024")]
+    pub http_connections: NonZeroUsize,
+
+    /// How long running calls may go on after SIGTERM or Ctrl-C; a second one ends them at once
+    #[arg(long, value_name = "DUR", requires = "http", default_value = "5s", value_parser = parse_duration)]
+    pub http_grace: Duration,
+}
+
+/// A name would have to be looked up, and may be another address tomorrow; of localhost everybody knows which.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text
+        .strip_prefix("localhost:")
+        .or_else(|| text.strip_prefix(':'));
+    let port = port.unwrap_or(text).parse::<u16>().ok();
+    port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        .or_else(|| text.parse().ok())
+        .ok_or_else(|| "write an address and a port: `127.0.0.1:8080`, `[::1]:8080`".to_owned())
+}
+
+impl HttpArgs {
+    fn limits(&self) -> Limits {
+        Limits {
+            body: usize::try_from(self.http_max_body)
+                .unwrap_or(usize::MAX)
+                .clamp(1, 1 << 30),
+            in_flight: self.http_in_flight.get(),
+            rate: self.http_rate,
+            sessions: self.http_sessions.get(),
+            idle: self.http_idle,
+            connections: self.http_connections.get(),
+            grace: self.http_grace,
+        }
+    }
+
+    /// None: nobody needs one.
+    fn tokens(&self, host: &Host) -> Result<Option<Tokens>, Failure> {
+        if self.http_no_token {
+            note("warning: every program on this machine can call these tools: there is no token");
+            return Ok(None);
+        }
+        if let Some(file) = &self.http_token_file {
+            return Tokens::read(file).or_exit(Exit::Config).map(Some);
+        }
+        let state = host.settings.core.places.state.as_ref().ok_or_else(|| {
+            Failure::new(
+                Exit::Config,
+                "there is no folder for the token: set HOME or TOOLHOST_STATE_DIR, or name a file with --http-token-file",
+            )
+        })?;
+        let file = state.join(TOKEN_FILE);
+        let (tokens, new) = Tokens::read_or_create(&file).or_exit(Exit::Config)?;
+        let shown = text::inline(&file.to_string_lossy(), 400);
+        note(&match new {
+            Some(token) => format!(
+                "token: {} (made now and kept in {shown}; not shown again)",
+                token.0
+            ),
+            None => format!("token: the one in {shown}"),
+        });
+        Ok(Some(tokens))
+    }
+
+    /// Serves until a signal says to stop.
+    pub async fn serve(&self, address: SocketAddr, host: &Host) -> Result<(), Failure> {
+        let reach = if self.http_public {
+            Reach::Network
+        } else {
+            Reach::Machine
+        };
+        let options = HttpOptions {
+            tokens: None,
+            reach,
+            hosts: self.http_host.clone(),
+            origins: self.http_origin.clone(),
+            limits: self.limits(),
+        };
+        // Before the token, which must not be made for a server that does not start.
+        ListenError::check(address, reach).or_exit(Exit::Usage)?;
+        let options = HttpOptions {
+            tokens: self.tokens(host)?,
+            ..options
+        };
+        let server = HttpServer::bind(address, options)
+            .await
+            .or_exit(Exit::Usage)?;
+        if !address.ip().is_loopback() {
+            note(
+                "warning: other machines can reach this server, and nothing between them and it is encrypted: put a proxy with TLS before it, and name the host it serves with --http-host",
+            );
+        }
+        let signals = signals().or_exit(Exit::Internal)?;
+        note(&format!("listening on {}", server.url()));
+        let after = |count: u32| {
+            let mut signals = signals.clone();
+            async move {
+                if signals.wait_for(|seen| *seen >= count).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        let kernel = Arc::clone(&host.kernel);
+        let serving = server.serve(kernel, super::info(host), after(1), after(2));
+        serving.await.or_exit(Exit::Internal)
+    }
+}
+
+/// How often we were told to stop.
+fn signals() -> std::io::Result<watch::Receiver<u32>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let (count, seen) = watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            count.send_modify(|count| *count += 1);
+        }
+    });
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_needs_no_look_up() {
+        for (text, address) in [
+            ("127.0.0.1:8080", "127.0.0.1:8080"),
+            ("[::1]:0", "[::1]:0"),
+            ("0.0.0.0:1", "0.0.0.0:1"),
+            ("localhost:8080", "127.0.0.1:8080"),
+            (":8080", "127.0.0.1:8080"),
+            ("8080", "127.0.0.1:8080"),
+        ] {
+            assert_eq!(parse_address(text), Ok(address.parse().unwrap()), "{text}");
+        }
+        for text in [
+            "",
+            "localhost",
+            "example.org:80",
+            "127.0.0.1",
+            "99999",
+            "::1:80",
+        ] {
+            assert!(parse_address(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What `[mcp]` means: who is asked over MCP, and with which key what they carry is sealed.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use toolhost_mcp::{Asks, Desk};
+
+use crate::config::McpTable;
+use crate::exit::{Exit, Failure, OrExit as _};
+
+/// Bytes of a key that count.
+const MAX_KEY: u64 = 4_096;
+
+#[derive(Debug, Clone, Default)]
+pub struct McpSettings {
+    pub ask: bool,
+    pub sampling: bool,
+    pub roots: bool,
+    pub state_key: Option<PathBuf>,
+    /// Asks the clients, as soon as there may be any.
+    pub desk: Option<Arc<Desk>>,
+}
+
+impl McpSettings {
+    pub fn resolve(
+        table: &McpTable,
+        of_file: impl Fn(&str) -> Result<PathBuf, String>,
+    ) -> Result<Self, String> {
+        let state_key = table.state_key.as_deref().map(of_file).transpose()?;
+        Ok(Self {
+            // A client may answer without a person.
+            ask: table.ask.unwrap_or(false),
+            // What it costs, the user of the client pays.
+            sampling: table.sampling.unwrap_or(false),
+            roots: table.roots.unwrap_or(true),
+            state_key,
+            desk: None,
+        })
+    }
+
+    /// To be done before the kernel is made, by whoever serves MCP.
+    pub fn open_desk(&mut self) -> Result<Option<Arc<Desk>>, Failure> {
+        if !self.ask && !self.sampling {
+            return Ok(None);
+        }
+        let key = self.state_key.as_deref().map(key).transpose();
+        let key = key.map_err(|error| Failure::new(Exit::Config, error))?;
+        let asks = Asks {
+            questions: self.ask,
+            sampling: self.sampling,
+        };
+        let desk = Arc::new(Desk::new(asks, key).or_exit(Exit::Config)?);
+        self.desk = Some(Arc::clone(&desk));
+        Ok(Some(desk))
+    }
+}
+
+/// Whoever reads the key can answer for everybody, so it has to be its owner's alone.
+fn key(path: &Path) -> Result<Vec<u8>, String> {
+    let wrong = |why: String| format!("the key `{}` {why}", path.display());
+    let file = File::open(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let about = file.metadata();
+    let about = about.map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let mode = about.permissions().mode() & 0o777;
+    if !about.is_file() || mode & 0o077 != 0 {
+        return Err(wrong(format!(
+            "can be read by others (mode {mode:o}); run chmod 600 on it"
+        )));
+    }
+    let mut key = Vec::new();
+    let read = file.take(MAX_KEY).read_to_end(&mut key);
+    read.map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    while key.last().is_some_and(u8::is_ascii_whitespace) {
+        key.pop();
+    }
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{Permissions, set_permissions, write};
+
+    use super::*;
+
+    fn settings(text: &str) -> McpSettings {
+        let table: McpTable = toml::from_str(text).unwrap();
+        McpSettings::resolve(&table, |path| Ok(PathBuf::from(path))).unwrap()
+    }
+
+    #[test]
+    fn nobody_is_asked_unless_the_operator_wants_it() {
+        let mut quiet = settings("");
+        assert!(quiet.roots);
+        assert!(quiet.open_desk().unwrap().is_none());
+        assert!(settings("ask = true").open_desk().unwrap().is_some());
+        assert!(settings("sampling = true").open_desk().unwrap().is_some());
+        assert!(!settings("roots = false").roots);
+    }
+
+    #[test]
+    fn a_key_is_its_owners_alone_and_long_enough() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let open = || {
+            let text = format!("ask = true\nstate_key = {:?}", path.display().to_string());
+            settings(&text).open_desk().map(drop)
+        };
+        assert!(open().is_err());
+        write(&path, "a key that is long enough, so it is\n").unwrap();
+        set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        assert!(open().is_err());
+        set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert!(open().is_ok());
+        write(&path, "short\n").unwrap();
+        assert!(open().is_err());
+    }
+}

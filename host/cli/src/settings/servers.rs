@@ -1,0 +1,314 @@
+//! Other MCP servers and the discovery command, in values that can be started; what is wrong with one is kept with it,
+//! so that the others are served.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use toolhost::{SecretSettings, SecretValue};
+use toolhost_contract::{Digest, text};
+use toolhost_mcp_client::{
+    Address, Discovery, Hidden, OAuth, Program, ServerConfig, TIMEOUT, Way, split_words,
+};
+use toolhost_net::{Allowed, HostRule, Target};
+
+use super::{World, absolute};
+use crate::config::{McpServer, Secret, expand};
+
+const MAX_URL: usize = 8 << 10;
+
+#[derive(Debug, Clone)]
+pub struct ServerSettings {
+    pub name: String,
+    pub enabled: bool,
+    /// The reason when it is not one that could be started.
+    pub config: Result<ServerConfig, String>,
+}
+
+/// Commands that tell of tools and run them.
+#[derive(Debug, Clone)]
+pub struct DiscoverySettings {
+    pub discovery: Discovery,
+}
+
+impl DiscoverySettings {
+    /// Under which its approval is kept and given; no server is called like it.
+    pub const NAME: &'static str = "discovery-command";
+
+    pub fn digest(&self) -> Digest {
+        self.discovery.digest()
+    }
+}
+
+pub fn servers(
+    servers: BTreeMap<String, McpServer>,
+    base: &Path,
+    secrets: &[SecretSettings],
+    world: &World<'_>,
+) -> Vec<ServerSettings> {
+    let servers = servers.into_iter();
+    servers
+        .map(|(name, server)| ServerSettings {
+            enabled: server.enabled.unwrap_or(true),
+            config: server_config(&name, server, base, secrets, world),
+            name,
+        })
+        .collect()
+}
+
+fn server_config(
+    name: &str,
+    server: McpServer,
+    base: &Path,
+    secrets: &[SecretSettings],
+    world: &World<'_>,
+) -> Result<ServerConfig, String> {
+    if name == DiscoverySettings::NAME {
+        return Err("this name is kept for the discovery command; choose another".to_owned());
+    }
+    let of_file = |text: &str| expand(text, world.variable);
+    let hidden = |secret: &Secret| of_file(secret.reveal()).map(Hidden);
+    let transport = server.transport.as_deref();
+    let way = match (
+        &server.command,
+        server.url.as_ref().or(server.http_url.as_ref()),
+    ) {
+        (Some(command), _) => {
+            if !matches!(transport, None | Some("stdio" | "local")) {
+                return Err(other_transport(transport, "a `command`"));
+            }
+            let mut env = BTreeMap::new();
+            for (name, value) in &server.env {
+                env.insert(name.to_string(), hidden(value)?);
+            }
+            let args = server.args.iter().map(|arg| of_file(arg));
+            let cwd = server.cwd.as_deref().map(of_file).transpose()?;
+            Way::Stdio(Program {
+                command: of_file(command)?,
+                args: args.collect::<Result<_, _>>()?,
+                env,
+                // Not where the host was started: that may be a folder of a stranger, whose files some commands obey.
+                cwd: cwd.map_or_else(|| base.to_owned(), |cwd| absolute(base, Path::new(&cwd))),
+            })
+        }
+        (None, Some(url)) => {
+            let http = [
+                "http",
+                "https",
+                "streamable-http",
+                "streamable_http",
+                "remote",
+            ];
+            if transport.is_some_and(|transport| !http.contains(&transport)) {
+                return Err(other_transport(transport, "a `url`"));
+            }
+            let url = of_file(url)?;
+            let mut headers = BTreeMap::new();
+            for (name, value) in &server.headers {
+                let value = match secret_name(value.reveal()) {
+                    Some((before, secret)) => {
+                        let secret = secret_value(secret, &url, secrets, world)?;
+                        Hidden(format!("{before}{secret}"))
+                    }
+                    None => hidden(value)?,
+                };
+                headers.insert(name.clone(), value);
+            }
+            let mut address = Address::parse(name, &url, headers, server.insecure)
+                .map_err(|error| error.reason())?;
+            let oauth = server.oauth;
+            address.oauth = OAuth {
+                client_id: oauth.client_id.as_deref().map(of_file).transpose()?,
+                client_secret: oauth.client_secret.as_ref().map(hidden).transpose()?,
+                scopes: oauth.scopes,
+                client_metadata_url: oauth.client_metadata_url,
+            };
+            Way::Http(address)
+        }
+        (None, None) => return Err("it has neither `command` nor `url`".to_owned()),
+    };
+    Ok(ServerConfig {
+        name: name.to_owned(),
+        way,
+        include: server.include_tools,
+        exclude: server.exclude_tools,
+        timeout: server.timeout.map_or(TIMEOUT, |timeout| timeout.0),
+        trust: server.trust,
+    })
+}
+
+/// `secret:NAME`, or one word such as `Bearer` before it.
+fn secret_name(text: &str) -> Option<(&str, &str)> {
+    let (before, rest) = match text.split_once(' ') {
+        Some((word, rest)) => (&text[..=word.len()], rest),
+        None => ("", text),
+    };
+    rest.strip_prefix("secret:").map(|name| (before, name))
+}
+
+/// Of `[secrets.NAME]`, which says for which hosts it is.
+fn secret_value(
+    name: &str,
+    url: &str,
+    secrets: &[SecretSettings],
+    world: &World<'_>,
+) -> Result<String, String> {
+    let shown = text::inline(name, 80);
+    let found = secrets.iter().find(|secret| secret.name == name);
+    let secret =
+        found.ok_or_else(|| format!("there is no secret `{shown}`; add `[secrets.NAME]`"))?;
+    let rules = secret.hosts.iter().map(|host| HostRule::parse(host));
+    let allowed = Allowed {
+        rules: rules
+            .collect::<Result<_, _>>()
+            .map_err(|error| error.to_string())?,
+        denied: Vec::new(),
+    };
+    let target = url
+        .parse()
+        .map_err(|_| "its url is no address".to_owned())?;
+    Target::of(&target, MAX_URL)
+        .and_then(|target| allowed.admit(&target))
+        .map_err(|_| {
+            format!(
+                "secret `{shown}` is not for the host of `{}`",
+                text::inline(url, 200)
+            )
+        })?;
+    match &secret.value {
+        SecretValue::Text(value) => Ok(value.clone()),
+        SecretValue::Variable(variable) => (world.variable)(variable)
+            .ok_or_else(|| format!("secret `{shown}`: the variable {variable} is not set")),
+    }
+}
+
+fn other_transport(transport: Option<&str>, with: &str) -> String {
+    let transport = text::inline(transport.unwrap_or_default(), 40);
+    format!("transport `{transport}` does not go with {with}; there are `stdio` and `http`")
+}
+
+pub fn discovery(
+    discover: Option<&str>,
+    call: Option<&str>,
+    base: &Path,
+) -> Result<Option<DiscoverySettings>, String> {
+    let words = |key: &str, command: &str| {
+        split_words(command)
+            .map_err(|reason| format!("{key}: `{}`: {reason}", text::inline(command, 200)))
+    };
+    let Some(discover) = discover else {
+        return match call {
+            Some(_) => Err("tools.call_command needs tools.discovery_command".to_owned()),
+            None => Ok(None),
+        };
+    };
+    let discover = words("tools.discovery_command", discover)?;
+    let call = call
+        .map(|call| words("tools.call_command", call))
+        .transpose()?;
+    Ok(Some(DiscoverySettings {
+        discovery: Discovery {
+            discover,
+            call,
+            cwd: base.to_owned(),
+        },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+    use crate::config::{Format, parse};
+
+    fn check(text: &str, expected: Expect) {
+        let config = parse(Path::new("toolhost.toml"), Format::Toml, text).unwrap();
+        let variable = |name: &str| (name == "TOKEN").then(|| "t0ken".to_owned());
+        let world = World {
+            directory: Path::new("/where/it/was/typed"),
+            variable: &variable,
+            read: &|_| Err("there is no file".to_owned()),
+            interactive: false,
+        };
+        let secrets = [SecretSettings {
+            name: "tracker".to_owned(),
+            value: SecretValue::Variable("TOKEN".to_owned()),
+            hosts: vec!["https://example.org".to_owned()],
+        }];
+        let servers = servers(config.mcp_servers, Path::new("/etc/me"), &secrets, &world);
+        let shown = servers.iter().map(|server| match &server.config {
+            Err(reason) => format!("{}: {reason}\n", server.name),
+            Ok(config) => {
+                let values: Vec<&str> = match &config.way {
+                    Way::Stdio(program) => program.env.values().map(|one| one.0.as_str()).collect(),
+                    Way::Http(address) => {
+                        address.headers.values().map(|one| one.0.as_str()).collect()
+                    }
+                };
+                format!(
+                    "{}: {} {values:?}\n",
+                    server.name,
+                    config.shown().replace('\n', " ")
+                )
+            }
+        });
+        expected.assert_eq(&shown.collect::<String>());
+    }
+
+    // R-421, R-427
+    #[test]
+    fn r_427_servers_of_a_file() {
+        check(
+            r#"
+            [mcp_servers.a]
+            command = "npx"
+            args = ["-y", "${TOKEN}"]
+            env = { KEY = "${TOKEN}" }
+            [mcp_servers.b]
+            url = "https://example.org/mcp"
+            headers = { Authorization = "Bearer secret:tracker", X-Key = "${TOKEN}" }
+            [mcp_servers.c]
+            type = "stdio"
+            command = "x"
+            cwd = "sub"
+            "#,
+            expect![[r#"
+                a: npx -y t0ken   in /etc/me   with $KEY ["t0ken"]
+                b: https://example.org/mcp   with the header Authorization   with the header X-Key ["Bearer t0ken", "t0ken"]
+                c: x   in /etc/me/sub []
+            "#]],
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_server_is_kept_with_it() {
+        check(
+            r#"
+            [mcp_servers.a]
+            command = "x"
+            transport = "http"
+            [mcp_servers.b]
+            url = "http://example.org/mcp"
+            [mcp_servers.c]
+            url = "https://evil.example.net/mcp"
+            headers = { Authorization = "Bearer secret:tracker" }
+            [mcp_servers.d]
+            url = "https://example.org/mcp"
+            headers = { X = "secret:other" }
+            [mcp_servers.e]
+            command = "x"
+            env = { A = "${UNSET}" }
+            [mcp_servers.discovery-command]
+            command = "x"
+            "#,
+            expect![[r#"
+                a: transport `http` does not go with a `command`; there are `stdio` and `http`
+                b: url `http://example.org/mcp` would be spoken to without encryption; write https, or `insecure = true`
+                c: secret `tracker` is not for the host of `https://evil.example.net/mcp`
+                d: there is no secret `other`; add `[secrets.NAME]`
+                discovery-command: this name is kept for the discovery command; choose another
+                e: `${UNSET}` needs $UNSET, which is not set; set it or write `${UNSET:-default}`
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! One message of the user with a `tool_result` for each call..
+
+use serde_json::{Value, json};
+
+use super::shown::{Shown, encoded, is_picture, shown, stand_in};
+use crate::Part;
+use crate::format::Answered;
+
+pub(super) fn message(answered: &[Answered]) -> Value {
+    let mut blocks = Vec::new();
+    let mut after = Vec::new();
+    for one in answered {
+        let mut content: Vec<Value> = one.result.parts.iter().filter_map(block).collect();
+        if one.result.is_error {
+            // In a result that is an error the API takes texts alone; the rest follows the results.
+            let (words, media) = content
+                .into_iter()
+                .partition(|block: &Value| block["type"] == "text");
+            content = words;
+            after.extend::<Vec<Value>>(media);
+        }
+        if content.is_empty() {
+            content.push(text("(no output)"));
+        }
+        blocks.push(json!({
+            "type": "tool_result",
+            "tool_use_id": one.call.label(),
+            "content": content,
+            "is_error": one.result.is_error,
+        }));
+    }
+    blocks.extend(after);
+    json!({"role": "user", "content": blocks})
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// None for an empty text, which the API refuses.
+fn block(part: &Part) -> Option<Value> {
+    Some(match shown(part) {
+        Shown::Words(words) if words.trim().is_empty() => return None,
+        Shown::Words(words) => text(&words),
+        Shown::Media {
+            data, media_type, ..
+        } if is_picture(media_type) => json!({
+            "type": "image",
+            "source": {"type": "base64", "media_type": media_type, "data": encoded(data)},
+        }),
+        Shown::Media {
+            data,
+            media_type: "application/pdf",
+            name,
+            ..
+        } => {
+            let source =
+                json!({"type": "base64", "media_type": "application/pdf", "data": encoded(data)});
+            document(&source, name)
+        }
+        Shown::Media {
+            text: Some(text),
+            name,
+            ..
+        } if !text.trim().is_empty() => {
+            let source = json!({"type": "text", "media_type": "text/plain", "data": text});
+            document(&source, name)
+        }
+        Shown::Media {
+            media_type, name, ..
+        } => match name {
+            Some(name) => text(&format!("{} ({name})", stand_in(media_type))),
+            None => text(&stand_in(media_type)),
+        },
+    })
+}
+
+fn document(source: &Value, name: Option<&str>) -> Value {
+    match name {
+        Some(name) => json!({"type": "document", "source": source, "title": name}),
+        None => json!({"type": "document", "source": source}),
+    }
+}

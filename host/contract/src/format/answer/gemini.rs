@@ -1,0 +1,53 @@
+//! One content with a `functionResponse` for each call. R-129.
+
+use serde_json::{Map, Value, json};
+
+use super::shown::{Shown, all_words, encoded, shown, stand_in};
+use crate::Part;
+use crate::format::Answered;
+
+pub(super) fn content(answered: &[Answered]) -> Value {
+    let parts: Vec<Value> = answered.iter().flat_map(parts).collect();
+    json!({"role": "user", "parts": parts})
+}
+
+/// A response is text. What is none follows as a part of its own, and the text says what that is.
+fn parts(one: &Answered) -> Vec<Value> {
+    let media: Vec<&Part> = one
+        .result
+        .parts
+        .iter()
+        .filter(|part| matches!(shown(part), Shown::Media { text: None, .. }))
+        .collect();
+    let alone = media.len() == one.result.parts.len();
+    let said = match media.first().map(|part| shown(part)) {
+        Some(Shown::Media { media_type, .. }) if alone => stand_in(media_type),
+        _ => {
+            // A profile may have said already what follows.
+            let rest = one.result.parts.iter().filter(|part| !media.contains(part));
+            let rest: Vec<Part> = rest.cloned().collect();
+            all_words(&rest)
+        }
+    };
+    let key = if one.result.is_error {
+        "error"
+    } else {
+        "output"
+    };
+    let mut response = Map::new();
+    if let Some(id) = &one.call.id {
+        response.insert("id".to_owned(), id.clone());
+    }
+    response.insert("name".to_owned(), json!(one.call.name));
+    response.insert("response".to_owned(), json!({key: said}));
+    let mut parts = vec![json!({"functionResponse": response})];
+    for part in media {
+        if let Shown::Media {
+            data, media_type, ..
+        } = shown(part)
+        {
+            parts.push(json!({"inlineData": {"mimeType": media_type, "data": encoded(data)}}));
+        }
+    }
+    parts
+}

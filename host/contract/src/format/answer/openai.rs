@@ -1,0 +1,124 @@
+//! Messages of the role `tool`, and items of the Responses API.
+
+use serde_json::{Value, json};
+
+use super::shown::{Shown, all_words, data_url, encoded, is_picture, shown};
+use crate::Part;
+use crate::format::Answered;
+use crate::profile::Rendered;
+
+/// For Chat Completions. A message of a tool is text alone, so what is none follows in a message of the user, after
+/// the last result: the API wants the results together.
+pub(super) fn messages(answered: &[Answered]) -> Value {
+    let mut messages = Vec::new();
+    let mut after = Vec::new();
+    for one in answered {
+        let content = words(one.result);
+        messages.push(if one.call.legacy {
+            json!({"role": "function", "name": one.call.name, "content": content})
+        } else {
+            json!({"role": "tool", "tool_call_id": one.call.label(), "content": content})
+        });
+        let media: Vec<Value> = one.result.parts.iter().filter_map(chat_media).collect();
+        if !media.is_empty() {
+            let label = one.call.label();
+            let from = format!("From the result of `{}` ({label}):", one.call.name);
+            after.push(json!({"type": "text", "text": from}));
+            after.extend(media);
+        }
+    }
+    if !after.is_empty() {
+        messages.push(json!({"role": "user", "content": after}));
+    }
+    Value::Array(messages)
+}
+
+fn chat_media(part: &Part) -> Option<Value> {
+    let Shown::Media {
+        data,
+        media_type,
+        name,
+        ..
+    } = shown(part)
+    else {
+        return None;
+    };
+    let url = || data_url(data, media_type);
+    Some(match media_type {
+        picture if is_picture(picture) => {
+            json!({"type": "image_url", "image_url": {"url": url()}})
+        }
+        "audio/wav" | "audio/x-wav" | "audio/wave" => sound(data, "wav"),
+        "audio/mpeg" | "audio/mp3" => sound(data, "mp3"),
+        "application/pdf" => json!({
+            "type": "file",
+            "file": {"filename": name.unwrap_or("file.pdf"), "file_data": url()},
+        }),
+        // Named in the text, which is all the API takes of it.
+        _ => return None,
+    })
+}
+
+fn sound(data: &[u8], format: &str) -> Value {
+    json!({"type": "input_audio", "input_audio": {"data": encoded(data), "format": format}})
+}
+
+/// For Responses, whose results may hold pictures and files.
+pub(super) fn items(answered: &[Answered]) -> Value {
+    let item = |one: &Answered| {
+        let output = if one
+            .result
+            .parts
+            .iter()
+            .any(|part| item_media(part).is_some())
+        {
+            let part = |part: &Part| {
+                item_media(part).or_else(|| {
+                    let words = all_words(std::slice::from_ref(part));
+                    Some(json!({"type": "input_text", "text": words}))
+                })
+            };
+            let mut parts: Vec<Value> = one.result.parts.iter().filter_map(part).collect();
+            if one.result.is_error {
+                parts.insert(0, json!({"type": "input_text", "text": "Error:"}));
+            }
+            Value::Array(parts)
+        } else {
+            json!(words(one.result))
+        };
+        json!({"type": "function_call_output", "call_id": one.call.label(), "output": output})
+    };
+    answered.iter().map(item).collect()
+}
+
+fn item_media(part: &Part) -> Option<Value> {
+    let Shown::Media {
+        data,
+        media_type,
+        name,
+        ..
+    } = shown(part)
+    else {
+        return None;
+    };
+    let url = data_url(data, media_type);
+    match media_type {
+        picture if is_picture(picture) => Some(json!({"type": "input_image", "image_url": url})),
+        "application/pdf" => {
+            let name = name.unwrap_or("file.pdf");
+            Some(json!({"type": "input_file", "filename": name, "file_data": url}))
+        }
+        _ => None,
+    }
+}
+
+/// These APIs have no place for "it failed", so the text says it. What is JSON stays JSON.
+fn words(result: &Rendered) -> String {
+    let words = all_words(&result.parts);
+    let is_value = words.starts_with('{') && words.ends_with('}');
+    if result.is_error && !is_value {
+        format!("Error: {words}")
+    } else {
+        words
+    }
+}

@@ -1,0 +1,99 @@
+//! What references lead to, put in their place: the API knows none. Schemas that contain themselves end where they
+//! begin again, and schemas that grow without end are cut.
+
+use serde_json::{Map, Value, json};
+
+use crate::format::keywords::{absorb, kind, schemas, target};
+
+/// References and `allOf` one within the other.
+const MAX_OPEN: usize = 24;
+
+pub(super) struct Reach<'a> {
+    document: &'a Value,
+    /// The references that are being followed.
+    open: Vec<String>,
+    left: usize,
+    exhausted: bool,
+}
+
+/// How many references were open before.
+#[derive(Clone, Copy)]
+pub(super) struct Opened(usize);
+
+impl<'a> Reach<'a> {
+    pub(super) fn new(document: &'a Value, left: usize) -> Self {
+        Self {
+            document,
+            open: Vec::new(),
+            left,
+            exhausted: false,
+        }
+    }
+
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.exhausted
+    }
+
+    /// The schema with everything that it refers to and with all that `allOf` adds.
+    pub(super) fn open(&mut self, schema: &Map<String, Value>) -> (Map<String, Value>, Opened) {
+        let before = Opened(self.open.len());
+        if !self.open.is_empty() {
+            self.count();
+        }
+        (self.gathered(schema, MAX_OPEN), before)
+    }
+
+    fn gathered(&mut self, schema: &Map<String, Value>, hops: usize) -> Map<String, Value> {
+        let mut whole = schema.clone();
+        let reference = whole.shift_remove("$ref");
+        let parts = whole.shift_remove("allOf");
+        let Some(hops) = hops.checked_sub(1) else {
+            return whole;
+        };
+        if let Some(found) = reference
+            .as_ref()
+            .and_then(Value::as_str)
+            .and_then(|reference| self.follow(reference, &mut whole))
+        {
+            let found = self.gathered(found, hops);
+            absorb(&mut whole, &found);
+        }
+        for part in schemas(parts.as_ref()).filter_map(Value::as_object) {
+            let part = self.gathered(part, hops);
+            absorb(&mut whole, &part);
+        }
+        whole
+    }
+
+    pub(super) fn close(&mut self, before: Opened) {
+        self.open.truncate(before.0);
+    }
+
+    fn count(&mut self) -> bool {
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or(0);
+        self.exhausted |= left.is_none();
+        left.is_some()
+    }
+
+    /// What a reference leads to. Where it leads back, only the kind of value and what is said about it.
+    fn follow(
+        &mut self,
+        reference: &str,
+        whole: &mut Map<String, Value>,
+    ) -> Option<&'a Map<String, Value>> {
+        let found = target(self.document, reference)?.as_object()?;
+        let again = self.open.iter().any(|open| open == reference);
+        if !again && self.open.len() < MAX_OPEN && self.count() {
+            self.open.push(reference.to_owned());
+            return Some(found);
+        }
+        whole
+            .entry("type")
+            .or_insert_with(|| json!(kind(found).unwrap_or("object")));
+        if let Some(said) = found.get("description") {
+            whole.entry("description").or_insert_with(|| said.clone());
+        }
+        None
+    }
+}

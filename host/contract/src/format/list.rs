@@ -1,0 +1,120 @@
+//! The list of tools for a request.
+
+use serde_json::{Map, Value, json};
+
+use super::keywords::clean;
+use super::{Format, Listed, Names, Tool, gemini, root, strict};
+use crate::{Descriptor, Effect, text};
+
+pub(super) fn tools(format: Format, tools: &[Tool], strict: bool) -> Listed {
+    let names = Names::new(format, tools.iter().map(|tool| tool.name));
+    let mut notes = Vec::new();
+    let mut listed = Vec::new();
+    for tool in tools {
+        let name = names.shown(tool.name);
+        if name != tool.name {
+            notes.push(format!(
+                "`{}` is listed as `{name}`: the format `{format}` does not take its name",
+                text::inline(tool.name, 80)
+            ));
+        }
+        listed.push(match format {
+            Format::Anthropic => anthropic(name, tool.tool),
+            Format::OpenAi => {
+                let function = function(name, tool.tool, strict, &mut notes);
+                json!({"type": "function", "function": function})
+            }
+            Format::OpenAiResponses => {
+                let mut listed = Map::new();
+                listed.insert("type".to_owned(), json!("function"));
+                listed.extend(function(name, tool.tool, strict, &mut notes));
+                Value::Object(listed)
+            }
+            Format::Gemini => declaration(name, tool.tool),
+            Format::Mcp => mcp(name, tool.tool),
+        });
+    }
+    let tools = match format {
+        // A list of no functions is refused.
+        Format::Gemini if listed.is_empty() => json!([]),
+        Format::Gemini => json!([{"functionDeclarations": listed}]),
+        Format::Anthropic | Format::OpenAi | Format::OpenAiResponses | Format::Mcp => {
+            Value::Array(listed)
+        }
+    };
+    Listed { tools, notes }
+}
+
+fn anthropic(name: &str, tool: &Descriptor) -> Value {
+    json!({
+        "name": name,
+        "description": tool.description,
+        "input_schema": root::object(&tool.input_schema),
+    })
+}
+
+fn function(
+    name: &str,
+    tool: &Descriptor,
+    strict: bool,
+    notes: &mut Vec<String>,
+) -> Map<String, Value> {
+    let bound = strict.then(|| strict::schema(&tool.input_schema));
+    let (schema, strict) = match bound {
+        Some(Ok(schema)) => (schema, true),
+        Some(Err(reason)) => {
+            notes.push(format!("`{name}` cannot be strict: {reason}"));
+            (root::object(&tool.input_schema), false)
+        }
+        None => (root::object(&tool.input_schema), false),
+    };
+    let mut schema = schema;
+    schema
+        .entry("properties")
+        .or_insert_with(|| Value::Object(Map::new()));
+    let mut function = Map::new();
+    function.insert("name".to_owned(), json!(name));
+    function.insert("description".to_owned(), json!(tool.description));
+    function.insert("parameters".to_owned(), Value::Object(schema));
+    // Written out, for one of the two APIs takes its absence for a yes.
+    function.insert("strict".to_owned(), json!(strict));
+    function
+}
+
+fn declaration(name: &str, tool: &Descriptor) -> Value {
+    let mut declaration = json!({"name": name, "description": tool.description});
+    if let Some(parameters) = gemini::parameters(&tool.input_schema) {
+        declaration["parameters"] = parameters;
+    }
+    declaration
+}
+
+fn mcp(name: &str, tool: &Descriptor) -> Value {
+    let object = |schema: &Value| {
+        let mut schema = match clean(schema, 0) {
+            Value::Object(schema) => schema,
+            _ => Map::new(),
+        };
+        schema.insert("type".to_owned(), json!("object"));
+        schema
+    };
+    let effect = tool.effect();
+    let read_only = effect <= Effect::Reads;
+    let mut listed = json!({
+        "name": name,
+        "title": tool.display_name,
+        "description": tool.description,
+        "inputSchema": object(&tool.input_schema),
+    });
+    let output = tool.output_schema.as_ref();
+    if let Some(output) = output.filter(|schema| schema["type"] == "object") {
+        listed["outputSchema"] = Value::Object(object(output));
+    }
+    listed["annotations"] = json!({
+        "readOnlyHint": read_only,
+        "destructiveHint": effect == Effect::Destroys,
+        "idempotentHint": read_only || tool.annotations.idempotent == Some(true),
+        "openWorldHint": tool.annotations.open_world == Some(true),
+    });
+    listed
+}

@@ -1,0 +1,97 @@
+//! Names that an API takes, and the way back from them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::Format;
+use crate::text;
+
+/// The longest name that every one of these APIs takes.
+const MAX: usize = 64;
+/// `_` and eight digits.
+const MARK: usize = 9;
+
+/// The names of a list of tools in one format. A name that the API would refuse is changed, and no two are the same.
+///
+/// Which name a tool gets follows from its own name and from the names that are like it, and not from the order.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    shown: HashMap<String, String>,
+    own: HashMap<String, String>,
+}
+
+impl Names {
+    pub fn new<'a>(format: Format, names: impl IntoIterator<Item = &'a str>) -> Self {
+        let all: BTreeSet<&str> = names.into_iter().collect();
+        let (fitting, other): (Vec<&str>, Vec<&str>) =
+            all.into_iter().partition(|name| fits(format, name));
+        let mut made = Self::default();
+        let mut taken: BTreeSet<String> = fitting.into_iter().map(str::to_owned).collect();
+        let plain: Vec<String> = other.iter().map(|name| fitted(name)).collect();
+        for (index, name) in other.iter().enumerate() {
+            let alone = plain
+                .iter()
+                .enumerate()
+                .all(|(other, name)| other == index || *name != plain[index]);
+            let mut shown = plain[index].clone();
+            let cut = shown.len() > MAX;
+            if cut || !alone || taken.contains(&shown) {
+                // The front says whose tool it is and the mark tells it from the others; the tail alone would not.
+                let front = text::head(&shown, MAX - MARK).to_owned();
+                let mut salt = 0;
+                loop {
+                    shown = format!("{front}_{:08x}", hash(name, salt));
+                    if !taken.contains(&shown) {
+                        break;
+                    }
+                    salt += 1;
+                }
+            }
+            taken.insert(shown.clone());
+            made.own.insert(shown.clone(), (*name).to_owned());
+            made.shown.insert((*name).to_owned(), shown);
+        }
+        made
+    }
+
+    /// What the model calls a tool.
+    pub fn shown<'n>(&'n self, own: &'n str) -> &'n str {
+        self.shown.get(own).map_or(own, String::as_str)
+    }
+
+    /// The tool that the model named.
+    pub fn own<'n>(&'n self, shown: &'n str) -> &'n str {
+        self.own.get(shown).map_or(shown, String::as_str)
+    }
+}
+
+fn fits(format: Format, name: &str) -> bool {
+    let dotted = format == Format::Mcp;
+    let first = |c: char| c.is_ascii_alphabetic() || c == '_';
+    !name.is_empty()
+        && name.len() <= MAX
+        // Only Google is particular about it, and names that work everywhere are one thing less to know.
+        && (dotted || name.starts_with(first))
+        && name.chars().all(|c| plain(c) || dotted && c == '.')
+}
+
+fn plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+/// With signs that fit, however long.
+fn fitted(name: &str) -> String {
+    let mut fitted: String = name
+        .chars()
+        .map(|c| if plain(c) { c } else { '_' })
+        .collect();
+    if !fitted.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        fitted.insert(0, '_');
+    }
+    fitted
+}
+
+fn hash(name: &str, salt: u32) -> u32 {
+    name.bytes().fold(0x811c_9dc5 ^ salt, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}

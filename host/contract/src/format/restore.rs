@@ -1,0 +1,178 @@
+//! What a model wrote for the schema that it was shown becomes what the tool's own schema takes.
+
+use serde_json::{Map, Value};
+
+use super::keywords::{MAX_DEPTH, kind, schemas, strings, target};
+use super::strict::takes_null_within;
+
+/// A list of a hundred thousand items has as many.
+const MAX_STEPS: usize = 500_000;
+
+/// Takes out a null for what may be left out and may not be null, and turns the text of a value that the schema lists
+/// back into that value. What fits the schema stays as it is.
+///
+/// What takes longer than any sensible input does is left as it is from there on, for the check of inputs to judge.
+pub fn restore(schema: &Value, input: &mut Value) {
+    let mut walk = Walk {
+        root: schema,
+        left: MAX_STEPS,
+    };
+    walk.restored(schema, input, 0);
+}
+
+struct Walk<'a> {
+    root: &'a Value,
+    /// Pairs of a schema and a value that may still be looked at.
+    left: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn restored(&mut self, schema: &'a Value, value: &mut Value, depth: usize) {
+        let root = self.root;
+        let Some(members) = schema.as_object() else {
+            return;
+        };
+        if depth > MAX_DEPTH || self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        if let Some(found) = members
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(|reference| target(root, reference))
+        {
+            self.restored(found, value, depth + 1);
+        }
+        for part in schemas(members.get("allOf")) {
+            self.restored(part, value, depth + 1);
+        }
+        for keyword in ["anyOf", "oneOf"] {
+            if let Some(meant) = meant(root, members.get(keyword), value) {
+                self.restored(meant, value, depth + 1);
+            }
+        }
+        if let Value::String(text) = value
+            && let Some(listed) = listed(members, text)
+        {
+            *value = listed;
+            return;
+        }
+        match value {
+            Value::Object(given) => {
+                let Some(properties) = members.get("properties").and_then(Value::as_object) else {
+                    return;
+                };
+                let required: Vec<&str> = strings(members.get("required")).collect();
+                let left = &mut self.left;
+                given.retain(|name, value| {
+                    !value.is_null()
+                        || required.contains(&name.as_str())
+                        || properties
+                            .get(name)
+                            .is_none_or(|property| takes_null_within(root, property, left))
+                });
+                for (name, value) in given {
+                    if let Some(property) = properties.get(name) {
+                        self.restored(property, value, depth + 1);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(schema @ Value::Object(_)) = members.get("items") {
+                    for item in items {
+                        self.restored(schema, item, depth + 1);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}
+
+/// The value that the schema lists and that this is the text of. A text that fits is no other value's text.
+fn listed(schema: &Map<String, Value>, text: &str) -> Option<Value> {
+    let values = match (schema.get("enum"), schema.get("const")) {
+        (Some(Value::Array(values)), _) => values.as_slice(),
+        (None, Some(value)) => std::slice::from_ref(value),
+        _ => return None,
+    };
+    if values.iter().any(|value| value == text) {
+        return None;
+    }
+    let found = values.iter().find(|value| is_written(value, text));
+    found.cloned()
+}
+
+/// The alternative that a value was written for: the one that knows all its members, and whose constants it has.
+fn meant<'a>(root: &'a Value, alternatives: Option<&'a Value>, value: &Value) -> Option<&'a Value> {
+    let follow = |schema: &'a Value| {
+        let reference = schema.get("$ref").and_then(Value::as_str);
+        reference
+            .and_then(|reference| target(root, reference))
+            .unwrap_or(schema)
+    };
+    schemas(alternatives)
+        .map(follow)
+        .find(|schema| is_meant(schema, value))
+}
+
+fn is_meant(schema: &Value, value: &Value) -> bool {
+    let Some(schema) = schema.as_object() else {
+        return false;
+    };
+    match value {
+        Value::Object(given) => {
+            if kind(schema).is_some_and(|kind| kind != "object") {
+                return false;
+            }
+            let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+                return true;
+            };
+            let needed = strings(schema.get("required")).all(|name| given.contains_key(name));
+            needed
+                && given.iter().all(|(name, value)| {
+                    properties
+                        .get(name)
+                        .is_some_and(|property| may_be(property, value))
+                })
+        }
+        Value::Array(_) => kind(schema) == Some("array") || schema.contains_key("items"),
+        Value::String(text) => listed(schema, text).is_some(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Does no constant and no plain type speak against it?
+fn may_be(property: &Value, value: &Value) -> bool {
+    if value.is_null() {
+        return true;
+    }
+    let Some(property) = property.as_object() else {
+        return true;
+    };
+    let kinds = match kind(property) {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        // Its text will do where values are listed.
+        Some("boolean") => value.is_boolean() || value.is_string(),
+        Some("integer" | "number") => value.is_number() || value.is_string(),
+        _ => true,
+    };
+    let values = match (property.get("enum"), property.get("const")) {
+        (Some(Value::Array(values)), _) => values.as_slice(),
+        (None, Some(one)) => std::slice::from_ref(one),
+        _ => return kinds,
+    };
+    let said = value.as_str().unwrap_or_default();
+    kinds
+        && values
+            .iter()
+            .any(|one| one == value || is_written(one, said))
+}
+
+/// Is this the JSON of a value that is no text itself?
+fn is_written(value: &Value, text: &str) -> bool {
+    let written = value.to_string();
+    !value.is_string() && written == text
+}

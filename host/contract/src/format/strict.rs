@@ -1,0 +1,344 @@
+//! Schemas that OpenAI's strict mode binds a model to: every object closed, every property required, and what may be
+//! left out may be null instead.
+
+mod choice;
+mod keep;
+mod nullable;
+mod refer;
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use super::keywords::strings;
+use super::root;
+use crate::text;
+
+use choice::alternatives;
+use keep::{describe_default, fits, kind_of_values};
+
+use nullable::takes_null;
+pub(super) use nullable::takes_null_within;
+
+/// What the API takes at most, counted over the whole schema.
+const MAX_PROPERTIES: usize = 5_000;
+const MAX_LEVELS: usize = 10;
+const MAX_ENUM_VALUES: usize = 1_000;
+const MAX_NAMES: usize = 120_000;
+/// Schemas within schemas, also where no object is between them.
+const MAX_DEPTH: usize = 64;
+
+/// Formats of texts that the API knows.
+const FORMATS: &[&str] = &[
+    "date-time",
+    "time",
+    "date",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "uuid",
+];
+
+/// Keywords without which the schema would say something else, and which the API does not take.
+const NEEDED: &[&str] = &[
+    "additionalItems",
+    "contains",
+    "dependencies",
+    "dependentRequired",
+    "dependentSchemas",
+    "else",
+    "if",
+    "not",
+    "patternProperties",
+    "prefixItems",
+    "propertyNames",
+    "then",
+    "$dynamicRef",
+];
+
+/// Keywords that the API takes as they are.
+const KEPT: &[&str] = &[
+    "description",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "maxItems",
+    "maximum",
+    "minItems",
+    "minimum",
+    "multipleOf",
+    "title",
+];
+
+/// The schema in strict form, or why it has none.
+///
+/// A value that fits it fits the tool's own schema too, once [`restore`](super::restore()) has taken out the nulls,
+/// but for bounds that the API knows nothing of, such as the length of a text.
+pub(super) fn schema(own: &Value) -> Result<Map<String, Value>, String> {
+    if let Some(keyword) = root::refused(own) {
+        return Err(format!("its schema has `{keyword}` at the root"));
+    }
+    let document = Value::Object(root::object(own));
+    let mut walk = Walk {
+        document: &document,
+        wanted: Vec::new(),
+        known: HashSet::new(),
+        properties: 0,
+        enum_values: 0,
+        names: 0,
+    };
+    let at = At {
+        path: "",
+        depth: 0,
+        levels: 0,
+    };
+    let Value::Object(mut whole) = walk.schema(&document, at)? else {
+        return Err("its schema is not that of an object".to_owned());
+    };
+    let mut definitions = Map::new();
+    while let Some(name) = walk.wanted.pop() {
+        let found = ["$defs", "definitions"].into_iter().find_map(|keyword| {
+            let definitions = document.get(keyword)?;
+            definitions.get(&name)
+        });
+        let Some(found) = found else {
+            return Err(format!(
+                "the definition `{}` is missing",
+                text::inline(&name, 80)
+            ));
+        };
+        walk.names += name.len();
+        let made = walk.schema(found, At { path: &name, ..at })?;
+        definitions.insert(name, made);
+    }
+    if !definitions.is_empty() {
+        whole.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    walk.check()?;
+    Ok(whole)
+}
+
+struct Walk<'a> {
+    document: &'a Value,
+    /// Definitions that something refers to and that were not looked at.
+    wanted: Vec<String>,
+    known: HashSet<String>,
+    properties: usize,
+    enum_values: usize,
+    names: usize,
+}
+
+/// Where the walk is.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    path: &'a str,
+    depth: usize,
+    /// Objects around it.
+    levels: usize,
+}
+
+impl At<'_> {
+    fn refuse<T>(self, what: &str) -> Result<T, String> {
+        Err(match self.path {
+            "" => format!("its schema {what}"),
+            path => format!("`{}` {what}", text::inline(path, 120)),
+        })
+    }
+}
+
+impl Walk<'_> {
+    fn check(&self) -> Result<(), String> {
+        for (count, limit, what) in [
+            (self.properties, MAX_PROPERTIES, "properties"),
+            (self.enum_values, MAX_ENUM_VALUES, "values of enumerations"),
+            (
+                self.names,
+                MAX_NAMES,
+                "bytes in names and values of enumerations",
+            ),
+        ] {
+            if count > limit {
+                return Err(format!(
+                    "its schema has {count} {what}; {limit} are allowed"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn schema(&mut self, schema: &Value, at: At) -> Result<Value, String> {
+        let Value::Object(schema) = schema else {
+            return at.refuse("takes any value or none");
+        };
+        if at.depth > MAX_DEPTH {
+            return at.refuse("is nested too deeply");
+        }
+        if let Some(keyword) = NEEDED.iter().find(|keyword| schema.contains_key(**keyword)) {
+            return at.refuse(&format!("uses `{keyword}`"));
+        }
+        if let Some(only) = schema.get("allOf") {
+            return self.all_of(schema, only, at);
+        }
+        let mut strict = Map::new();
+        for (keyword, value) in schema {
+            if KEPT.contains(&keyword.as_str()) && fits(keyword, value) {
+                strict.insert(keyword.clone(), value.clone());
+            }
+        }
+        describe_default(&mut strict, schema.get("default"));
+        if let Some(reference) = schema.get("$ref") {
+            return self.reference(schema, reference, strict, at);
+        }
+        if let Some(alternatives) = alternatives(schema) {
+            if ["type", "properties", "items", "enum", "const"]
+                .iter()
+                .any(|keyword| schema.contains_key(*keyword))
+            {
+                return at.refuse("chooses between schemas beside a type of its own");
+            }
+            if !alternatives.told_apart {
+                return at.refuse("uses `oneOf` with alternatives that may both fit");
+            }
+            let mut made = Vec::new();
+            for alternative in alternatives.schemas {
+                let at = At {
+                    depth: at.depth + 1,
+                    ..at
+                };
+                made.push(self.schema(alternative, at)?);
+            }
+            if made.is_empty() {
+                return at.refuse("takes no value");
+            }
+            strict.retain(|keyword, _| matches!(keyword.as_str(), "description" | "title"));
+            strict.insert("anyOf".to_owned(), Value::Array(made));
+            return Ok(Value::Object(strict));
+        }
+        self.plain(schema, strict, at)
+    }
+
+    /// A schema with a type of its own.
+    fn plain(
+        &mut self,
+        schema: &Map<String, Value>,
+        mut strict: Map<String, Value>,
+        at: At,
+    ) -> Result<Value, String> {
+        for keyword in ["enum", "const"] {
+            let Some(value) = schema.get(keyword) else {
+                continue;
+            };
+            let values = value
+                .as_array()
+                .filter(|_| keyword == "enum")
+                .map_or(std::slice::from_ref(value), Vec::as_slice);
+            if values
+                .iter()
+                .any(|value| value.is_object() || value.is_array())
+            {
+                return at.refuse("lists values that are not plain");
+            }
+            self.enum_values += values.len();
+            self.names += values
+                .iter()
+                .map(|one| one.to_string().len())
+                .sum::<usize>();
+            strict.insert(keyword.to_owned(), value.clone());
+        }
+        let kind = match schema.get("type") {
+            Some(kind) => kind.clone(),
+            None if schema.contains_key("properties") => json!("object"),
+            None if schema.contains_key("items") => json!("array"),
+            None => match kind_of_values(&strict) {
+                Some(kind) => kind,
+                None => return at.refuse("takes any value"),
+            },
+        };
+        let is = |name: &str| match &kind {
+            Value::String(kind) => kind == name,
+            kinds => strings(Some(kinds)).any(|kind| kind == name),
+        };
+        if is("string") {
+            let known = |format: &&Value| format.as_str().is_some_and(|one| FORMATS.contains(&one));
+            if let Some(format) = schema.get("format").filter(known) {
+                strict.insert("format".to_owned(), format.clone());
+            }
+            // The API knows no looking ahead or back.
+            let plain = |pattern: &&Value| pattern.as_str().is_some_and(|one| !one.contains("(?"));
+            if let Some(pattern) = schema.get("pattern").filter(plain) {
+                strict.insert("pattern".to_owned(), pattern.clone());
+            }
+        }
+        if is("array") {
+            let Some(items @ Value::Object(_)) = schema.get("items") else {
+                return at.refuse("is a list of anything");
+            };
+            let path = format!("{}[]", at.path);
+            let at = At {
+                path: &path,
+                depth: at.depth + 1,
+                ..at
+            };
+            strict.insert("items".to_owned(), self.schema(items, at)?);
+        }
+        if is("object") {
+            self.object(schema, &mut strict, at)?;
+        }
+        strict.insert("type".to_owned(), kind);
+        Ok(Value::Object(strict))
+    }
+
+    fn object(
+        &mut self,
+        schema: &Map<String, Value>,
+        strict: &mut Map<String, Value>,
+        at: At,
+    ) -> Result<(), String> {
+        let none = Map::new();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        match (schema.get("additionalProperties"), properties) {
+            (Some(Value::Bool(false)), _) | (None, Some(_)) => {}
+            (None, None) if at.depth == 0 => {}
+            (Some(_) | None, _) => return at.refuse("takes members of any name"),
+        }
+        if at.levels >= MAX_LEVELS {
+            return at.refuse(&format!("has more than {MAX_LEVELS} objects around it"));
+        }
+        let properties = properties.unwrap_or(&none);
+        let required: HashSet<&str> = strings(schema.get("required")).collect();
+        if let Some(missing) = required
+            .iter()
+            .find(|name| !properties.contains_key(**name))
+        {
+            let missing = text::inline(missing, 80);
+            return at.refuse(&format!("needs `{missing}` and does not say what it is"));
+        }
+        self.properties += properties.len();
+        // Counted here, for a schema that refers to itself a lot must end as well.
+        self.check()?;
+        let mut made = Map::new();
+        for (name, property) in properties {
+            self.names += name.len();
+            let path = match at.path {
+                "" => name.clone(),
+                path => format!("{path}.{name}"),
+            };
+            let at = At {
+                path: &path,
+                depth: at.depth + 1,
+                levels: at.levels + 1,
+            };
+            let mut strict = self.schema(property, at)?;
+            if !required.contains(name.as_str()) && !takes_null(self.document, property) {
+                strict = nullable::nullable(strict);
+            }
+            made.insert(name.clone(), strict);
+        }
+        let names: Vec<Value> = made.keys().map(|name| json!(name)).collect();
+        strict.insert("properties".to_owned(), Value::Object(made));
+        strict.insert("required".to_owned(), Value::Array(names));
+        strict.insert("additionalProperties".to_owned(), json!(false));
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! Schemas that choose between others. Strict mode knows `anyOf` alone, which says the same as `oneOf` where no value
+//! fits two of them.
+
+use serde_json::{Map, Value};
+
+use crate::format::keywords::{kind, schemas, strings};
+
+pub(super) struct Alternatives<'a> {
+    pub schemas: Vec<&'a Value>,
+    /// At most one of them fits any value, or it does not matter.
+    pub told_apart: bool,
+}
+
+pub(super) fn alternatives(schema: &Map<String, Value>) -> Option<Alternatives<'_>> {
+    if let Some(any) = schema.get("anyOf") {
+        return Some(Alternatives {
+            schemas: schemas(Some(any)).collect(),
+            told_apart: !schema.contains_key("oneOf"),
+        });
+    }
+    let one: Vec<&Value> = schemas(Some(schema.get("oneOf")?)).collect();
+    let told_apart = one
+        .iter()
+        .enumerate()
+        .all(|(index, left)| one[..index].iter().all(|right| differ(left, right)));
+    Some(Alternatives {
+        schemas: one,
+        told_apart,
+    })
+}
+
+/// Is it plain that no value fits both?
+fn differ(left: &Value, right: &Value) -> bool {
+    let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else {
+        return false;
+    };
+    match (kind(left), kind(right)) {
+        (Some("object"), Some("object")) => {}
+        (Some("integer"), Some("number")) | (Some("number"), Some("integer")) => return false,
+        (Some(one), Some(other)) if one != other => return true,
+        _ => {}
+    }
+    let values = |schema: &Map<String, Value>| match (schema.get("const"), schema.get("enum")) {
+        (Some(value), _) => Some(vec![value.clone()]),
+        (None, Some(Value::Array(values))) => Some(values.clone()),
+        _ => None,
+    };
+    let apart = |left: &Map<String, Value>, right: &Map<String, Value>| {
+        let (Some(left), Some(right)) = (values(left), values(right)) else {
+            return false;
+        };
+        !left.iter().any(|value| right.contains(value))
+    };
+    if apart(left, right) {
+        return true;
+    }
+    // A property that both need says which one it is.
+    let needed: Vec<&str> = strings(right.get("required")).collect();
+    strings(left.get("required"))
+        .filter(|name| needed.contains(name))
+        .any(|name| {
+            let property = |schema: &Map<String, Value>| {
+                let property = schema.get("properties")?.get(name)?;
+                property.as_object().cloned()
+            };
+            let (Some(left), Some(right)) = (property(left), property(right)) else {
+                return false;
+            };
+            apart(&left, &right)
+        })
+}

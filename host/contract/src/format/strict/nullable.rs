@@ -1,0 +1,105 @@
+//! Null, for what may be left out.
+
+use serde_json::{Map, Value, json};
+
+use crate::format::keywords::{kind, schemas, strings, target};
+
+/// Schemas that are looked at for one answer. Few have more than two or three.
+const STEPS: usize = 500;
+
+/// A schema in strict form that takes null as well.
+pub(super) fn nullable(schema: Value) -> Value {
+    let Value::Object(mut schema) = schema else {
+        return schema;
+    };
+    if schema.contains_key("$ref") {
+        return json!({"anyOf": [schema, {"type": "null"}]});
+    }
+    if let Some(Value::Array(alternatives)) = schema.get_mut("anyOf") {
+        alternatives.push(json!({"type": "null"}));
+        return Value::Object(schema);
+    }
+    let mut kinds: Vec<Value> = match kind(&schema) {
+        Some(kind) => vec![json!(kind)],
+        None => strings(schema.get("type"))
+            .map(|kind| json!(kind))
+            .collect(),
+    };
+    let null = json!("null");
+    if !kinds.contains(&null) {
+        kinds.push(null);
+    }
+    schema.insert("type".to_owned(), Value::Array(kinds));
+    if let Some(value) = schema.shift_remove("const") {
+        schema.insert("enum".to_owned(), json!([value]));
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+    Value::Object(schema)
+}
+
+/// Does the schema take null? One without an end does: whoever cannot tell takes nothing away.
+pub(crate) fn takes_null(document: &Value, schema: &Value) -> bool {
+    let mut steps = STEPS;
+    takes_null_within(document, schema, &mut steps)
+}
+
+/// The same, at the expense of `left`.
+pub(crate) fn takes_null_within(document: &Value, schema: &Value, left: &mut usize) -> bool {
+    let steps = STEPS.min(*left);
+    let mut look = Look {
+        document,
+        left: steps,
+    };
+    let takes = look.takes(schema);
+    *left -= steps - look.left;
+    takes
+}
+
+struct Look<'a> {
+    document: &'a Value,
+    left: usize,
+}
+
+impl Look<'_> {
+    fn takes(&mut self, schema: &Value) -> bool {
+        let schema = match schema {
+            Value::Bool(all) => return *all,
+            Value::Object(schema) => schema,
+            _ => return false,
+        };
+        let Some(left) = self.left.checked_sub(1) else {
+            return true;
+        };
+        self.left = left;
+        let by_kind = match schema.get("type") {
+            Some(Value::String(kind)) => kind == "null",
+            Some(kinds) => strings(Some(kinds)).any(|kind| kind == "null"),
+            None => true,
+        };
+        let by_value = match (schema.get("const"), schema.get("enum")) {
+            (Some(value), _) => value.is_null(),
+            (None, Some(Value::Array(values))) => values.contains(&Value::Null),
+            (None, _) => true,
+        };
+        if !by_kind || !by_value || denied(schema) {
+            return false;
+        }
+        let reference = schema.get("$ref").and_then(Value::as_str);
+        let found = reference.and_then(|reference| target(self.document, reference));
+        found.is_none_or(|found| self.takes(found))
+            && schemas(schema.get("allOf")).all(|one| self.takes(one))
+            && ["anyOf", "oneOf"].iter().all(|keyword| {
+                !schema.contains_key(*keyword)
+                    || schemas(schema.get(*keyword)).any(|one| self.takes(one))
+            })
+    }
+}
+
+/// `not` of null, as it is written.
+fn denied(schema: &Map<String, Value>) -> bool {
+    schema.get("not").is_some_and(|not| not["type"] == "null")
+}

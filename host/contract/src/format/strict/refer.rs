@@ -1,0 +1,80 @@
+//! Schemas that stand somewhere else: a definition, or the only part of an `allOf`.
+
+use serde_json::{Map, Value, json};
+
+use super::{At, Walk};
+
+impl Walk<'_> {
+    /// One schema that is said in two places is one schema.
+    pub(super) fn all_of(
+        &mut self,
+        schema: &Map<String, Value>,
+        parts: &Value,
+        at: At,
+    ) -> Result<Value, String> {
+        let [Value::Object(only)] = parts.as_array().map_or(&[][..], Vec::as_slice) else {
+            return at.refuse("uses `allOf`");
+        };
+        let mut whole = only.clone();
+        for (keyword, value) in schema.iter().filter(|(keyword, _)| *keyword != "allOf") {
+            let said = matches!(
+                keyword.as_str(),
+                "description" | "title" | "default" | "examples"
+            );
+            if !said && whole.contains_key(keyword) {
+                return at.refuse("uses `allOf` beside a schema of its own");
+            }
+            whole.insert(keyword.clone(), value.clone());
+        }
+        let at = At {
+            depth: at.depth + 1,
+            ..at
+        };
+        self.schema(&Value::Object(whole), at)
+    }
+
+    pub(super) fn reference(
+        &mut self,
+        schema: &Map<String, Value>,
+        reference: &Value,
+        mut strict: Map<String, Value>,
+        at: At,
+    ) -> Result<Value, String> {
+        let reference = reference.as_str().unwrap_or_default();
+        let name = ["#/$defs/", "#/definitions/"]
+            .iter()
+            .find_map(|front| reference.strip_prefix(front))
+            .filter(|name| !name.contains(['/', '~', '%']));
+        if name.is_none() && reference != "#" {
+            return at.refuse("refers to something that is not a definition");
+        }
+        let said = [
+            "$ref",
+            "description",
+            "title",
+            "default",
+            "examples",
+            "deprecated",
+        ];
+        if schema
+            .keys()
+            .any(|keyword| !said.contains(&keyword.as_str()))
+        {
+            return at.refuse("has a reference beside a schema of its own");
+        }
+        if let Some(name) = name
+            && self.known.insert(name.to_owned())
+        {
+            self.wanted.push(name.to_owned());
+        }
+        let target = name.map_or_else(|| "#".to_owned(), |name| format!("#/$defs/{name}"));
+        let target = json!({"$ref": target});
+        // Nothing may stand beside a reference.
+        strict.retain(|keyword, _| matches!(keyword.as_str(), "description" | "title"));
+        if strict.is_empty() {
+            return Ok(target);
+        }
+        strict.insert("anyOf".to_owned(), json!([target]));
+        Ok(Value::Object(strict))
+    }
+}

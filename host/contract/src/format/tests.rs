@@ -1,0 +1,9 @@
+//! Lists, turns and answers in the shapes that the APIs have.
+
+mod answers;
+mod fixture;
+mod lists;
+mod names;
+mod properties;
+mod schemas;
+mod turns;

@@ -1,0 +1,220 @@
+//! Answers in each format: one per call, in call order, whatever became of it.
+
+use serde_json::{Value, json};
+
+use super::fixture::{answer, failed, image, said, with};
+use crate::Part;
+use crate::format::Format;
+
+fn pdf() -> Part {
+    Part::File {
+        data: b"%PDF".to_vec(),
+        media_type: "application/pdf".to_owned(),
+        uri: None,
+        name: Some("a.pdf".to_owned()),
+    }
+}
+
+fn source() -> Part {
+    Part::File {
+        data: b"fn main".to_vec(),
+        media_type: "text/rust".to_owned(),
+        uri: Some("file:///a.rs".to_owned()),
+        name: None,
+    }
+}
+
+fn sound() -> Part {
+    Part::Audio {
+        data: vec![0],
+        media_type: "audio/wav".to_owned(),
+    }
+}
+
+// R-127, R-128
+#[test]
+fn r_127_anthropic_gets_one_message_of_tool_results() {
+    let turn = json!([
+        {"type": "tool_use", "id": "t1", "name": "a", "input": {}},
+        {"type": "text", "text": "and"},
+        {"type": "tool_use", "id": "t2", "name": "b", "input": {}},
+        {"type": "tool_use", "id": "t2", "name": "c", "input": {}},
+        {"type": "tool_use", "name": "d", "input": {}},
+    ]);
+    let results = [
+        said("one"),
+        failed("no such tool"),
+        with(vec![
+            Part::Text(String::new()),
+            image(),
+            pdf(),
+            source(),
+            sound(),
+        ]),
+        with(Vec::new()),
+    ];
+    assert_eq!(
+        answer(Format::Anthropic, &turn, &results),
+        json!({"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "one"}], "is_error": false},
+            {"type": "tool_result", "tool_use_id": "t2", "content": [{"type": "text", "text": "no such tool"}], "is_error": true},
+            {"type": "tool_result", "tool_use_id": "t2", "is_error": false, "content": [
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AQID"}},
+                {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERg=="}, "title": "a.pdf"},
+                {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "fn main"}, "title": "file:///a.rs"},
+                {"type": "text", "text": "Binary content of type audio/wav"},
+            ]},
+            {"type": "tool_result", "tool_use_id": "call_4", "content": [{"type": "text", "text": "(no output)"}], "is_error": false},
+        ]})
+    );
+}
+
+#[test]
+fn an_error_of_anthropic_is_text_and_its_picture_follows() {
+    let mut result = with(vec![Part::Text("no".to_owned()), image()]);
+    result.is_error = true;
+    let turn = json!([{"type": "tool_use", "id": "t", "name": "a", "input": {}}]);
+    let answer = answer(Format::Anthropic, &turn, &[result]);
+    assert_eq!(
+        answer["content"][0]["content"],
+        json!([{"type": "text", "text": "no"}])
+    );
+    assert_eq!(answer["content"][1]["type"], "image");
+}
+
+fn openai_turn() -> Value {
+    json!({"role": "assistant", "content": null, "tool_calls": [
+        {"id": "c1", "type": "function", "function": {"name": "a", "arguments": "{}"}},
+        {"id": "c2", "type": "function", "function": {"name": "b", "arguments": "{"}},
+        {"id": "c3", "type": "function", "function": {"name": "c", "arguments": "{}"}},
+        {"type": "function", "function": {"name": "d", "arguments": "{}"}},
+    ]})
+}
+
+#[test]
+fn openai_gets_messages_of_the_tool_and_pictures_after_the_last_one() {
+    let results = [
+        with(vec![
+            Part::Text("see".to_owned()),
+            image(),
+            sound(),
+            source(),
+        ]),
+        failed("not JSON"),
+        failed(r#"{"ok":false}"#),
+        with(vec![pdf()]),
+    ];
+    assert_eq!(
+        answer(Format::OpenAi, &openai_turn(), &results),
+        json!([
+            {"role": "tool", "tool_call_id": "c1", "content":
+                "see\nBinary content of type image/png\nBinary content of type audio/wav\nfn main"},
+            {"role": "tool", "tool_call_id": "c2", "content": "Error: not JSON"},
+            {"role": "tool", "tool_call_id": "c3", "content": r#"{"ok":false}"#},
+            {"role": "tool", "tool_call_id": "call_4", "content": "Binary content of type application/pdf (a.pdf)"},
+            {"role": "user", "content": [
+                {"type": "text", "text": "From the result of `a` (c1):"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AQID"}},
+                {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+                {"type": "text", "text": "From the result of `d` (call_4):"},
+                {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="}},
+            ]},
+        ])
+    );
+    let older = json!({"role": "assistant", "content": null, "function_call": {"name": "look", "arguments": "{}"}});
+    assert_eq!(
+        answer(Format::OpenAi, &older, &[said("x")]),
+        json!([{"role": "function", "name": "look", "content": "x"}])
+    );
+}
+
+#[test]
+fn responses_gets_an_output_for_each_call() {
+    let turn = json!({"output": [
+        {"type": "function_call", "call_id": "c1", "name": "a", "arguments": "{}"},
+        {"type": "function_call", "call_id": "c2", "name": "b", "arguments": "{}"},
+        {"type": "function_call", "call_id": "c3", "name": "c", "arguments": "{}"},
+    ]});
+    let results = [
+        said("one"),
+        failed("no"),
+        with(vec![Part::Text("see".to_owned()), image(), pdf()]),
+    ];
+    assert_eq!(
+        answer(Format::OpenAiResponses, &turn, &results),
+        json!([
+            {"type": "function_call_output", "call_id": "c1", "output": "one"},
+            {"type": "function_call_output", "call_id": "c2", "output": "Error: no"},
+            {"type": "function_call_output", "call_id": "c3", "output": [
+                {"type": "input_text", "text": "see"},
+                {"type": "input_image", "image_url": "data:image/png;base64,AQID"},
+                {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="},
+            ]},
+        ])
+    );
+}
+
+// R-129
+#[test]
+fn r_129_gemini_gets_responses_with_binary_parts_beside_them() {
+    let turn = json!({"role": "model", "parts": [
+        {"functionCall": {"name": "a", "args": {}}},
+        {"functionCall": {"id": "f", "name": "b", "args": {}}},
+        {"functionCall": {"name": "c", "args": {}}},
+        {"functionCall": {"name": "d", "args": {}}},
+    ]});
+    let results = [
+        said("one"),
+        failed("no"),
+        with(vec![image()]),
+        with(vec![Part::Text("see".to_owned()), pdf(), source()]),
+    ];
+    assert_eq!(
+        answer(Format::Gemini, &turn, &results),
+        json!({"role": "user", "parts": [
+            {"functionResponse": {"name": "a", "response": {"output": "one"}}},
+            {"functionResponse": {"id": "f", "name": "b", "response": {"error": "no"}}},
+            {"functionResponse": {"name": "c", "response": {"output": "Binary content of type image/png"}}},
+            {"inlineData": {"mimeType": "image/png", "data": "AQID"}},
+            {"functionResponse": {"name": "d", "response": {"output": "see\nfn main"}}},
+            {"inlineData": {"mimeType": "application/pdf", "data": "JVBERg=="}},
+        ]})
+    );
+}
+
+#[test]
+fn mcp_gets_a_response_for_each_request() {
+    let turn = json!([
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "a"}},
+        {"jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": {"name": "b"}},
+    ]);
+    let mut structured = with(vec![image(), source()]);
+    structured.structured = Some(json!({"n": 1}));
+    assert_eq!(
+        answer(Format::Mcp, &turn, &[structured, failed("no")]),
+        json!([
+            {"jsonrpc": "2.0", "id": 1, "result": {
+                "content": [
+                    {"type": "image", "data": "AQID", "mimeType": "image/png"},
+                    {"type": "resource", "resource": {"uri": "file:///a.rs", "mimeType": "text/rust", "text": "fn main"}},
+                ],
+                "structuredContent": {"n": 1},
+                "isError": false,
+            }},
+            {"jsonrpc": "2.0", "id": "b", "result": {"content": [{"type": "text", "text": "no"}], "isError": true}},
+        ])
+    );
+}
+
+#[test]
+fn nothing_to_call_is_an_empty_answer() {
+    for (format, expected) in [
+        (Format::Anthropic, json!({"role": "user", "content": []})),
+        (Format::OpenAi, json!([])),
+        (Format::OpenAiResponses, json!([])),
+        (Format::Gemini, json!({"role": "user", "parts": []})),
+        (Format::Mcp, json!([])),
+    ] {
+        assert_eq!(format.answer(&[]), expected);
+    }
+}

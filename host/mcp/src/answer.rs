@@ -1,0 +1,79 @@
+//! From what came of a call to the result that its client gets, now or when it asks for it.
+
+use std::sync::Arc;
+
+use rmcp::model::{CallToolResult, ErrorData, MetaObject};
+use serde_json::Value;
+use toolhost_contract::{CallError, ErrorClass, ToolName};
+use toolhost_kernel::Report;
+
+use crate::ask::Ended;
+use crate::shared::Shared;
+use crate::{content, tools};
+
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// All that has to be known of the request when the call ends.
+pub(crate) struct Answering {
+    pub(crate) shared: Arc<Shared>,
+    /// Who may read what is too long for a message.
+    pub(crate) owner: String,
+    /// The call in the names of the registry, when the client uses those of a profile.
+    pub(crate) asked: Option<(String, Value)>,
+    /// The client keeps no session.
+    pub(crate) modern: bool,
+}
+
+impl Answering {
+    pub(crate) fn answer(&self, ended: Ended) -> Result<CallToolResult, ErrorData> {
+        let mut result = match ended {
+            Ok(report) => match &self.asked {
+                None => self.native(report)?,
+                Some((tool, input)) => self.in_profile(tool, input, report),
+            },
+            Err(()) => content::failed(&CallError::internal("the call panicked")),
+        };
+        self.shared.kept.shorten(&mut result, &self.owner);
+        self.sign(&mut result.meta);
+        Ok(result)
+    }
+
+    /// Says who answers, as the newest protocol wants it and the older ones do not know it.
+    pub(crate) fn sign(&self, meta: &mut Option<MetaObject>) {
+        if self.modern {
+            sign(&self.shared, meta);
+        }
+    }
+
+    /// The result as the profile's system would have put it.
+    fn in_profile(&self, tool: &str, input: &Value, report: Report) -> CallToolResult {
+        let registry = self.shared.kernel.registry();
+        let lens = registry.lens(self.shared.profile, self.shared.others);
+        let canonical = report.tool.as_ref().map_or(tool, ToolName::as_str);
+        let shown = lens.render(canonical, input, &report.result);
+        content::undoable(content::rendered(shown), &report.commits)
+    }
+
+    fn native(&self, report: Report) -> Result<CallToolResult, ErrorData> {
+        match (report.result, report.tool) {
+            (Ok(outcome), tool) => {
+                let registry = self.shared.kernel.registry();
+                let entry = tool.as_ref().and_then(|name| registry.get(name.as_str()));
+                let structured = entry.is_some_and(|entry| tools::has_output_schema(&entry.tool));
+                let result = content::result(outcome, structured);
+                Ok(content::undoable(result, &report.commits))
+            }
+            // The protocol wants an error of its own here: there is no tool that could have failed.
+            (Err(error), None) if error.class == ErrorClass::NotRegistered => Err(
+                ErrorData::invalid_params(error.for_model(), Some(content::error_details(&error))),
+            ),
+            // A call that had changed something and then named another one, which failed.
+            (Err(error), _) => Ok(content::undoable(content::failed(&error), &report.commits)),
+        }
+    }
+}
+
+pub(crate) fn sign(shared: &Shared, meta: &mut Option<MetaObject>) {
+    let meta = meta.get_or_insert_default();
+    meta.0.insert(SERVER_INFO.to_owned(), shared.name.clone());
+}

@@ -1,0 +1,266 @@
+//! What a tool wants to know of a person: one form for each question, and the replies from what was filled in.
+
+use rmcp::model::ElicitRequestParams;
+use serde_json::{Map, Value, json};
+use toolhost_contract::{Interview, Query, QueryKind, Reply, text};
+
+use super::form::{request, select};
+use super::words;
+
+/// Characters of what a person writes themselves.
+const OWN_WORDS: usize = 4_000;
+/// Characters of a label, as a form shows it.
+const LABEL: usize = 200;
+
+/// The forms in the order of the questions, each with its name.
+pub(super) fn forms(interview: &Interview, titles: bool) -> Vec<(String, ElicitRequestParams)> {
+    let queries = interview.queries.iter().enumerate();
+    queries
+        .map(|(at, query)| {
+            let message = words::query(interview, at, query);
+            let form = request(message, schema(query, titles));
+            (format!("question_{}", at + 1), form)
+        })
+        .collect()
+}
+
+fn schema(query: &Query, titles: bool) -> Value {
+    let text = |title: &str, description: &str| json!({"type": "string", "title": title, "description": description, "maxLength": OWN_WORDS});
+    let other = || {
+        text(
+            "Something else",
+            "Your own words, if none of the answers fits",
+        )
+    };
+    let labels = labels(query);
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    match (query.kind, query.multi_select) {
+        (QueryKind::YesNo, _) => {
+            properties.insert(
+                "answer".to_owned(),
+                json!({"type": "boolean", "title": "Yes?"}),
+            );
+            required.push("answer");
+        }
+        (QueryKind::Text, _) => {
+            let hint = query.placeholder.as_deref().unwrap_or_default();
+            let answer = text("Your answer", &text::inline(hint, LABEL));
+            properties.insert("answer".to_owned(), answer);
+            required.push("answer");
+        }
+        (QueryKind::Choice, false) => {
+            properties.insert(
+                "answer".to_owned(),
+                select("Your answer", &labels, None, titles),
+            );
+            properties.insert("other".to_owned(), other());
+        }
+        (QueryKind::Choice, true) if titles => {
+            let options: Vec<Value> = labels
+                .iter()
+                .map(|(value, words)| json!({"const": value, "title": words}))
+                .collect();
+            let answer =
+                json!({"type": "array", "title": "Your answers", "items": {"anyOf": options}});
+            properties.insert("answer".to_owned(), answer);
+            properties.insert("other".to_owned(), other());
+        }
+        (QueryKind::Choice, true) => {
+            for (at, (_, words)) in labels.iter().enumerate() {
+                properties.insert(member(at), json!({"type": "boolean", "title": words}));
+            }
+            properties.insert("other".to_owned(), other());
+        }
+    }
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+/// The name of one of several answers, for clients whose forms have no lists.
+fn member(at: usize) -> String {
+    format!("answer_{:02}", at + 1)
+}
+
+/// Each label as it is shown, and as the value that stands for it.
+fn labels(query: &Query) -> Vec<(String, String)> {
+    let mut values: Vec<(String, String)> = Vec::new();
+    for (at, option) in query.options.iter().enumerate() {
+        let shown = text::inline(&option.label, LABEL);
+        let value = if values.iter().any(|(value, _)| *value == shown) {
+            // Two that look alike after they were cut.
+            format!("{} ({shown})", at + 1)
+        } else {
+            shown
+        };
+        values.push((value.clone(), value));
+    }
+    values
+}
+
+/// None: the person does not want to answer all of it, or the client answered something else.
+pub(super) fn replies(
+    interview: &Interview,
+    answers: &[Value],
+    titles: bool,
+) -> Option<Vec<Reply>> {
+    let queries = interview.queries.iter().enumerate();
+    queries
+        .map(|(at, query)| reply(query, answers.get(at)?, titles))
+        .collect()
+}
+
+fn reply(query: &Query, answer: &Value, titles: bool) -> Option<Reply> {
+    if answer.get("action")?.as_str()? != "accept" {
+        return None;
+    }
+    let content = answer.get("content")?;
+    let other = content
+        .get("other")
+        .and_then(Value::as_str)
+        .map(str::trim)
+        .filter(|words| !words.is_empty());
+    if let Some(words) = other.filter(|_| query.kind == QueryKind::Choice) {
+        return Some(own_words(words));
+    }
+    let labels = labels(query);
+    let label = |value: &Value| -> Option<String> {
+        let value = value.as_str()?;
+        let at = labels.iter().position(|(known, _)| known == value)?;
+        Some(query.options[at].label.clone())
+    };
+    match (query.kind, query.multi_select) {
+        (QueryKind::YesNo, _) => content.get("answer")?.as_bool().map(Reply::YesNo),
+        (QueryKind::Text, _) => content.get("answer")?.as_str().map(own_words),
+        (QueryKind::Choice, false) => label(content.get("answer")?).map(Reply::Text),
+        (QueryKind::Choice, true) if titles => {
+            let chosen = content.get("answer")?.as_array()?;
+            let chosen: Option<Vec<_>> = chosen.iter().map(label).collect();
+            chosen.map(Reply::Labels)
+        }
+        (QueryKind::Choice, true) => {
+            let chosen = query.options.iter().enumerate();
+            let chosen = chosen
+                .filter(|(at, _)| content.get(member(*at)) == Some(&Value::Bool(true)))
+                .map(|(_, option)| option.label.clone());
+            Some(Reply::Labels(chosen.collect()))
+        }
+    }
+}
+
+fn own_words(words: &str) -> Reply {
+    Reply::Text(text::head(words, OWN_WORDS * 4).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use toolhost_contract::CallId;
+
+    use super::*;
+
+    const COLOURS: &str =
+        r#"{"question": "Which?", "options": [{"label": "red\u001b"}, {"label": "blue"}]}"#;
+
+    fn check(query: &str, titles: bool, content: &Value, expected: Option<Reply>) {
+        let queries = Query::parse(&format!("[{query}]")).unwrap();
+        let interview = Interview {
+            call: CallId("1".to_owned()),
+            plugin: "p".to_owned(),
+            tool: "t".to_owned(),
+            agent: None,
+            queries,
+        };
+        let answer = json!({"action": "accept", "content": content});
+        let replies = replies(&interview, &[answer], titles);
+        assert_eq!(
+            replies,
+            expected.map(|reply| vec![reply]),
+            "{query} {content}"
+        );
+        // Whatever is asked can be put into a form.
+        assert_eq!(forms(&interview, titles).len(), 1);
+    }
+
+    fn labels(labels: &[&str]) -> Reply {
+        Reply::Labels(labels.iter().map(|label| (*label).to_owned()).collect())
+    }
+
+    fn words(words: &str) -> Reply {
+        Reply::Text(words.to_owned())
+    }
+
+    #[test]
+    fn what_was_filled_in_becomes_a_reply() {
+        let sure = r#"{"question": "Sure?", "type": "yesno"}"#;
+        let why = r#"{"question": "Why?", "type": "text", "placeholder": "because"}"#;
+        let several = COLOURS.replacen('{', r#"{"multi_select": true, "#, 1);
+        for titles in [false, true] {
+            check(
+                sure,
+                titles,
+                &json!({"answer": false}),
+                Some(Reply::YesNo(false)),
+            );
+            check(sure, titles, &json!({"answer": "yes"}), None);
+            check(why, titles, &json!({"answer": "so"}), Some(words("so")));
+            check(why, titles, &json!({}), None);
+            check(
+                COLOURS,
+                titles,
+                &json!({"answer": "blue"}),
+                Some(words("blue")),
+            );
+            check(
+                COLOURS,
+                titles,
+                &json!({"answer": r"red\u{1b}"}),
+                Some(words("red\u{1b}")),
+            );
+            check(COLOURS, titles, &json!({"answer": "green"}), None);
+            check(
+                COLOURS,
+                titles,
+                &json!({"other": " green "}),
+                Some(words("green")),
+            );
+            check(
+                &several,
+                titles,
+                &json!({"other": "green"}),
+                Some(words("green")),
+            );
+        }
+        check(
+            &several,
+            true,
+            &json!({"answer": ["blue"]}),
+            Some(labels(&["blue"])),
+        );
+        check(&several, true, &json!({"answer": ["green"]}), None);
+        check(
+            &several,
+            false,
+            &json!({"answer_02": true}),
+            Some(labels(&["blue"])),
+        );
+        check(
+            &several,
+            false,
+            &json!({"answer_01": false}),
+            Some(labels(&[])),
+        );
+    }
+
+    #[test]
+    fn a_person_who_declines_gives_no_reply() {
+        let query = Query::parse(&format!("[{COLOURS}]")).unwrap().remove(0);
+        for answer in [
+            json!({"action": "decline"}),
+            json!({"action": "cancel"}),
+            json!({"action": "accept"}),
+            json!(null),
+            json!("yes"),
+        ] {
+            assert_eq!(reply(&query, &answer, true), None, "{answer}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! What the official conformance suite wants to find beside the tools of its component: prompts, resources,
+//! completions, and the few tools that a component cannot express.
+//!
+//! Only with the feature `conformance`, which the program that is shipped never has. Whatever is not a fixture goes on
+//! to the real server, so that the suite judges that one: with its components behind it, over the whole road of a call.
+
+mod jobs;
+mod lists;
+mod prompts;
+mod pushes;
+mod resources;
+mod rounds;
+
+use std::sync::Arc;
+
+#[expect(
+    clippy::wildcard_imports,
+    reason = "half of the protocol's nouns are in the signatures below"
+)]
+use rmcp::model::*;
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{RoleServer, ServerHandler};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::server::Server;
+
+/// The real server with the fixtures in front of it.
+pub(crate) struct WithFixtures(Arc<Server>);
+
+impl WithFixtures {
+    pub(crate) fn new(server: Server) -> Self {
+        Self(Arc::new(server))
+    }
+}
+
+/// The fixtures are written as the protocol's own JSON, which is what the suite's documents show.
+fn built<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("a fixture has the shape of the protocol")
+}
+
+/// A result that is no question. Whoever speaks an older protocol gets it without the word.
+fn complete(mut result: Value) -> Value {
+    result["resultType"] = "complete".into();
+    result
+}
+
+/// A tool without parameters.
+fn tool(name: &str, description: &str) -> Value {
+    serde_json::json!({
+        "name": name,
+        "description": description,
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": false},
+    })
+}
+
+/// A protocol error for a request that names something that is not there.
+fn no_such(what: &str, name: &str) -> ErrorData {
+    let name = toolhost_contract::text::inline(name, 80);
+    ErrorData::invalid_params(format!("there is no {what} {name}"), None)
+}
+
+fn tools() -> Vec<Tool> {
+    let of_rounds = rounds::tools().into_iter();
+    let others = pushes::tools().into_iter().chain(lists::tools());
+    of_rounds
+        .chain(others)
+        .chain(jobs::tools())
+        .map(built)
+        .collect()
+}
+
+#[expect(
+    deprecated,
+    reason = "the suite tests the older protocols too, and these are what they have"
+)]
+impl ServerHandler for WithFixtures {
+    fn get_info(&self) -> ServerConfig {
+        let mut info = self.0.get_info();
+        info.capabilities = capabilities(info.capabilities);
+        info
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let mut result = self.0.initialize(request, context).await?;
+        result.capabilities = capabilities(result.capabilities);
+        Ok(result)
+    }
+
+    async fn discover(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        let mut result = self.0.discover(context).await?;
+        result.capabilities = capabilities(result.capabilities);
+        Ok(result)
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let mut page = self.0.list_tools(request, context).await?;
+        if page.next_cursor.is_none() {
+            page.tools.extend(tools());
+        }
+        // The suite calls the first tool without parameters to look at headers, and expects it to succeed.
+        page.tools
+            .sort_by_key(|tool| !tool.name.starts_with("test_simple"));
+        Ok(page)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.0
+            .get_tool(name)
+            .or_else(|| tools().into_iter().find(|tool| tool.name == name))
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if let Some(response) = rounds::call(&params, &context) {
+            return response;
+        }
+        if let Some(response) = lists::call(&params.name) {
+            return Ok(response);
+        }
+        if let Some(response) = pushes::call(&params.name, &context).await {
+            return response;
+        }
+        match jobs::call(&self.0, &params, &context) {
+            Some(response) => response,
+            None => self.0.call_tool(params, context).await,
+        }
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.0.set_level(request, context).await
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::list()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        prompts::get(&request)
+    }
+
+    async fn complete(
+        &self,
+        _request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Ok(built(complete(serde_json::json!({
+            "completion": {"values": ["paris", "park", "party"], "total": 3, "hasMore": false},
+        }))))
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(resources::list()))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(
+            resources::templates(),
+        ))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        if let Some(result) = resources::read(&request.uri) {
+            return Ok(result.into());
+        }
+        // The large results of the real server are resources too. Its no is put as the suite wants to read it.
+        let uri = request.uri.clone();
+        let read = self.0.read_resource(request, context).await;
+        read.map_err(|_| resources::not_found(&uri))
+    }
+
+    async fn subscribe(
+        &self,
+        _request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        _request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        lists::listen(context).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        self.0.on_custom_request(request, context).await
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.0.on_initialized(context).await;
+    }
+
+    async fn on_cancelled(
+        &self,
+        notification: CancelledNotificationParam,
+        context: NotificationContext<RoleServer>,
+    ) {
+        self.0.on_cancelled(notification, context).await;
+    }
+
+    async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
+        self.0.on_roots_list_changed(context).await;
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        match jobs::get(&request) {
+            Ok(result) => Ok(result),
+            Err(_) => self.0.get_task(request, context).await,
+        }
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        match jobs::update(&request) {
+            Ok(()) => Ok(()),
+            Err(_) => self.0.update_task(request, context).await,
+        }
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        match jobs::cancel(&request) {
+            Ok(()) => Ok(()),
+            Err(_) => self.0.cancel_task(request, context).await,
+        }
+    }
+}
+
+/// Those of the real server and those of the fixtures.
+fn capabilities(of_server: ServerCapabilities) -> ServerCapabilities {
+    let mut all = serde_json::to_value(of_server).expect("capabilities are JSON");
+    all["prompts"] = serde_json::json!({"listChanged": true});
+    all["resources"] = serde_json::json!({"subscribe": true, "listChanged": true});
+    all["completions"] = serde_json::json!({});
+    all["tools"]["listChanged"] = true.into();
+    all["extensions"]["io.modelcontextprotocol/tasks"] = serde_json::json!({});
+    built(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fixture_has_the_shape_of_the_protocol() {
+        let mut names: Vec<_> = tools().into_iter().map(|tool| tool.name).collect();
+        let all = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        for prompt in prompts::list() {
+            let arguments =
+                serde_json::json!({"arg1": "a", "arg2": "b", "resourceUri": "test://static-text"});
+            let request = GetPromptRequestParams::new(prompt.name)
+                .with_arguments(arguments.as_object().unwrap().clone());
+            prompts::get(&request).unwrap();
+        }
+        for resource in resources::list() {
+            assert!(resources::read(&resource.uri).is_some());
+        }
+        assert!(resources::read("test://template/7/data").is_some());
+        assert!(resources::read("test://else").is_none());
+        assert_eq!(resources::templates().len(), 1);
+        let all = capabilities(ServerCapabilities::default());
+        assert!(all.supports_tasks() && all.prompts.is_some() && all.resources.is_some());
+    }
+}

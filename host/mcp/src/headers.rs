@@ -1,0 +1,96 @@
+//! Which arguments a client may copy into headers (`x-mcp-header`), for whoever routes requests by them.
+//!
+//! A client refuses a tool whose annotations are wrong, so only right ones are listed.
+
+use std::collections::HashSet;
+
+use rmcp::model::JsonObject;
+use serde_json::Value;
+
+const KEYWORD: &str = "x-mcp-header";
+
+/// Copies the annotations of the arguments that may have one from the tool's own schema into the listed one.
+pub(crate) fn keep(own: &Value, listed: &mut JsonObject) {
+    let Some(properties) = own.get("properties").and_then(Value::as_object) else {
+        return;
+    };
+    let mut seen = HashSet::new();
+    for (name, property) in properties {
+        let Some(header) = header(property) else {
+            continue;
+        };
+        if !seen.insert(header.to_ascii_lowercase()) {
+            continue;
+        }
+        let shown = listed
+            .get_mut("properties")
+            .and_then(|properties| properties.get_mut(name));
+        if let Some(Value::Object(shown)) = shown {
+            shown.insert(KEYWORD.to_owned(), header.into());
+        }
+    }
+}
+
+/// Headers end up in logs of proxies, so nothing secret may go there.
+fn header(property: &Value) -> Option<&str> {
+    let header = property.get(KEYWORD)?.as_str()?;
+    let is_token = !header.is_empty()
+        && header
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    let is_plain = matches!(
+        property.get("type").and_then(Value::as_str),
+        Some("string" | "integer" | "boolean")
+    );
+    let is_secret = property.get("writeOnly") == Some(&Value::Bool(true))
+        || property.get("format").and_then(Value::as_str) == Some("password");
+    (is_token && is_plain && !is_secret).then_some(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(property: &Value, kept: bool) {
+        let own = json!({"properties": {"a": property}});
+        let mut listed = json!({"properties": {"a": {}}});
+        keep(&own, listed.as_object_mut().unwrap());
+        let shown = &listed["properties"]["a"][KEYWORD];
+        assert_eq!(!shown.is_null(), kept, "{property}");
+    }
+
+    #[test]
+    fn only_plain_arguments_that_are_no_secrets_go_into_headers() {
+        check(&json!({"type": "string", KEYWORD: "Region"}), true);
+        check(&json!({"type": "integer", KEYWORD: "N"}), true);
+        check(&json!({"type": "string"}), false);
+        check(&json!({"type": "string", KEYWORD: ""}), false);
+        check(&json!({"type": "string", KEYWORD: "a b"}), false);
+        check(&json!({"type": "string", KEYWORD: 7}), false);
+        check(&json!({"type": "number", KEYWORD: "N"}), false);
+        check(&json!({"type": "object", KEYWORD: "N"}), false);
+        check(
+            &json!({"type": "string", "format": "password", KEYWORD: "N"}),
+            false,
+        );
+        check(
+            &json!({"type": "string", "writeOnly": true, KEYWORD: "N"}),
+            false,
+        );
+    }
+
+    #[test]
+    fn two_arguments_do_not_share_a_header() {
+        let own = json!({"properties": {
+            "a": {"type": "string", KEYWORD: "Region"}, "b": {"type": "string", KEYWORD: "region"},
+        }});
+        let mut listed = json!({"properties": {"a": {}, "b": {}}});
+        keep(&own, listed.as_object_mut().unwrap());
+        assert_eq!(
+            listed,
+            json!({"properties": {"a": {KEYWORD: "Region"}, "b": {}}})
+        );
+    }
+}

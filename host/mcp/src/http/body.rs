@@ -1,0 +1,211 @@
+//! Bodies of requests, which come in a bounded size and time, and of answers, which hold on to what they need.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::Stream;
+use http::StatusCode;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
+use tokio::time::timeout;
+
+pub(crate) type Body = BoxBody<Bytes, Infallible>;
+
+/// For a whole request to arrive.
+const UPLOAD: Duration = Duration::from_secs(60);
+/// What is read of a body that is too large, so that its sender gets to hear why it is refused: a connection that
+/// closes on somebody who still writes takes the answer with it.
+const REST: Duration = Duration::from_secs(2);
+/// What is read of a body whose sender was refused before.
+const SKIPPED: usize = 64 << 10;
+
+pub(crate) fn text(text: impl Into<Bytes>) -> Body {
+    Full::new(text.into()).boxed()
+}
+
+/// Why a body was not read.
+pub(crate) type Unread = (StatusCode, &'static str);
+
+pub(crate) async fn read<B>(body: B, most: usize) -> Result<Bytes, Unread>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    let slow = (
+        StatusCode::REQUEST_TIMEOUT,
+        "the request took more than a minute to arrive",
+    );
+    timeout(UPLOAD, collect(body, most))
+        .await
+        .map_err(|_| slow)?
+}
+
+async fn collect<B>(mut body: B, most: usize) -> Result<Bytes, Unread>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| (StatusCode::BAD_REQUEST, "the request broke off"))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if data.len() > most - first.len() - rest.len() {
+            // Whether its sender stops or not, there is one answer.
+            let _ = timeout(REST, discard(body, most.saturating_mul(4))).await;
+            return Err((
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the request is larger than this server takes",
+            ));
+        }
+        if first.is_empty() {
+            first = data;
+        } else {
+            rest.extend_from_slice(&data);
+        }
+    }
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::with_capacity(first.len() + rest.len());
+    whole.extend_from_slice(&first);
+    whole.extend_from_slice(&rest);
+    Ok(whole.freeze())
+}
+
+/// Lets a body go that nobody wants. Whether all of it was there.
+pub(crate) async fn skip<B>(body: B) -> bool
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    body.is_end_stream() || timeout(REST, discard(body, SKIPPED)).await.unwrap_or(false)
+}
+
+async fn discard<B>(mut body: B, most: usize) -> bool
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    let mut seen = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else {
+            return false;
+        };
+        seen += frame.data_ref().map_or(0, Bytes::len);
+        if seen > most {
+            return false;
+        }
+    }
+    true
+}
+
+/// A body or a stream that holds something until it is over.
+pub(crate) struct Watched<S, T> {
+    inner: Pin<Box<S>>,
+    /// Let go at the end, and not only when the one who reads lets go.
+    held: Option<T>,
+}
+
+impl<S, T> Watched<S, T> {
+    pub(crate) fn new(inner: S, held: T) -> Self {
+        Self {
+            inner: Box::pin(inner),
+            held: Some(held),
+        }
+    }
+}
+
+impl<S: Stream, T: Unpin> Stream for Watched<S, T> {
+    type Item = S::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        let polled = self.inner.as_mut().poll_next(context);
+        if let Poll::Ready(None) = polled {
+            self.held = None;
+        }
+        polled
+    }
+}
+
+impl<B: HttpBody, T: Unpin> HttpBody for Watched<B, T> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let polled = self.inner.as_mut().poll_frame(context);
+        if let Poll::Ready(None) = polled {
+            self.held = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use http_body_util::StreamBody;
+
+    use super::*;
+
+    async fn check(sizes: &[usize], most: usize) -> Result<usize, u16> {
+        let frames: Vec<_> = sizes
+            .iter()
+            .map(|size| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; *size]))))
+            .collect();
+        let body = StreamBody::new(stream::iter(frames));
+        let bytes = read(body, most).await;
+        bytes
+            .map(|bytes| bytes.len())
+            .map_err(|(status, _)| status.as_u16())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_read_up_to_its_limit() {
+        assert_eq!(check(&[], 4).await, Ok(0));
+        assert_eq!(check(&[4], 4).await, Ok(4));
+        assert_eq!(check(&[1, 2, 1], 4).await, Ok(4));
+        assert_eq!(check(&[5], 4).await, Err(413));
+        assert_eq!(check(&[1, 2, 2], 4).await, Err(413));
+        assert_eq!(check(&[9, 9, 9, 9, 9, 9], 4).await, Err(413));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_short_body_is_skipped_and_a_long_one_is_not() {
+        let of = |size: usize| Full::new(Bytes::from(vec![b'x'; size]));
+        assert!(skip(of(0)).await);
+        assert!(skip(of(SKIPPED)).await);
+        assert!(!skip(of(SKIPPED + 1)).await);
+        let never = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
+        assert!(!skip(never).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_given_up() {
+        let body = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
+        assert_eq!(
+            read(body, 4).await.unwrap_err().0,
+            StatusCode::REQUEST_TIMEOUT
+        );
+        let begun = stream::iter([Ok::<_, Infallible>(Frame::data(Bytes::from_static(
+            b"12345",
+        )))]);
+        let body = StreamBody::new(futures::StreamExt::chain(begun, stream::pending()));
+        assert_eq!(
+            read(body, 4).await.unwrap_err().0,
+            StatusCode::PAYLOAD_TOO_LARGE
+        );
+    }
+}

@@ -1,0 +1,270 @@
+//! Which names we answer to, and which web pages may talk to us.
+//!
+//! A page in a browser can send requests to this machine, under a name of its own choice if it controls a DNS server.
+//! It cannot hide its origin, nor put a name of ours into `Host`; these two are checked before anything else.
+
+use http::header::{HOST, HeaderMap, ORIGIN};
+use http::uri::{Authority, Uri};
+use http::{HeaderValue, StatusCode};
+use toolhost_contract::text;
+
+const LOCAL: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DoorError {
+    #[error("`{0}` is not a host; write a name or an address, with a port or without")]
+    Host(String),
+    #[error(
+        "`{0}` is not an origin; write `https://app.example.org`, with a port or `:*` if not the usual one"
+    )]
+    Origin(String),
+}
+
+/// A name by which clients may call us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostName {
+    name: String,
+    /// None: whatever port.
+    port: Option<u16>,
+}
+
+impl HostName {
+    pub fn parse(text: &str) -> Result<Self, DoorError> {
+        let wrong = || DoorError::Host(text::inline(text, 100));
+        // An IPv6 address without its brackets, as in a list of addresses.
+        let bare = text.parse::<std::net::Ipv6Addr>().ok();
+        let text = bare.map_or_else(|| text.to_owned(), |address| format!("[{address}]"));
+        let authority: Authority = text.parse().map_err(|_| wrong())?;
+        if authority.host().is_empty() || text.contains('@') || text.contains('*') {
+            return Err(wrong());
+        }
+        // A port that is there and no number is an error, and not any port.
+        if authority.port_u16().is_none() && authority.as_str() != authority.host() {
+            return Err(wrong());
+        }
+        Ok(Self {
+            name: plain(authority.host()),
+            port: authority.port_u16(),
+        })
+    }
+}
+
+/// Where a web page may come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    scheme: String,
+    name: String,
+    /// None: whatever port.
+    port: Option<u16>,
+}
+
+impl Origin {
+    pub fn parse(text: &str) -> Result<Self, DoorError> {
+        let wrong = || DoorError::Origin(text::inline(text, 100));
+        let (base, any) = match text.strip_suffix(":*") {
+            Some(base) => (base, true),
+            None => (text, false),
+        };
+        let (scheme, name, port) = tuple(base).ok_or_else(wrong)?;
+        Ok(Self {
+            scheme,
+            name,
+            port: (!any).then_some(port),
+        })
+    }
+
+    fn covers(&self, (scheme, name, port): &(String, String, u16)) -> bool {
+        self.scheme == *scheme
+            && self.name == *name
+            && self.port.is_none_or(|allowed| allowed == *port)
+    }
+}
+
+/// Who knocks: a program, a page from this machine, or a page that somebody named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visitor {
+    Program,
+    LocalPage,
+    NamedPage,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Doors {
+    hosts: Vec<HostName>,
+    origins: Vec<Origin>,
+}
+
+impl Doors {
+    /// Both besides this machine's own.
+    pub fn new(hosts: Vec<HostName>, origins: Vec<Origin>) -> Self {
+        Self { hosts, origins }
+    }
+
+    pub fn check(&self, headers: &HeaderMap) -> Result<Visitor, (StatusCode, &'static str)> {
+        let host = one(headers, &HOST)
+            .map_err(|Several| (StatusCode::BAD_REQUEST, "a request needs one Host header"))?;
+        let host = host
+            .and_then(|host| HostName::parse(host.to_str().ok()?).ok())
+            .ok_or((StatusCode::BAD_REQUEST, "the Host header names no host"))?;
+        let known = self.hosts.iter().any(|known| {
+            known.name == host.name && known.port.is_none_or(|port| host.port == Some(port))
+        });
+        if !known && !LOCAL.contains(&host.name.as_str()) {
+            return Err((
+                StatusCode::FORBIDDEN,
+                "this server does not go by that name; `--http-host NAME` gives it another",
+            ));
+        }
+        let foreign = (
+            StatusCode::FORBIDDEN,
+            "pages from that origin may not talk to this server; `--http-origin ORIGIN` lets them",
+        );
+        let Some(origin) = one(headers, &ORIGIN).map_err(|Several| foreign)? else {
+            return Ok(Visitor::Program);
+        };
+        let origin = origin.to_str().ok().and_then(tuple).ok_or(foreign)?;
+        if self.origins.iter().any(|named| named.covers(&origin)) {
+            Ok(Visitor::NamedPage)
+        } else if LOCAL.contains(&origin.1.as_str()) {
+            Ok(Visitor::LocalPage)
+        } else {
+            Err(foreign)
+        }
+    }
+}
+
+/// Of several values somebody else might read another than we do.
+struct Several;
+
+fn one<'a>(
+    headers: &'a HeaderMap,
+    name: &http::HeaderName,
+) -> Result<Option<&'a HeaderValue>, Several> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    values.next().map_or(Ok(first), |_| Err(Several))
+}
+
+/// Scheme, host and port of an origin as browsers write it. `null` is none.
+fn tuple(text: &str) -> Option<(String, String, u16)> {
+    let uri: Uri = text.parse().ok()?;
+    let scheme = uri.scheme_str()?.to_ascii_lowercase();
+    let authority = uri.authority()?;
+    if !matches!(uri.path(), "" | "/") || uri.query().is_some() || authority.as_str().contains('@')
+    {
+        return None;
+    }
+    let host = HostName::parse(authority.as_str()).ok()?;
+    let port = match (host.port, scheme.as_str()) {
+        (Some(port), _) => port,
+        (None, "http") => 80,
+        (None, "https") => 443,
+        (None, _) => return None,
+    };
+    Some((scheme, host.name, port))
+}
+
+fn plain(host: &str) -> String {
+    host.trim_start_matches('[')
+        .trim_end_matches(']')
+        .to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(headers: &[(&'static str, &str)], expected: Result<Visitor, u16>) {
+        let doors = Doors::new(
+            vec![
+                HostName::parse("tools.example.org").unwrap(),
+                HostName::parse("10.0.0.7:8080").unwrap(),
+            ],
+            vec![
+                Origin::parse("https://app.example.org").unwrap(),
+                Origin::parse("https://dev.example.org:*").unwrap(),
+            ],
+        );
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        let got = doors.check(&map).map_err(|(status, _)| status.as_u16());
+        assert_eq!(got, expected, "{headers:?}");
+    }
+
+    #[test]
+    fn only_our_own_names_are_answered() {
+        for (host, expected) in [
+            ("localhost", Ok(Visitor::Program)),
+            ("LOCALHOST:8080", Ok(Visitor::Program)),
+            ("127.0.0.1:1", Ok(Visitor::Program)),
+            ("[::1]:8080", Ok(Visitor::Program)),
+            ("tools.example.org", Ok(Visitor::Program)),
+            ("tools.example.org:444", Ok(Visitor::Program)),
+            ("10.0.0.7:8080", Ok(Visitor::Program)),
+            ("10.0.0.7:8081", Err(403)),
+            ("evil.example", Err(403)),
+            ("localhost.evil.example", Err(403)),
+            ("127.0.0.1.evil.example", Err(403)),
+            ("evil@localhost", Err(400)),
+            ("localhost:x", Err(400)),
+            ("", Err(400)),
+        ] {
+            check(&[("host", host)], expected);
+        }
+        check(&[], Err(400));
+        check(&[("host", "localhost"), ("host", "evil.example")], Err(400));
+    }
+
+    #[test]
+    fn only_pages_of_this_machine_and_named_ones_may_talk() {
+        for (origin, expected) in [
+            ("http://localhost:3000", Ok(Visitor::LocalPage)),
+            ("https://127.0.0.1", Ok(Visitor::LocalPage)),
+            ("http://[::1]:9", Ok(Visitor::LocalPage)),
+            ("https://app.example.org", Ok(Visitor::NamedPage)),
+            ("https://app.example.org:443", Ok(Visitor::NamedPage)),
+            ("https://dev.example.org:8443", Ok(Visitor::NamedPage)),
+            ("https://app.example.org:8443", Err(403)),
+            ("http://app.example.org", Err(403)),
+            ("http://evil.example", Err(403)),
+            ("http://localhost.evil.example", Err(403)),
+            ("http://localhost:3000@evil.example", Err(403)),
+            ("http://localhost/path", Err(403)),
+            ("localhost", Err(403)),
+            ("null", Err(403)),
+            ("", Err(403)),
+        ] {
+            check(&[("host", "localhost"), ("origin", origin)], expected);
+        }
+        let twice = [
+            ("host", "localhost"),
+            ("origin", "http://localhost"),
+            ("origin", "http://evil.example"),
+        ];
+        check(&twice, Err(403));
+    }
+
+    #[test]
+    fn what_nobody_can_mean_is_refused_where_it_is_typed() {
+        for host in ["", "*", "a b", "a:b", "a@b", "http://a", "a/b"] {
+            assert!(HostName::parse(host).is_err(), "{host}");
+        }
+        for origin in [
+            "",
+            "*",
+            "null",
+            "app.example.org",
+            "https://a/b",
+            "ftp://a",
+            "https://*.a",
+        ] {
+            assert!(Origin::parse(origin).is_err(), "{origin}");
+        }
+        assert_eq!(
+            HostName::parse("::1").unwrap(),
+            HostName::parse("[::1]").unwrap()
+        );
+    }
+}

@@ -1,0 +1,322 @@
+//! The road of a request: its door, its token, its size, its place, and then the protocol.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN, RETRY_AFTER, VARY,
+    WWW_AUTHENTICATE,
+};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body as HttpBody;
+use http_body_util::{BodyExt as _, Full};
+use rmcp::transport::streamable_http_server::StreamableHttpService;
+use tokio::sync::watch;
+use toolhost_kernel::Kernel;
+
+use super::body::{self, Body, Watched, text};
+use super::doors::{Doors, Visitor};
+use super::limits::Limits;
+use super::message::{Kind, Malformed, look};
+use super::principal::{Busy, CURRENT, Current, Principal, Principals, Refused, Running, Stranger};
+use super::sessions::Sessions;
+use crate::client;
+
+/// The one address of the protocol.
+pub(crate) const PATH: &str = "/mcp";
+/// For whoever only wants to know whether we are there.
+const HEALTH: &str = "/healthz";
+
+pub(crate) struct Endpoint {
+    pub(crate) doors: Doors,
+    pub(crate) principals: Principals,
+    pub(crate) service: StreamableHttpService<crate::Handler, Sessions>,
+    pub(crate) limits: Limits,
+    pub(crate) running: Arc<watch::Sender<usize>>,
+    pub(crate) kernel: Arc<Kernel>,
+    /// What the names of this run's sessions begin with.
+    pub(crate) run: String,
+}
+
+impl Endpoint {
+    /// Tells the records that those who came without a session are gone.
+    pub(crate) fn farewell(&self) {
+        for principal in self.principals.all() {
+            if principal.was_met() {
+                self.kernel
+                    .close_session(&principal.label(&self.run), &client(None));
+            }
+        }
+    }
+
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes> + Unpin,
+    {
+        let (parts, body) = request.into_parts();
+        if parts.uri.path() == HEALTH {
+            let answer = match parts.method {
+                Method::GET | Method::HEAD => plain(StatusCode::OK, "ok\n"),
+                _ => plain(StatusCode::METHOD_NOT_ALLOWED, "only GET"),
+            };
+            return unread(answer, body).await;
+        }
+        let visitor = match self.doors.check(&parts.headers) {
+            Ok(visitor) => visitor,
+            Err((status, why)) => return unread(plain(status, why), body).await,
+        };
+        let page = (visitor == Visitor::NamedPage)
+            .then(|| parts.headers.get(ORIGIN).cloned())
+            .flatten();
+        let mut answer = if page.is_some() && is_preflight(&parts) {
+            allowed()
+        } else {
+            match self.admit(&parts) {
+                Ok(principal) => self.enter(principal, parts, body).await,
+                Err(refusal) => unread(refusal, body).await,
+            }
+        };
+        if let Some(page) = page {
+            let headers = answer.headers_mut();
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);
+            headers.insert(
+                ACCESS_CONTROL_EXPOSE_HEADERS,
+                HeaderValue::from_static("mcp-session-id, retry-after, www-authenticate"),
+            );
+            headers.append(VARY, HeaderValue::from_static("origin"));
+        }
+        answer
+    }
+
+    fn admit(&self, parts: &Parts) -> Result<Arc<Principal>, Response<Body>> {
+        if parts.uri.path() != PATH {
+            return Err(plain(StatusCode::NOT_FOUND, "there is only /mcp here"));
+        }
+        // A token in an address ends up in the logs of everything that the address passes.
+        if parts.uri.query().is_some() {
+            return Err(plain(
+                StatusCode::BAD_REQUEST,
+                "/mcp takes nothing after a `?`; a token belongs into the header Authorization",
+            ));
+        }
+        let principal = self.principals.of(&parts.headers);
+        principal.map(Arc::clone).map_err(unauthorized)
+    }
+
+    async fn enter<B>(&self, principal: Arc<Principal>, mut parts: Parts, body: B) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes> + Unpin,
+    {
+        parts.extensions.insert(Arc::clone(&principal));
+        match parts.method {
+            Method::POST => self.post(&principal, parts, body).await,
+            // A stream of a session, or a refusal.
+            Method::GET => match principal.stream() {
+                Ok(stream) => {
+                    let answer = self.serve(&principal, parts, Bytes::new()).await;
+                    unread(hold(answer, stream), body).await
+                }
+                Err(busy) => unread(come_again(busy), body).await,
+            },
+            _ => {
+                let is_end = parts.method == Method::DELETE;
+                let mut answer = self.serve(&principal, parts, Bytes::new()).await;
+                // rmcp says that it was accepted. It is done, and some clients want to hear that.
+                if is_end && answer.status() == StatusCode::ACCEPTED {
+                    *answer.status_mut() = StatusCode::NO_CONTENT;
+                }
+                unread(answer, body).await
+            }
+        }
+    }
+
+    async fn post<B>(&self, principal: &Arc<Principal>, mut parts: Parts, body: B) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes> + Unpin,
+    {
+        let size = size(&parts.headers).unwrap_or(self.limits.body);
+        let room = match principal.room(size.min(self.limits.body)).await {
+            Ok(room) => room,
+            Err(busy) => return unread(come_again(busy), body).await,
+        };
+        let body = match body::read(body, self.limits.body).await {
+            Ok(body) => body,
+            Err((status, why)) => return plain(status, why),
+        };
+        let is_json = is_json(&parts.headers);
+        let kind = match look(&body) {
+            Ok(kind) => kind,
+            Err(malformed) if is_json => return bad(malformed),
+            // rmcp says what is wrong with the type.
+            Err(_) => Kind::Aside,
+        };
+        if kind != Kind::Aside
+            && let Err(busy) = principal.pace()
+        {
+            return come_again(busy);
+        }
+        match kind {
+            Kind::Aside => self.message(principal, parts, body, is_json).await,
+            Kind::Listen => match principal.stream() {
+                Ok(stream) => hold(self.message(principal, parts, body, is_json).await, stream),
+                Err(busy) => come_again(busy),
+            },
+            Kind::Greeting | Kind::Request => {
+                let running = Running::begin(&self.running);
+                let place = match principal.enter(room, running).await {
+                    Ok(place) => Arc::new(place),
+                    Err(busy) => return come_again(busy),
+                };
+                let newest = kind == Kind::Request && !parts.headers.contains_key("mcp-session-id");
+                if newest && principal.meet() {
+                    self.kernel
+                        .open_session(&principal.label(&self.run), &client(None));
+                }
+                // A call of the older protocols goes on when its client is gone, and keeps its place.
+                if kind == Kind::Request {
+                    parts.extensions.insert(Arc::clone(&place));
+                }
+                hold(self.message(principal, parts, body, is_json).await, place)
+            }
+        }
+    }
+
+    async fn message(
+        &self,
+        principal: &Arc<Principal>,
+        parts: Parts,
+        body: Bytes,
+        is_json: bool,
+    ) -> Response<Body> {
+        let answer = self.serve(principal, parts, body).await;
+        // JSON of the right type, and yet not what rmcp can read: it is no message of the protocol.
+        if is_json && answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            return bad(Malformed::NotOneMessage);
+        }
+        answer
+    }
+
+    async fn serve(&self, principal: &Arc<Principal>, parts: Parts, body: Bytes) -> Response<Body> {
+        let request = Request::from_parts(parts, Full::new(body));
+        // In a box, because it is large.
+        let serving = Box::pin(async {
+            let answer = self.service.handle(request).await;
+            (answer, CURRENT.with(|current| current.refused.take()))
+        });
+        match CURRENT.scope(Current::new(principal), serving).await {
+            (answer, None) => answer,
+            (_, Some(Refused::TooManySessions)) => busy(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many sessions are open; end some, or wait until idle ones are ended",
+                60,
+            ),
+            (_, Some(Refused::IdInUse)) => bad(Malformed::IdInUse),
+        }
+    }
+}
+
+fn is_preflight(parts: &Parts) -> bool {
+    parts.method == Method::OPTIONS && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// An answer that the body has no part in. The connection stays only if the next request on it can be found.
+async fn unread<B>(mut answer: Response<Body>, body: B) -> Response<Body>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+{
+    if !body::skip(body).await {
+        let close = HeaderValue::from_static("close");
+        answer.headers_mut().insert(CONNECTION, close);
+    }
+    answer
+}
+
+/// What a browser wants to hear before a page may send a token.
+fn allowed() -> Response<Body> {
+    let mut answer = plain(StatusCode::NO_CONTENT, "");
+    let headers = answer.headers_mut();
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_METHODS,
+        HeaderValue::from_static("GET, POST, DELETE"),
+    );
+    // `*` is any header but this one.
+    headers.insert(
+        ACCESS_CONTROL_ALLOW_HEADERS,
+        HeaderValue::from_static("authorization, *"),
+    );
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    answer
+}
+
+fn size(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    let essence = kind.and_then(|kind| kind.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn plain(status: StatusCode, why: &'static str) -> Response<Body> {
+    let mut answer = Response::new(text(why));
+    *answer.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
+    answer
+}
+
+fn bad(malformed: Malformed) -> Response<Body> {
+    let mut answer = Response::new(text(malformed.answer()));
+    *answer.status_mut() = StatusCode::BAD_REQUEST;
+    let kind = HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(CONTENT_TYPE, kind);
+    answer
+}
+
+fn unauthorized(stranger: Stranger) -> Response<Body> {
+    let (challenge, why) = match stranger {
+        Stranger::NoToken => (
+            "Bearer realm=\"toolhost\"",
+            "this server wants a token: `Authorization: Bearer TOKEN`",
+        ),
+        Stranger::WrongToken => (
+            "Bearer realm=\"toolhost\", error=\"invalid_token\"",
+            "this token is not one of this server's",
+        ),
+    };
+    let mut answer = plain(StatusCode::UNAUTHORIZED, why);
+    let challenge = HeaderValue::from_static(challenge);
+    answer.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    answer
+}
+
+fn come_again(why: Busy) -> Response<Body> {
+    match why {
+        Busy::TooFast(wait) => busy(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many requests in a second",
+            wait.as_secs() + 1,
+        ),
+        Busy::Full => busy(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many requests are running or waiting already",
+            1,
+        ),
+    }
+}
+
+fn busy(status: StatusCode, why: &'static str, seconds: u64) -> Response<Body> {
+    let mut answer = plain(status, why);
+    answer.headers_mut().insert(RETRY_AFTER, seconds.into());
+    answer
+}
+
+fn hold<T: Send + Sync + Unpin + 'static>(answer: Response<Body>, held: T) -> Response<Body> {
+    answer.map(|body| Watched::new(body, held).boxed())
+}

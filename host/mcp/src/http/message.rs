@@ -1,0 +1,137 @@
+//! A look at a message before rmcp reads it: what it is, and whether it is one at all.
+
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::error::Category;
+use serde_json::json;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The greeting of the older protocols. Its answer ends before the session does.
+    Greeting,
+    Request,
+    /// A request whose answer is a stream without an end.
+    Listen,
+    /// A notification, or an answer to a question of ours. Neither may ever wait behind requests: one of them may be
+    /// what a request waits for.
+    Aside,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Malformed {
+    NotJson,
+    NotOneMessage,
+    IdInUse,
+}
+
+#[derive(Deserialize)]
+struct Look<'a> {
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(default)]
+    id: Id,
+}
+
+#[derive(Default)]
+enum Id {
+    #[default]
+    Missing,
+    Null,
+    Given,
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let given = Option::<IgnoredAny>::deserialize(from)?;
+        Ok(given.map_or(Self::Null, |_| Self::Given))
+    }
+}
+
+pub(crate) fn look(body: &[u8]) -> Result<Kind, Malformed> {
+    let malformed = |error: serde_json::Error| match error.classify() {
+        Category::Data => Malformed::NotOneMessage,
+        Category::Io | Category::Syntax | Category::Eof => Malformed::NotJson,
+    };
+    // An array would be read as the members in their order.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        serde_json::from_slice::<IgnoredAny>(body).map_err(malformed)?;
+        return Err(Malformed::NotOneMessage);
+    }
+    let look: Look = serde_json::from_slice(body).map_err(malformed)?;
+    match (look.method.as_deref(), look.id) {
+        (_, Id::Null) => Err(Malformed::NotOneMessage),
+        (Some("initialize"), Id::Given) => Ok(Kind::Greeting),
+        (Some("subscriptions/listen"), Id::Given) => Ok(Kind::Listen),
+        (Some(_), Id::Given) => Ok(Kind::Request),
+        (Some(_), Id::Missing) | (None, Id::Missing | Id::Given) => Ok(Kind::Aside),
+    }
+}
+
+impl Malformed {
+    /// The answer, without an id, as there is none that could be trusted.
+    pub(crate) fn answer(self) -> String {
+        let (code, message) = match self {
+            Self::NotJson => (-32700, "the body is not JSON"),
+            Self::NotOneMessage => (
+                -32600,
+                "the body is not one JSON-RPC message: an object with `jsonrpc`, and an `id` that is a string or an integer if it is a request",
+            ),
+            Self::IdInUse => (
+                -32600,
+                "a request with this id is still running in this session",
+            ),
+        };
+        json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}})
+            .to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_tells_requests_from_what_must_not_wait() {
+        for (body, expected) in [
+            (r#"{"method":"tools/call","id":1}"#, Ok(Kind::Request)),
+            (
+                r#"{"id":"a","params":{"id":null},"method":"m"}"#,
+                Ok(Kind::Request),
+            ),
+            (r#"{"id":1,"method":"initialize"}"#, Ok(Kind::Greeting)),
+            (
+                r#"{"id":1,"method":"subscriptions/listen"}"#,
+                Ok(Kind::Listen),
+            ),
+            (
+                r#"{"id":1,"method":"subscriptions\/listen"}"#,
+                Ok(Kind::Listen),
+            ),
+            (r#"{"method":"notifications/cancelled"}"#, Ok(Kind::Aside)),
+            (r#"{"id":1,"result":{}}"#, Ok(Kind::Aside)),
+            ("{}", Ok(Kind::Aside)),
+            ("", Err(Malformed::NotJson)),
+            ("{", Err(Malformed::NotJson)),
+            ("{} {}", Err(Malformed::NotJson)),
+            ("{\"method\":\"\u{1}\"}", Err(Malformed::NotJson)),
+            ("[]", Err(Malformed::NotOneMessage)),
+            (r#"[{"method":"m","id":1}]"#, Err(Malformed::NotOneMessage)),
+            ("1", Err(Malformed::NotOneMessage)),
+            (r#"{"method":1,"id":1}"#, Err(Malformed::NotOneMessage)),
+            (r#"{"method":"m","id":null}"#, Err(Malformed::NotOneMessage)),
+            (
+                r#"{"method":"a","method":"b"}"#,
+                Err(Malformed::NotOneMessage),
+            ),
+            (
+                r#"{"id":1,"id":2,"method":"b"}"#,
+                Err(Malformed::NotOneMessage),
+            ),
+        ] {
+            assert_eq!(look(body.as_bytes()), expected, "{body}");
+        }
+        assert_eq!(look(b"\xff\xfe{}"), Err(Malformed::NotJson));
+    }
+}

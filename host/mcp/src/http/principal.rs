@@ -1,0 +1,335 @@
+//! Whoever holds a token, and what is theirs: a share of the server that nobody else can use up.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use governor::clock::{Clock as _, DefaultClock};
+use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
+
+use super::limits::Limits;
+use super::token::Tokens;
+
+/// What somebody is called who needs no token.
+const NOBODY: &str = "local";
+/// How long a request waits for one before it to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Requests of one principal that wait.
+const WAITING: usize = 1024;
+/// A body up to this size needs no share of the room for bodies: connections bound how many there are.
+const SMALL: usize = 64 << 10;
+/// Room for the large bodies of one principal, in requests of the largest size.
+const LARGE_BODIES: usize = 8;
+
+pub(crate) struct Principal {
+    pub(crate) name: String,
+    rate: Option<DefaultDirectRateLimiter>,
+    places: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    /// In KiB.
+    bodies: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    /// Has it called without a session?
+    met: AtomicBool,
+}
+
+/// Held from the moment a request may run until nothing of it runs any more.
+pub(crate) struct Place {
+    _permit: OwnedSemaphorePermit,
+    _body: Option<OwnedSemaphorePermit>,
+    _running: Running,
+}
+
+/// Why a request has to come again later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Busy {
+    TooFast(Duration),
+    Full,
+}
+
+impl Principal {
+    fn new(name: &str, limits: &Limits) -> Self {
+        let rate = limits
+            .rate
+            .map(|rate| RateLimiter::direct(Quota::per_second(rate)));
+        Self {
+            name: name.to_owned(),
+            rate,
+            places: Arc::new(Semaphore::new(limits.in_flight)),
+            waiting: AtomicUsize::new(0),
+            bodies: Arc::new(Semaphore::new(LARGE_BODIES * kib(limits.body))),
+            streams: Arc::new(Semaphore::new(limits.sessions)),
+            met: AtomicBool::new(false),
+        }
+    }
+
+    /// What records call the calls of the newest protocol, which knows no sessions.
+    pub(crate) fn label(&self, run: &str) -> String {
+        format!("{run}-{}", self.name)
+    }
+
+    /// Whether this is the first such call.
+    pub(crate) fn meet(&self) -> bool {
+        !self.met.load(Relaxed) && !self.met.swap(true, Relaxed)
+    }
+
+    pub(crate) fn was_met(&self) -> bool {
+        self.met.load(Relaxed)
+    }
+
+    pub(crate) fn pace(&self) -> Result<(), Busy> {
+        let Some(rate) = &self.rate else {
+            return Ok(());
+        };
+        rate.check()
+            .map_err(|until| Busy::TooFast(until.wait_time_from(DefaultClock::default().now())))
+    }
+
+    /// Room for a body of this size, before any of it is read.
+    pub(crate) async fn room(&self, size: usize) -> Result<Option<OwnedSemaphorePermit>, Busy> {
+        if size <= SMALL {
+            return Ok(None);
+        }
+        let size = u32::try_from(kib(size)).map_err(|_| Busy::Full)?;
+        let _waiting = self.wait()?;
+        let permit = timeout(PATIENCE, Arc::clone(&self.bodies).acquire_many_owned(size)).await;
+        Ok(Some(
+            permit
+                .map_err(|_| Busy::Full)?
+                .expect("nobody closes this semaphore"),
+        ))
+    }
+
+    /// A place among the requests that run.
+    pub(crate) async fn enter(
+        &self,
+        body: Option<OwnedSemaphorePermit>,
+        running: Running,
+    ) -> Result<Place, Busy> {
+        let _waiting = self.wait()?;
+        let permit = timeout(PATIENCE, Arc::clone(&self.places).acquire_owned()).await;
+        Ok(Place {
+            _permit: permit
+                .map_err(|_| Busy::Full)?
+                .expect("nobody closes this semaphore"),
+            _body: body,
+            _running: running,
+        })
+    }
+
+    /// A lasting stream takes no place: it runs nothing.
+    pub(crate) fn stream(&self) -> Result<OwnedSemaphorePermit, Busy> {
+        Arc::clone(&self.streams)
+            .try_acquire_owned()
+            .map_err(|_| Busy::Full)
+    }
+
+    fn wait(&self) -> Result<Waiting<'_>, Busy> {
+        let waiting = Waiting(&self.waiting);
+        if self.waiting.fetch_add(1, Relaxed) >= WAITING {
+            return Err(Busy::Full);
+        }
+        Ok(waiting)
+    }
+}
+
+/// One more that waits, for as long as this is there.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+fn kib(bytes: usize) -> usize {
+    bytes.div_ceil(1 << 10)
+}
+
+/// One more request that runs, for as long as this is there.
+pub(crate) struct Running(Arc<watch::Sender<usize>>);
+
+impl Running {
+    pub(crate) fn begin(count: &Arc<watch::Sender<usize>>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Everybody who may come.
+pub(crate) enum Principals {
+    Anyone(Arc<Principal>),
+    Known {
+        tokens: Tokens,
+        named: HashMap<String, Arc<Principal>>,
+    },
+}
+
+/// Why somebody is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stranger {
+    NoToken,
+    WrongToken,
+}
+
+impl Principals {
+    pub(crate) fn new(tokens: Option<Tokens>, limits: &Limits) -> Self {
+        let Some(tokens) = tokens else {
+            return Self::Anyone(Arc::new(Principal::new(NOBODY, limits)));
+        };
+        let one = |name: &str| (name.to_owned(), Arc::new(Principal::new(name, limits)));
+        let named = tokens.names().map(one).collect();
+        Self::Known { tokens, named }
+    }
+
+    pub(crate) fn all(&self) -> Vec<&Arc<Principal>> {
+        match self {
+            Self::Anyone(local) => vec![local],
+            Self::Known { named, .. } => named.values().collect(),
+        }
+    }
+
+    pub(crate) fn of(&self, headers: &HeaderMap) -> Result<&Arc<Principal>, Stranger> {
+        let (tokens, named) = match self {
+            Self::Anyone(local) => return Ok(local),
+            Self::Known { tokens, named } => (tokens, named),
+        };
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let value = values.next().ok_or(Stranger::NoToken)?;
+        let token = value
+            .to_str()
+            .ok()
+            .filter(|_| values.next().is_none())
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim());
+        token
+            .and_then(|token| tokens.whose(token))
+            .and_then(|name| named.get(name))
+            .ok_or(Stranger::WrongToken)
+    }
+}
+
+tokio::task_local! {
+    /// Whose request this task is answering. rmcp asks us for sessions and handlers without saying for whom.
+    pub(crate) static CURRENT: Current;
+}
+
+pub(crate) struct Current {
+    pub(crate) principal: Arc<Principal>,
+    /// Why a session or a stream was refused, for an answer that says so.
+    pub(crate) refused: Cell<Option<Refused>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    TooManySessions,
+    IdInUse,
+}
+
+impl Current {
+    pub(crate) fn new(principal: &Arc<Principal>) -> Self {
+        Self {
+            principal: Arc::clone(principal),
+            refused: Cell::new(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits {
+            in_flight: 2,
+            body: 1 << 20,
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn a_token_is_a_bearer_token_and_the_only_one() {
+        let (ann, bob) = ("a".repeat(30), "b".repeat(30));
+        let tokens = Tokens::parse(&format!("ann {ann}\nann {bob}"), "f").unwrap();
+        let principals = Principals::new(Some(tokens), &limits());
+        let of = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(AUTHORIZATION, value.parse().unwrap());
+            }
+            principals.of(&headers).map(|one| one.name.clone())
+        };
+        assert_eq!(of(&[]), Err(Stranger::NoToken));
+        assert_eq!(of(&[&format!("Bearer {ann}")]), Ok("ann".to_owned()));
+        assert_eq!(of(&[&format!("bearer  {bob}")]), Ok("ann".to_owned()));
+        for wrong in [
+            ann.clone(),
+            format!("Basic {ann}"),
+            format!("Bearer {}", &ann[1..]),
+            "Bearer ".to_owned(),
+            String::new(),
+        ] {
+            assert_eq!(of(&[&wrong]), Err(Stranger::WrongToken), "{wrong}");
+        }
+        let twice = format!("Bearer {ann}");
+        assert_eq!(of(&[&twice, &twice]), Err(Stranger::WrongToken));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_run_wait_and_are_refused() {
+        let principal = Principal::new("p", &limits());
+        let count = Arc::new(watch::Sender::new(0));
+        let enter = || principal.enter(None, Running::begin(&count));
+        let first = enter().await.ok().unwrap();
+        let second = enter().await.ok().unwrap();
+        let mut third = Box::pin(enter());
+        assert!((&mut third).now_or_never().is_none());
+        drop(first);
+        let third = third.await.ok().unwrap();
+        assert_eq!(enter().await.err(), Some(Busy::Full), "after its patience");
+        assert_eq!(*count.borrow(), 2);
+        drop((second, third));
+        assert_eq!(*count.borrow(), 0);
+        assert_eq!(principal.waiting.load(Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_bodies_share_room_and_small_ones_need_none() {
+        let principal = Principal::new("p", &limits());
+        let mut held = Vec::new();
+        for _ in 0..LARGE_BODIES {
+            held.push(principal.room(1 << 20).await.unwrap());
+        }
+        assert_eq!(principal.room(1 << 20).await.err(), Some(Busy::Full));
+        assert!(principal.room(SMALL).await.unwrap().is_none());
+        held.pop();
+        assert!(principal.room(1 << 20).await.unwrap().is_some());
+    }
+
+    #[test]
+    fn a_rate_is_for_each_principal() {
+        let limits = Limits {
+            rate: std::num::NonZeroU32::new(2),
+            ..limits()
+        };
+        let (one, other) = (Principal::new("a", &limits), Principal::new("b", &limits));
+        assert_eq!((one.pace(), one.pace()), (Ok(()), Ok(())));
+        assert!(matches!(one.pace(), Err(Busy::TooFast(_))));
+        assert_eq!(other.pace(), Ok(()));
+    }
+}

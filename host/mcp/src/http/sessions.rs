@@ -1,0 +1,308 @@
+//! Sessions of the older protocols: each belongs to whoever began it, and ends when nobody uses it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::Stream;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
+use rmcp::transport::streamable_http_server::session::ServerSseMessage;
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError,
+};
+use rmcp::transport::streamable_http_server::{SessionId, SessionManager};
+use tokio::time::{Instant, timeout};
+use toolhost_kernel::Kernel;
+
+use super::body::Watched;
+use super::principal::{CURRENT, Principal, Refused};
+use crate::client;
+
+/// A session that was used just now is not ended to make room for another.
+const FRESH: Duration = Duration::from_secs(60);
+/// How long a newcomer waits for the end of the one that made room.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+pub(crate) struct Sessions {
+    inner: LocalSessionManager,
+    open: Mutex<HashMap<SessionId, Arc<Session>>>,
+    kernel: Arc<Kernel>,
+    /// Of this run of the host, so that two runs never use one name.
+    run: String,
+    most: usize,
+    idle: Duration,
+}
+
+/// What records call the session of a request. Its id would let whoever reads them use it.
+#[derive(Clone)]
+pub(crate) struct Label(pub(crate) String);
+
+struct Session {
+    owner: Arc<Principal>,
+    used: Mutex<Instant>,
+    streams: AtomicUsize,
+    /// Of requests that run. rmcp would give the answer of one to the stream of another.
+    ids: Mutex<HashSet<RequestId>>,
+    client: Mutex<Option<String>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SessionsError {
+    #[error(transparent)]
+    Session(#[from] LocalSessionManagerError),
+    #[error("too many sessions are open")]
+    TooMany,
+    #[error("a request of this id is running")]
+    IdInUse,
+    #[error("there is no such session")]
+    None,
+}
+
+impl Sessions {
+    pub(crate) fn new(kernel: Arc<Kernel>, run: &str, most: usize, idle: Duration) -> Self {
+        let mut inner = LocalSessionManager::default();
+        // Ours knows that a stream nobody writes to, or a call that takes long, is a use.
+        inner.session_config.keep_alive = None;
+        Self {
+            inner,
+            open: Mutex::default(),
+            kernel,
+            run: run.to_owned(),
+            most,
+            idle,
+        }
+    }
+
+    fn label(&self, id: &str) -> String {
+        let id: String = id
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .take(8)
+            .collect();
+        format!("{}-{id}", self.run)
+    }
+
+    /// Ends what nobody used for long.
+    pub(crate) fn sweep(self: &Arc<Self>) {
+        let old: Vec<_> = lock(&self.open)
+            .iter()
+            .filter(|(_, session)| session.unused().is_some_and(|unused| unused >= self.idle))
+            .map(|(id, _)| SessionId::clone(id))
+            .collect();
+        for id in old {
+            let sessions = Arc::clone(self);
+            // One whose client does not read may be slow to hear of it.
+            tokio::spawn(async move { sessions.end(&id).await });
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.open).len()
+    }
+
+    fn get(&self, id: &SessionId) -> Result<Arc<Session>, SessionsError> {
+        let open = lock(&self.open);
+        let session = open.get(id).filter(|session| session.is_of_current());
+        session.map(Arc::clone).ok_or(SessionsError::None)
+    }
+
+    async fn end(&self, id: &SessionId) -> Result<(), SessionsError> {
+        let session = lock(&self.open).remove(id);
+        if let Some(client) = session.and_then(|session| lock(&session.client).take()) {
+            self.kernel.close_session(&self.label(id), &client);
+        }
+        Ok(self.inner.close_session(id).await?)
+    }
+
+    /// Which session of theirs has to go for a new one. None: there is room. An error: all are in use.
+    fn displaced(&self, owner: &Arc<Principal>) -> Result<Option<SessionId>, SessionsError> {
+        let open = lock(&self.open);
+        let theirs = || {
+            open.iter()
+                .filter(|(_, session)| Arc::ptr_eq(&session.owner, owner))
+        };
+        if theirs().count() < self.most {
+            return Ok(None);
+        }
+        theirs()
+            .filter_map(|(id, session)| Some((session.unused()?, id)))
+            .filter(|(unused, _)| *unused >= FRESH)
+            .max_by_key(|(unused, _)| *unused)
+            .map(|(_, id)| Some(SessionId::clone(id)))
+            .ok_or(SessionsError::TooMany)
+    }
+}
+
+impl Session {
+    fn is_of_current(&self) -> bool {
+        let same = CURRENT.try_with(|current| Arc::ptr_eq(&current.principal, &self.owner));
+        // Outside of a request it is rmcp that asks.
+        same.unwrap_or(true)
+    }
+
+    /// How long it was not used. None: it is being used.
+    fn unused(&self) -> Option<Duration> {
+        let busy = self.streams.load(Relaxed) > 0 || !lock(&self.ids).is_empty();
+        (!busy).then(|| lock(&self.used).elapsed())
+    }
+
+    fn touch(&self) {
+        *lock(&self.used) = Instant::now();
+    }
+
+    fn watch<S>(self: Arc<Self>, stream: S) -> Watched<S, Open> {
+        self.streams.fetch_add(1, Relaxed);
+        Watched::new(stream, Open(self))
+    }
+
+    /// Notes the id of a request until its handler is done, which the message itself tells by going away.
+    fn register(self: &Arc<Self>, message: &mut ClientJsonRpcMessage) -> Result<(), SessionsError> {
+        let JsonRpcMessage::Request(request) = &*message else {
+            return Ok(());
+        };
+        let id = request.id.clone();
+        if !lock(&self.ids).insert(id.clone()) {
+            refuse(Refused::IdInUse);
+            return Err(SessionsError::IdInUse);
+        }
+        message.insert_extension(Arc::new(Id(Arc::clone(self), id)));
+        Ok(())
+    }
+}
+
+/// One more stream, for as long as this is there.
+pub(crate) struct Open(Arc<Session>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.streams.fetch_sub(1, Relaxed);
+        self.0.touch();
+    }
+}
+
+/// An id in use, for as long as this is there.
+struct Id(Arc<Session>, RequestId);
+
+impl Drop for Id {
+    fn drop(&mut self) {
+        lock(&self.0.ids).remove(&self.1);
+        self.0.touch();
+    }
+}
+
+fn refuse(why: Refused) {
+    // Whoever asks outside of a request has nobody to tell.
+    let _ = CURRENT.try_with(|current| current.refused.set(Some(why)));
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SessionManager for Sessions {
+    type Error = SessionsError;
+    type Transport = <LocalSessionManager as SessionManager>::Transport;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        let owner = CURRENT.try_with(|current| Arc::clone(&current.principal));
+        let owner = owner.map_err(|_| SessionsError::None)?;
+        match self.displaced(&owner) {
+            Ok(None) => {}
+            // It is out of the count at once. Its worker may be slow to hear of it, which is not the newcomer's fault.
+            Ok(Some(id)) => drop(timeout(FAREWELL, self.end(&id)).await),
+            Err(error) => {
+                refuse(Refused::TooManySessions);
+                return Err(error);
+            }
+        }
+        let (id, transport) = self.inner.create_session().await?;
+        let session = Session {
+            owner,
+            used: Mutex::new(Instant::now()),
+            streams: AtomicUsize::new(0),
+            ids: Mutex::default(),
+            client: Mutex::default(),
+        };
+        lock(&self.open).insert(SessionId::clone(&id), Arc::new(session));
+        Ok((id, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
+        let session = self.get(id)?;
+        let name = match &message {
+            JsonRpcMessage::Request(request) => match &request.request {
+                ClientRequest::InitializeRequest(request) => client(Some(&request.params)),
+                _ => client(None),
+            },
+            _ => client(None),
+        };
+        let answer = self.inner.initialize_session(id, message).await?;
+        if matches!(answer, JsonRpcMessage::Response(_)) {
+            self.kernel.open_session(&self.label(id), &name);
+            *lock(&session.client) = Some(name);
+        }
+        Ok(answer)
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        let Ok(session) = self.get(id) else {
+            return Ok(false);
+        };
+        session.touch();
+        self.inner.has_session(id).await.map_err(Into::into)
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        let theirs = lock(&self.open)
+            .get(id)
+            .is_none_or(|session| session.is_of_current());
+        // Whoever tries to end a session of somebody else hears the same as for one that was never there.
+        if theirs { self.end(id).await } else { Ok(()) }
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        mut message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let session = self.get(id)?;
+        session.register(&mut message)?;
+        message.insert_extension(Label(self.label(id)));
+        let stream = self.inner.create_stream(id, message).await?;
+        Ok(session.watch(stream))
+    }
+
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), Self::Error> {
+        Ok(self.inner.accept_message(id, message).await?)
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let session = self.get(id)?;
+        let stream = self.inner.create_standalone_stream(id).await?;
+        Ok(session.watch(stream))
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let session = self.get(id)?;
+        let stream = self.inner.resume(id, last_event_id).await?;
+        Ok(session.watch(stream))
+    }
+}

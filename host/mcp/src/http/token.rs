@@ -1,0 +1,312 @@
+//! Who may speak to us over HTTP: a file of tokens, one a line, each with the name that records use.
+//!
+//! Only hashes are kept in memory. A request's token is looked up by its hash, so the time that takes says nothing
+//! about how much of a guess was right.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rustix::fs::OFlags;
+use sha2::{Digest as _, Sha256};
+use toolhost_contract::text;
+
+/// The name of whoever holds a token that has none.
+pub const OWNER: &str = "owner";
+/// Less can be guessed, or was meant to be something else.
+const MIN_LENGTH: usize = 20;
+const MAX_LENGTH: usize = 1024;
+const MAX_NAME: usize = 64;
+const MAX_FILE: u64 = 1 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    #[error("token file {path}: {source}")]
+    Unreadable { path: String, source: io::Error },
+    #[error("token file {path}: {what}")]
+    Untrusted { path: String, what: &'static str },
+    #[error("token file {path}, line {line}: {what}")]
+    Line {
+        path: String,
+        line: usize,
+        what: &'static str,
+    },
+    #[error("token file {path}: it holds no token; a line is `NAME TOKEN`, or a token alone")]
+    Empty { path: String },
+    #[error("there are no random numbers for a token: {0}")]
+    Random(String),
+}
+
+/// The names of those who may come, by the hash of their token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tokens(HashMap<[u8; 32], String>);
+
+/// A token that was made just now. The only moment at which anyone can show it.
+pub struct NewToken(pub String);
+
+impl Tokens {
+    /// Reads a file that somebody else wrote.
+    pub fn read(path: &Path) -> Result<Self, TokenError> {
+        let shown = shown(path);
+        let unreadable = |source| TokenError::Unreadable {
+            path: shown.clone(),
+            source,
+        };
+        let file = File::open(path).map_err(unreadable)?;
+        Self::parse(&content(file, &shown, 0o006)?, &shown)
+    }
+
+    /// Reads our own file, or makes one with a new token in it.
+    pub fn read_or_create(path: &Path) -> Result<(Self, Option<NewToken>), TokenError> {
+        let shown = shown(path);
+        let unreadable = |source| TokenError::Unreadable {
+            path: shown.clone(),
+            source,
+        };
+        // Never through a link: whoever may put one there must not choose our token.
+        let open = || {
+            OpenOptions::new()
+                .read(true)
+                .custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default())
+                .open(path)
+        };
+        let (file, new) = match open() {
+            Ok(file) => (file, None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let token = random_token()?;
+                match create(path, &token) {
+                    Ok(()) => (open().map_err(unreadable)?, Some(NewToken(token))),
+                    // Another host was faster; its token is as good.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        (open().map_err(unreadable)?, None)
+                    }
+                    Err(error) => return Err(unreadable(error)),
+                }
+            }
+            Err(error) => return Err(unreadable(error)),
+        };
+        let tokens = Self::parse(&content(file, &shown, 0o077)?, &shown)?;
+        Ok((tokens, new))
+    }
+
+    /// `shown` is what errors call the file.
+    pub fn parse(content: &str, shown: &str) -> Result<Self, TokenError> {
+        let mut tokens = HashMap::new();
+        for (number, line) in content.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let wrong = |what| TokenError::Line {
+                path: shown.to_owned(),
+                line: number + 1,
+                what,
+            };
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (name, token) = match words[..] {
+                [token] => (OWNER, token),
+                [name, token] => (name, token),
+                _ => return Err(wrong("a line is `NAME TOKEN`, or a token alone")),
+            };
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+            if name.len() > MAX_NAME || !name.chars().all(plain) {
+                return Err(wrong(
+                    "a name has at most 64 letters, digits, `-`, `_`, `.` and `@`",
+                ));
+            }
+            if !(MIN_LENGTH..=MAX_LENGTH).contains(&token.len()) || !token.is_ascii() {
+                return Err(wrong("a token has 20 to 1024 ASCII characters"));
+            }
+            if tokens.insert(hash(token), name.to_owned()).is_some() {
+                return Err(wrong("this token is there twice"));
+            }
+        }
+        if tokens.is_empty() {
+            return Err(TokenError::Empty {
+                path: shown.to_owned(),
+            });
+        }
+        Ok(Self(tokens))
+    }
+
+    /// Whose token this is.
+    pub fn whose(&self, token: &str) -> Option<&str> {
+        self.0.get(&hash(token)).map(String::as_str)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(String::as_str)
+    }
+}
+
+fn hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+fn random_token() -> Result<String, TokenError> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| TokenError::Random(error.to_string()))?;
+    Ok(format!("toolhost_{}", URL_SAFE_NO_PAD.encode(bytes)))
+}
+
+/// Written under another name first, so that nobody ever reads half a token, and then linked, which fails if there is
+/// anything by that name, a dangling link too.
+fn create(path: &Path, token: &str) -> io::Result<()> {
+    let folder = path
+        .parent()
+        .ok_or_else(|| io::Error::other("it has no folder"))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let number = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
+    let fresh = folder.join(format!(".http-token-{number:016x}"));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&fresh)
+        .and_then(|mut file| {
+            writeln!(file, "{token}")?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::hard_link(&fresh, path));
+    // What is left of it is useless, and a failure to remove it changes nothing.
+    let _ = fs::remove_file(&fresh);
+    written
+}
+
+/// The content of a plain file that belongs to us or to root, and that no mode bit of `closed` opens to others.
+fn content(file: File, shown: &str, closed: u32) -> Result<String, TokenError> {
+    let unreadable = |source| TokenError::Unreadable {
+        path: shown.to_owned(),
+        source,
+    };
+    let untrusted = |what| TokenError::Untrusted {
+        path: shown.to_owned(),
+        what,
+    };
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(untrusted("it is not a file"));
+    }
+    let us = rustix::process::geteuid().as_raw();
+    if ![us, 0].contains(&metadata.uid()) {
+        return Err(untrusted("it belongs to another user"));
+    }
+    if metadata.mode() & (closed | 0o022) != 0 {
+        return Err(untrusted(
+            "others may read or change it; `chmod 600` it, and make a new token",
+        ));
+    }
+    if metadata.len() > MAX_FILE {
+        return Err(untrusted("it is larger than 1 MiB"));
+    }
+    let mut content = String::new();
+    file.take(MAX_FILE)
+        .read_to_string(&mut content)
+        .map_err(unreadable)?;
+    Ok(content)
+}
+
+fn shown(path: &Path) -> String {
+    text::inline(&path.to_string_lossy(), 400)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaa";
+    const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbb";
+
+    fn check(content: &str, expected: Result<&[(&str, &str)], &str>) {
+        match (Tokens::parse(content, "f"), expected) {
+            (Ok(tokens), Ok(expected)) => {
+                assert_eq!(tokens.names().count(), expected.len(), "{content}");
+                for (token, name) in expected {
+                    assert_eq!(tokens.whose(token), Some(*name), "{content}");
+                }
+                assert_eq!(tokens.whose(""), None);
+                assert_eq!(tokens.whose(&A[1..]), None);
+            }
+            (Err(error), Err(expected)) => {
+                let error = error.to_string();
+                assert!(error.contains(expected), "{error}");
+                assert!(!error.contains(A), "a message shows no token: {error}");
+            }
+            (got, _) => panic!("{content}: {got:?}"),
+        }
+    }
+
+    #[test]
+    fn a_line_is_a_token_or_a_name_and_a_token() {
+        check(A, Ok(&[(A, OWNER)]));
+        check(
+            &format!("# two\n\nann {A}\nbob\t{B}\r\n"),
+            Ok(&[(A, "ann"), (B, "bob")]),
+        );
+        check(&format!("ann {A}\nann {B}"), Ok(&[(A, "ann"), (B, "ann")]));
+        check("", Err("it holds no token"));
+        check("# nobody\n", Err("it holds no token"));
+        check("short", Err("line 1: a token has 20"));
+        check(&format!("a b {A}"), Err("line 1: a line is"));
+        check(&format!("ann {A}\nbob {A}"), Err("line 2: this token"));
+        check(&format!("a/b {A}"), Err("line 1: a name has"));
+    }
+
+    #[test]
+    fn the_own_file_is_made_once_and_for_the_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state/http-token");
+        let (first, new) = Tokens::read_or_create(&path).unwrap();
+        let token = new.expect("a new token").0;
+        assert_eq!(first.whose(&token), Some(OWNER));
+        assert!(token.len() > 43, "32 bytes and a prefix");
+        let mode = fs::metadata(&path).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path().join("state")).unwrap().count(), 1);
+
+        let (second, new) = Tokens::read_or_create(&path).unwrap();
+        assert!(new.is_none());
+        assert_eq!(first, second);
+    }
+
+    #[test]
+    fn a_file_that_others_had_in_their_hands_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = |name: &str, mode: u32| {
+            let path = dir.path().join(name);
+            fs::write(&path, A).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        let says = |error: Option<TokenError>, what: &str| {
+            let error = error.expect("a refusal").to_string();
+            assert!(error.contains(what), "{error}");
+        };
+        says(
+            Tokens::read_or_create(&own("group", 0o640)).err(),
+            "others may read",
+        );
+        says(Tokens::read(&own("world", 0o644)).err(), "others may read");
+        says(Tokens::read(&own("write", 0o620)).err(), "others may read");
+        says(Tokens::read(dir.path()).err(), "it is not a file");
+        says(Tokens::read(&dir.path().join("none")).err(), "No such file");
+        Tokens::read(&own("mounted", 0o440)).unwrap();
+
+        let (link, dangling) = (dir.path().join("link"), dir.path().join("dangling"));
+        symlink(own("target", 0o600), &link).unwrap();
+        symlink(dir.path().join("nowhere"), &dangling).unwrap();
+        assert!(Tokens::read_or_create(&link).is_err());
+        assert!(Tokens::read_or_create(&dangling).is_err());
+        assert!(!dir.path().join("nowhere").exists());
+    }
+}

@@ -1,0 +1,204 @@
+//! Long texts of results: cut in the message, and kept here for a while to be read whole.
+//!
+//! A text that no model could read at once makes every client slow. The message has its beginning and a link; what
+//! the link leads to is there for whoever made the call, in this process, until its time or its room is over.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rmcp::model::{CallToolResult, ContentBlock, ErrorData, Resource, ResourceContents};
+use serde_json::json;
+use tokio::time::Instant;
+use toolhost_contract::text;
+use toolhost_contract::units::show_size;
+
+/// Bytes of a text that go out in a message.
+const LONG: usize = 256 << 10;
+/// Bytes of a longer text that still do.
+const SHOWN: usize = 64 << 10;
+/// How long a text is kept.
+const TIME: Duration = Duration::from_mins(15);
+/// Texts that are kept, and their bytes; of one principal, and of all.
+const TEXTS: usize = 256;
+const BYTES: usize = 64 << 20;
+const TEXTS_OF_ONE: usize = 32;
+const BYTES_OF_ONE: usize = 32 << 20;
+const SCHEME: &str = "toolhost://result/";
+
+/// The oldest first.
+#[derive(Default)]
+pub(crate) struct Kept(Mutex<VecDeque<Text>>);
+
+struct Text {
+    id: String,
+    owner: String,
+    whole: String,
+    until: Instant,
+}
+
+impl Kept {
+    /// Cuts what is too long and keeps it for `owner`.
+    pub(crate) fn shorten(&self, result: &mut CallToolResult, owner: &str) {
+        let is_long = |block: &ContentBlock| matches!(block, ContentBlock::Text(text) if text.text.len() > LONG);
+        if !result.content.iter().any(is_long) {
+            return;
+        }
+        let blocks = std::mem::take(&mut result.content);
+        for block in blocks {
+            match block {
+                ContentBlock::Text(text) if text.text.len() > LONG => {
+                    result.content.extend(self.cut(text.text, owner));
+                }
+                block => result.content.push(block),
+            }
+        }
+    }
+
+    fn cut(&self, whole: String, owner: &str) -> Vec<ContentBlock> {
+        let size = whole.len();
+        let shown = text::head(&whole, SHOWN).to_owned();
+        let rest = show_size((size - shown.len()) as u64);
+        let Some(uri) = self.keep(whole, owner) else {
+            let note = format!("{shown}\n… {rest} more, too much to be kept; ask for a part");
+            return vec![ContentBlock::text(note)];
+        };
+        let note = format!("{shown}\n… {rest} more; all of it for a while: {uri}");
+        let mut link = Resource::new(uri, "the whole text");
+        link.mime_type = Some("text/plain".to_owned());
+        link.size = u64::try_from(size).ok();
+        vec![ContentBlock::text(note), ContentBlock::resource_link(link)]
+    }
+
+    /// None when there is no room for it whatever goes.
+    fn keep(&self, whole: String, owner: &str) -> Option<String> {
+        let mut id = [0; 16];
+        if whole.len() > BYTES_OF_ONE || getrandom::fill(&mut id).is_err() {
+            return None;
+        }
+        let id = format!("{:032x}", u128::from_be_bytes(id));
+        let now = Instant::now();
+        let mut texts = self.texts();
+        texts.retain(|text| text.until > now);
+        let of_one = |text: &Text| text.owner == owner;
+        while full(&texts, whole.len(), TEXTS_OF_ONE, BYTES_OF_ONE, of_one) {
+            let oldest = texts.iter().position(of_one)?;
+            texts.remove(oldest);
+        }
+        while full(&texts, whole.len(), TEXTS, BYTES, |_| true) {
+            texts.pop_front()?;
+        }
+        let uri = format!("{SCHEME}{id}");
+        texts.push_back(Text {
+            id,
+            owner: owner.to_owned(),
+            whole,
+            until: now + TIME,
+        });
+        Some(uri)
+    }
+
+    /// Another owner's text is as unknown as one that never was.
+    pub(crate) fn read(&self, uri: &str, owner: &str) -> Result<ResourceContents, ErrorData> {
+        let now = Instant::now();
+        let mut texts = self.texts();
+        texts.retain(|text| text.until > now);
+        let id = uri.strip_prefix(SCHEME);
+        let found = texts
+            .iter()
+            .find(|text| Some(text.id.as_str()) == id && text.owner == owner);
+        let Some(found) = found else {
+            let shown = text::inline(uri, 200);
+            return Err(ErrorData::resource_not_found(
+                format!("there is no resource {shown}, or not any more; call the tool again"),
+                Some(json!({"uri": shown})),
+            ));
+        };
+        Ok(ResourceContents::TextResourceContents {
+            uri: uri.to_owned(),
+            mime_type: Some("text/plain".to_owned()),
+            text: found.whole.clone(),
+            meta: None,
+        })
+    }
+
+    fn texts(&self) -> MutexGuard<'_, VecDeque<Text>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Would one more text of so many bytes be too much?
+fn full(
+    texts: &VecDeque<Text>,
+    bytes: usize,
+    most: usize,
+    most_bytes: usize,
+    counts: impl Fn(&Text) -> bool,
+) -> bool {
+    let sizes = texts
+        .iter()
+        .filter(|text| counts(text))
+        .map(|text| text.whole.len());
+    sizes.clone().count() >= most || sizes.sum::<usize>() + bytes > most_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(text: &str) -> CallToolResult {
+        CallToolResult::success(vec![ContentBlock::text(text)])
+    }
+
+    /// Where the link of a shortened result leads.
+    fn link(kept: &Kept, text: &str, owner: &str) -> Option<String> {
+        let mut result = result(text);
+        kept.shorten(&mut result, owner);
+        result.content.into_iter().find_map(|block| match block {
+            ContentBlock::ResourceLink(link) => Some(link.uri),
+            _ => None,
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_text_is_cut_and_can_be_read_by_its_owner_for_a_while() {
+        let kept = Kept::default();
+        assert_eq!(link(&kept, &"x".repeat(LONG), "me"), None);
+        let long = "ä".repeat(LONG);
+        let mut cut = result(&long);
+        kept.shorten(&mut cut, "me");
+        assert!(json!(cut).to_string().len() < SHOWN + 2_000);
+        let uri = link(&kept, &long, "me").unwrap();
+        let ResourceContents::TextResourceContents { text, .. } = kept.read(&uri, "me").unwrap()
+        else {
+            panic!("text")
+        };
+        assert_eq!(text, long);
+        assert!(kept.read(&uri, "you").is_err());
+        assert!(kept.read("toolhost://result/", "me").is_err());
+        assert!(kept.read("file:///etc/passwd", "me").is_err());
+        tokio::time::advance(TIME).await;
+        assert!(kept.read(&uri, "me").is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_keeps_more_than_their_room() {
+        let kept = Kept::default();
+        let long = "x".repeat(LONG + 1);
+        let first = link(&kept, &long, "me").unwrap();
+        let other = link(&kept, &long, "you").unwrap();
+        for _ in 0..TEXTS_OF_ONE {
+            link(&kept, &long, "me").unwrap();
+        }
+        assert!(kept.read(&first, "me").is_err());
+        assert!(kept.read(&other, "you").is_ok());
+        let huge = "x".repeat(BYTES_OF_ONE + 1);
+        assert_eq!(link(&kept, &huge, "me"), None);
+        for principal in 0..TEXTS {
+            link(&kept, &long, &principal.to_string()).unwrap();
+        }
+        let texts = kept.texts();
+        assert!(texts.len() <= TEXTS);
+        assert!(texts.iter().map(|text| text.whole.len()).sum::<usize>() <= BYTES);
+    }
+}

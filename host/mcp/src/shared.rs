@@ -1,0 +1,89 @@
+//! What all sessions with one host have in common, so that a handler for one request costs next to nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
+use serde_json::{Value, json};
+use toolhost_contract::CallId;
+use toolhost_contract::profile::{Others, Profile};
+use toolhost_kernel::Kernel;
+
+use crate::ServerInfo;
+use crate::ask::Desk;
+use crate::keep::Kept;
+use crate::tasks::Tasks;
+use crate::tools::{ToolList, Tools};
+
+pub(crate) struct Shared {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) config: ServerConfig,
+    /// Who we say we are, as results carry it.
+    pub(crate) name: Value,
+    pub(crate) profile: Profile,
+    pub(crate) others: Others,
+    pub(crate) desk: Option<Arc<Desk>>,
+    pub(crate) roots: bool,
+    pub(crate) kept: Kept,
+    pub(crate) tasks: Tasks,
+    pub(crate) tasks_after: Option<Duration>,
+    list: ToolList,
+    calls: AtomicU64,
+}
+
+impl Shared {
+    #[expect(
+        deprecated,
+        reason = "2026-07-28 keeps logging for a year, older clients know nothing else"
+    )]
+    pub(crate) fn new(kernel: Arc<Kernel>, info: ServerInfo) -> Arc<Self> {
+        let name = json!({"name": info.name, "version": info.version});
+        let mut capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .enable_resources()
+            .enable_logging()
+            .build();
+        if info.tasks_after.is_some() {
+            let tasks = ServerCapabilities::builder().enable_tasks().build();
+            capabilities.extensions = tasks.extensions;
+        }
+        let mut config = ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new(info.name, info.version));
+        config.instructions = info.instructions;
+        Arc::new(Self {
+            kernel,
+            config,
+            name,
+            profile: info.profile,
+            others: info.others,
+            desk: info.desk,
+            roots: info.roots,
+            kept: Kept::default(),
+            tasks: Tasks::default(),
+            tasks_after: info.tasks_after,
+            list: ToolList::default(),
+            calls: AtomicU64::new(0),
+        })
+    }
+
+    /// Ends what waits for clients that will not come any more.
+    pub(crate) fn end(&self, run: &str) {
+        if let Some(desk) = &self.desk {
+            desk.close(run);
+        }
+        self.tasks.end();
+    }
+
+    /// The tools as they are now.
+    pub(crate) fn tools(&self) -> Arc<Tools> {
+        self.list
+            .of(&self.kernel.registry(), self.profile, self.others)
+    }
+
+    pub(crate) fn next_call(&self, session: &str) -> CallId {
+        let number = self.calls.fetch_add(1, Relaxed) + 1;
+        CallId(format!("{session}-{number}"))
+    }
+}

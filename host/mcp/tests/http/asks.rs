@@ -1,0 +1,131 @@
+//! Questions over HTTP: on the stream of the request that asks, or by a state that only its principal can use.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, call, headers, modern, request};
+use crate::site::{ANN, BOB, Site, closed, open};
+
+fn forms() -> Value {
+    json!({"elicitation": {}})
+}
+
+fn yes() -> Value {
+    json!({"action": "accept", "content": {"answer": "once"}})
+}
+
+/// A call of the newest protocol by a client that shows forms.
+async fn wipe(client: &mut Client, state: Option<&Value>) -> Value {
+    let mut asked = modern(call(1, "wipe", json!({})));
+    asked["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = forms();
+    if let Some(state) = state {
+        asked["params"]["requestState"] = state.clone();
+        asked["params"]["inputResponses"] = json!({"permission": yes()});
+    }
+    let headers = headers("tools/call", "wipe");
+    client.post(&headers, &asked.to_string()).await.json()
+}
+
+#[tokio::test]
+async fn a_state_comes_back_over_any_connection_of_its_principal() {
+    let site = Site::start_asking(closed()).await;
+    let mut ann = site.client().await.with_token(ANN);
+    let question = wipe(&mut ann, None).await;
+    assert_eq!(
+        question["result"]["resultType"],
+        json!("input_required"),
+        "{question}"
+    );
+    let state = &question["result"]["requestState"];
+
+    let mut bob = site.client().await.with_token(BOB);
+    let stolen = wipe(&mut bob, Some(state)).await;
+    assert_eq!(stolen["error"]["code"], json!(-32602), "{stolen}");
+    assert!(site.tools.calls.lock().unwrap().is_empty());
+
+    let mut ann = site.client().await.with_token(ANN);
+    let answer = wipe(&mut ann, Some(state)).await;
+    assert_eq!(
+        answer["result"]["content"][0]["text"],
+        json!("wiped"),
+        "{answer}"
+    );
+    let again = wipe(&mut ann, Some(state)).await;
+    assert_eq!(again["error"]["code"], json!(-32602), "{again}");
+}
+
+#[tokio::test]
+async fn a_client_with_a_session_is_asked_on_the_stream_of_its_call() {
+    let site = Site::start_asking(open()).await;
+    let mut client = greeted(&site, forms()).await;
+    let session = client.session().to_owned();
+    let asked = call(1, "wipe", json!({})).to_string();
+    client.send("POST /mcp", &[], &asked).await;
+    assert_eq!(client.begin().await.status, 200);
+    let question = heard(&mut client).await;
+    assert_eq!(
+        question["method"],
+        json!("elicitation/create"),
+        "{question}"
+    );
+    let mut other = site.client().await;
+    other.use_session(&session);
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": yes()});
+    assert_eq!(other.post(&[], &answer.to_string()).await.status, 202);
+    let result = heard(&mut client).await;
+    assert_eq!(
+        result["result"]["content"][0]["text"],
+        json!("wiped"),
+        "{result}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_with_a_session_is_asked_for_its_folders_on_the_stream_of_its_call() {
+    let site = Site::start(open()).await;
+    let mut client = greeted(&site, json!({"roots": {}})).await;
+    let asked = call(1, "echo", json!({"text": "hi"})).to_string();
+    client.send("POST /mcp", &[], &asked).await;
+    assert_eq!(client.begin().await.status, 200);
+    let question = heard(&mut client).await;
+    assert_eq!(question["method"], json!("roots/list"), "{question}");
+    let mut other = site.client().await;
+    other.use_session(client.session());
+    let roots = json!({"roots": [{"uri": "file:///workspace"}]});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": roots});
+    assert_eq!(other.post(&[], &answer.to_string()).await.status, 202);
+    let result = heard(&mut client).await;
+    assert_eq!(
+        result["result"]["content"][0]["text"],
+        json!("hi"),
+        "{result}"
+    );
+}
+
+/// A client of the older protocol that can do something.
+async fn greeted(site: &Site, capabilities: Value) -> Client {
+    let mut client = site.client().await;
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "c", "version": "1"}});
+    let greeted = client
+        .post(&[], &request(0, "initialize", hello).to_string())
+        .await;
+    let session = greeted.headers["mcp-session-id"].clone();
+    client.use_session(&session);
+    let said = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    assert_eq!(client.post(&[], said).await.status, 202);
+    client
+}
+
+/// The next message on a stream.
+async fn heard(client: &mut Client) -> Value {
+    let mut text = String::new();
+    while let Some(chunk) = client.chunk().await {
+        text.push_str(&chunk);
+        let messages = text.lines().filter_map(|line| line.strip_prefix("data:"));
+        for message in messages {
+            if let Ok(message @ Value::Object(_)) = serde_json::from_str(message) {
+                return message;
+            }
+        }
+    }
+    panic!("no message in {text}")
+}

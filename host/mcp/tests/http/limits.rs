@@ -1,0 +1,164 @@
+//! What one client uses up is its own.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde_json::json;
+use toolhost_mcp::http::{HttpOptions, Limits};
+
+use crate::client::{call, headers, modern, request};
+use crate::site::{ANN, BOB, Site, closed, limited};
+
+#[tokio::test]
+async fn a_rate_is_held_and_is_of_each_principal() {
+    let site = Site::start(HttpOptions {
+        limits: Limits {
+            rate: NonZeroU32::new(2),
+            ..Limits::default()
+        },
+        ..closed()
+    })
+    .await;
+    let mut ann = site.client().await.with_token(ANN);
+    let mut refused = 0;
+    for id in 0..20 {
+        let answer = ann.call_modern(id, "echo", json!({})).await;
+        if answer.status == 429 {
+            refused += 1;
+            assert_eq!(answer.headers["retry-after"], "1");
+        }
+    }
+    assert!(refused > 0);
+    let mut bob = site.client().await.with_token(BOB);
+    assert_eq!(bob.call_modern(1, "echo", json!({})).await.status, 200);
+}
+
+#[tokio::test]
+async fn requests_beyond_the_limit_wait_and_asides_do_not() {
+    let site = Site::start(limited(Limits {
+        in_flight: 1,
+        ..Limits::default()
+    }))
+    .await;
+    let mut client = site.client().await;
+    // The greeting gives its place back.
+    client.greet().await;
+    client.call(1, "echo", json!({})).await;
+    client
+        .send("POST /mcp", &[], &call(2, "wait", json!({})).to_string())
+        .await;
+    site.tools.begun.notified().await;
+    let mut second = site.client().await;
+    second
+        .send_modern(3, "echo", json!({"text": "later"}))
+        .await;
+    // A stream and an aside need no place, and nothing is answered to the second meanwhile.
+    let mut third = site.client().await;
+    third.use_session(client.session());
+    third.send("GET /mcp", &[], "").await;
+    assert_eq!(third.begin().await.status, 200);
+    let mut fourth = site.client().await;
+    fourth.use_session(client.session());
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
+    assert_eq!(fourth.post(&[], cancel).await.status, 202);
+    site.tools.dropped.notified().await;
+    assert_eq!(second.answer().await.text(), "later");
+}
+
+#[tokio::test]
+async fn a_listener_takes_no_place() {
+    let site = Site::start(limited(Limits {
+        in_flight: 1,
+        sessions: 1,
+        ..Limits::default()
+    }))
+    .await;
+    let listen = modern(request(
+        1,
+        "subscriptions/listen",
+        json!({"notifications": {"toolsListChanged": true}}),
+    ));
+    let mut client = site.client().await;
+    client
+        .send(
+            "POST /mcp",
+            &headers("subscriptions/listen", ""),
+            &listen.to_string(),
+        )
+        .await;
+    let answer = client.begin().await;
+    let mut other = site.client().await;
+    assert_eq!(
+        other
+            .call_modern(2, "echo", json!({"text": "in"}))
+            .await
+            .text(),
+        "in"
+    );
+    if answer.headers["content-type"].starts_with("text/event-stream") {
+        let again = other
+            .post(&headers("subscriptions/listen", ""), &listen.to_string())
+            .await;
+        assert_eq!(again.status, 429);
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_counted_by_their_owner_and_end_when_idle() {
+    let options = |idle| HttpOptions {
+        limits: Limits {
+            sessions: 2,
+            idle,
+            ..Limits::default()
+        },
+        ..closed()
+    };
+    let site = Site::start(options(Duration::from_hours(1))).await;
+    for expected in [200, 200, 503] {
+        let mut ann = site.client().await.with_token(ANN);
+        assert_eq!(ann.greet().await.status, expected);
+    }
+    let mut bob = site.client().await.with_token(BOB);
+    assert_eq!(bob.greet().await.status, 200);
+
+    let site = Site::start(options(Duration::from_millis(300))).await;
+    let mut busy = site.client().await.with_token(ANN);
+    busy.greet().await;
+    let mut stream = site.client().await.with_token(ANN);
+    stream.use_session(busy.session());
+    stream.send("GET /mcp", &[], "").await;
+    assert_eq!(stream.begin().await.status, 200);
+    let mut idle = site.client().await.with_token(ANN);
+    idle.greet().await;
+    // A new one fits as soon as the idle one was ended.
+    let mut third = site.client().await.with_token(ANN);
+    while third.hello().await.status != 200 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(idle.call(1, "echo", json!({})).await.status, 404);
+    assert_eq!(
+        busy.call(1, "echo", json!({"text": "on"})).await.text(),
+        "on"
+    );
+}
+
+#[tokio::test]
+async fn too_many_connections_are_told_so() {
+    let site = Site::start(limited(Limits {
+        connections: 2,
+        ..Limits::default()
+    }))
+    .await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut client = site.client().await;
+        assert_eq!(client.call_modern(1, "echo", json!({})).await.status, 200);
+        held.push(client);
+    }
+    let mut third = site.client().await;
+    assert_eq!(third.begin().await.status, 503);
+    assert!(third.is_closed().await);
+    held.pop();
+    let answer = held[0].call_modern(2, "echo", json!({"text": "on"})).await;
+    assert_eq!(answer.text(), "on");
+}

@@ -1,0 +1,206 @@
+//! The server over HTTP, as clients of both ways see it, and as those do who mean no good.
+
+mod asks;
+mod client;
+mod limits;
+mod rude;
+mod site;
+mod strangers;
+
+use serde_json::json;
+
+use client::{MODERN, headers, modern, request};
+use site::{ANN, BOB, Site, closed, open};
+
+#[tokio::test]
+async fn both_ways_of_the_protocol_list_and_call() {
+    let site = Site::start(open()).await;
+    let mut older = site.client().await;
+    let hello = older.greet().await;
+    assert_eq!(hello.json()["result"]["serverInfo"]["name"], json!("host"));
+    assert!(older.session().len() >= 32, "nobody guesses a session");
+    let list = older
+        .post(&[], &request(1, "tools/list", json!({})).to_string())
+        .await;
+    assert_eq!(list.json()["result"]["tools"].as_array().unwrap().len(), 3);
+    assert_eq!(list.headers["x-accel-buffering"], "no");
+    assert_eq!(
+        older.call(2, "echo", json!({"text": "hi"})).await.text(),
+        "hi"
+    );
+
+    let mut newest = site.client().await;
+    let discover = modern(request(1, "server/discover", json!({}))).to_string();
+    let answer = newest
+        .post(&headers("server/discover", ""), &discover)
+        .await;
+    let versions = answer.json()["result"]["supportedVersions"].to_string();
+    assert!(versions.contains(MODERN), "{versions}");
+    let list = modern(request(2, "tools/list", json!({}))).to_string();
+    let list = newest.post(&headers("tools/list", ""), &list).await;
+    assert_eq!(list.json()["result"]["tools"].as_array().unwrap().len(), 3);
+    assert!(list.json()["result"]["ttlMs"].is_u64(), "{list:?}");
+    assert!(!list.headers.contains_key("mcp-session-id"));
+    let answer = newest.call_modern(3, "echo", json!({"text": "hi"})).await;
+    assert_eq!(answer.text(), "hi");
+}
+
+#[tokio::test]
+async fn a_session_ends_by_the_word_of_its_client() {
+    let site = Site::start(open()).await;
+    let mut client = site.client().await;
+    client.greet().await;
+    assert_eq!(client.request("DELETE /mcp", &[], "").await.status, 204);
+    assert_eq!(client.call(1, "echo", json!({})).await.status, 404);
+    client.use_session("00000000-0000-0000-0000-000000000000");
+    assert_eq!(client.call(1, "echo", json!({})).await.status, 404);
+    assert_eq!(client.request("GET /mcp", &[], "").await.status, 404);
+}
+
+#[tokio::test]
+async fn the_newest_protocol_needs_no_server_twice() {
+    let (one, other) = (Site::start(closed()).await, Site::start(closed()).await);
+    for id in 0..4 {
+        for site in [&one, &other] {
+            let mut client = site.client().await.with_token(ANN);
+            let answer = client.call_modern(id, "echo", json!({"text": "hi"})).await;
+            assert_eq!(answer.text(), "hi");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_known_by_its_principal_and_its_session() {
+    let site = Site::start(closed()).await;
+    let mut ann = site.client().await.with_token(ANN);
+    let mut bob = site.client().await.with_token(BOB);
+    let mut modern = site.client().await.with_token(ANN);
+    ann.greet().await;
+    bob.greet().await;
+    ann.call(1, "echo", json!({})).await;
+    bob.call(1, "echo", json!({})).await;
+    // A session that a client of the newest protocol makes up is none.
+    let made_up = bob.session().to_owned();
+    modern.use_session(&made_up);
+    modern.call_modern(1, "echo", json!({})).await;
+    modern.call_modern(1, "echo", json!({})).await;
+    let calls = site.tools.calls.lock().unwrap();
+    let users: Vec<_> = calls
+        .iter()
+        .map(|(_, caller)| caller.user_id.as_deref())
+        .collect();
+    assert_eq!(users, [Some("ann"), Some("bob"), Some("ann"), Some("ann")]);
+    let sessions: Vec<_> = calls.iter().map(|(_, caller)| &caller.session_id).collect();
+    assert_ne!(sessions[0], sessions[1]);
+    assert_ne!(sessions[1], sessions[2]);
+    assert_eq!(sessions[2], sessions[3]);
+    assert!(
+        !sessions[1].contains(&made_up),
+        "a record is no key to a session"
+    );
+    let mut ids: Vec<_> = calls.iter().map(|(id, _)| id).collect();
+    ids.dedup();
+    assert_eq!(ids.len(), 4);
+}
+
+#[tokio::test]
+async fn whoever_leaves_ends_a_call_of_the_newest_protocol_alone() {
+    let site = Site::start(open()).await;
+    let mut client = site.client().await;
+    client.send_modern(1, "wait", json!({})).await;
+    site.tools.begun.notified().await;
+    drop(client);
+    site.tools.dropped.notified().await;
+
+    let mut client = site.client().await;
+    client.greet().await;
+    let message = client::call(1, "wait", json!({})).to_string();
+    client.send("POST /mcp", &[], &message).await;
+    site.tools.begun.notified().await;
+    let mut other = site.client().await;
+    other.use_session(client.session());
+    drop(client);
+    assert_eq!(
+        other.call(2, "echo", json!({"text": "on"})).await.text(),
+        "on"
+    );
+    // It goes on, until the session says otherwise.
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+    assert_eq!(other.post(&[], cancel).await.status, 202);
+    site.tools.dropped.notified().await;
+}
+
+#[tokio::test]
+async fn two_hundred_sessions_work_side_by_side() {
+    let site = Site::start(open()).await;
+    let mut clients = Vec::new();
+    for number in 0..200 {
+        let mut client = site.client().await;
+        clients.push(tokio::spawn(async move {
+            assert_eq!(client.greet().await.status, 200);
+            for id in 1..=5 {
+                let text = format!("{number}-{id}");
+                let answer = client.call(id, "echo", json!({"text": text})).await;
+                assert_eq!(answer.text(), text);
+            }
+        }));
+    }
+    for client in clients {
+        client.await.unwrap();
+    }
+    assert_eq!(site.tools.calls.lock().unwrap().len(), 1000);
+}
+
+#[tokio::test]
+async fn a_server_that_stops_lets_calls_finish() {
+    let mut site = Site::start(open()).await;
+    let (mut older, mut newest) = (site.client().await, site.client().await);
+    older.greet().await;
+    let mut stream = site.client().await;
+    stream.use_session(older.session());
+    stream.send("GET /mcp", &[], "").await;
+    assert_eq!(stream.begin().await.status, 200);
+    let message = client::call(1, "wait", json!({})).to_string();
+    older.send("POST /mcp", &[], &message).await;
+    site.tools.begun.notified().await;
+    newest.send_modern(1, "wait", json!({})).await;
+    site.tools.begun.notified().await;
+    site.stop();
+    while tokio::net::TcpStream::connect(site.address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    site.tools.go.notify_one();
+    site.tools.go.notify_one();
+    // Both are woken, and each is answered.
+    assert_eq!(older.answer().await.text(), "waited");
+    site.tools.go.notify_one();
+    assert_eq!(newest.answer().await.text(), "waited");
+    site.end().await;
+}
+
+#[tokio::test]
+async fn a_server_that_has_to_stop_cancels_what_is_left() {
+    for hurry in [false, true] {
+        let mut options = open();
+        options.limits.grace = if hurry {
+            site::NEVER * 10
+        } else {
+            std::time::Duration::from_millis(50)
+        };
+        let mut site = Site::start(options).await;
+        let (mut older, mut newest) = (site.client().await, site.client().await);
+        older.greet().await;
+        let message = client::call(1, "wait", json!({})).to_string();
+        older.send("POST /mcp", &[], &message).await;
+        site.tools.begun.notified().await;
+        newest.send_modern(1, "wait", json!({})).await;
+        site.tools.begun.notified().await;
+        site.stop();
+        if hurry {
+            site.hurry();
+        }
+        let tools = std::sync::Arc::clone(&site.tools);
+        site.end().await;
+        tools.dropped.notified().await;
+    }
+}

@@ -1,0 +1,154 @@
+//! Clients that send too much, read nothing, or say the same thing twice.
+
+use serde_json::json;
+use toolhost_mcp::http::Limits;
+
+use crate::client::{Client, call, headers, modern};
+use crate::site::{Site, limited, open};
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused_however_it_comes() {
+    let site = Site::start(limited(Limits {
+        body: 1 << 20,
+        ..Limits::default()
+    }))
+    .await;
+    let of = |size: usize| modern(call(1, "echo", json!({"text": "x".repeat(size)}))).to_string();
+    let headers = headers("tools/call", "echo");
+    let mut client = site.client().await;
+    assert_eq!(client.post(&headers, &of(1_000_000)).await.status, 200);
+    assert_eq!(client.post(&headers, &of(2 << 20)).await.status, 413);
+
+    // In chunks, whose sum nobody announced.
+    let mut client = site.client().await;
+    let mut chunked = headers.clone();
+    chunked.push(("transfer-encoding", "chunked"));
+    let head = client.head("POST /mcp", &chunked, None);
+    client.write(head.as_bytes()).await;
+    let chunk = format!("{:x}\r\n{}\r\n", 1 << 16, "x".repeat(1 << 16));
+    for _ in 0..20 {
+        client.write(chunk.as_bytes()).await;
+    }
+    client.write(b"0\r\n\r\n").await;
+    assert_eq!(client.answer().await.status, 413);
+
+    let mut client = site.client().await;
+    let long = "x".repeat(1 << 20);
+    let answer = client.request("POST /mcp", &[("x-long", &long)], "").await;
+    assert_eq!(answer.status, 431);
+    let mut other = site.client().await;
+    assert_eq!(
+        other
+            .call_modern(1, "echo", json!({"text": "on"}))
+            .await
+            .text(),
+        "on"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_keeps_nobody_waiting() {
+    let site = Site::start(open()).await;
+    let mut deaf = Vec::new();
+    for id in 0..3 {
+        let mut client = Client::connect_narrow(site.address).await;
+        client
+            .send_modern(id, "big", json!({"size": 6 << 20}))
+            .await;
+        deaf.push(client);
+    }
+    let mut older = site.client().await;
+    older.greet().await;
+    for id in 0..3 {
+        let mut client = Client::connect_narrow(site.address).await;
+        client.use_session(older.session());
+        client
+            .send(
+                "POST /mcp",
+                &[],
+                &call(100 + id, "big", json!({"size": 6 << 20})).to_string(),
+            )
+            .await;
+        deaf.push(client);
+    }
+    let mut other = site.client().await;
+    other.greet().await;
+    for id in 0..50 {
+        assert_eq!(
+            other.call(id, "echo", json!({"text": "on"})).await.text(),
+            "on"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_id_that_is_in_use_cannot_be_used_again() {
+    let site = Site::start(open()).await;
+    let mut first = site.client().await;
+    first.greet().await;
+    first
+        .send("POST /mcp", &[], &call(7, "wait", json!({})).to_string())
+        .await;
+    site.tools.begun.notified().await;
+    let mut second = site.client().await;
+    second.use_session(first.session());
+    let answer = second.call(7, "echo", json!({})).await;
+    assert_eq!((answer.status, answer.code()), (400, -32600));
+    assert_eq!(
+        second.call(8, "echo", json!({"text": "on"})).await.text(),
+        "on"
+    );
+    site.tools.go.notify_one();
+    assert_eq!(first.answer().await.text(), "waited");
+    assert_eq!(
+        second
+            .call(7, "echo", json!({"text": "again"}))
+            .await
+            .text(),
+        "again"
+    );
+
+    // Between requests of the newest protocol an id means nothing.
+    let mut modern = site.client().await;
+    modern.send_modern(7, "wait", json!({})).await;
+    site.tools.begun.notified().await;
+    let mut other = site.client().await;
+    assert_eq!(
+        other
+            .call_modern(7, "echo", json!({"text": "on"}))
+            .await
+            .text(),
+        "on"
+    );
+    site.tools.go.notify_one();
+    assert_eq!(modern.answer().await.text(), "waited");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_in_the_middle_of_a_word_is_forgotten() {
+    let site = Site::start(limited(Limits {
+        in_flight: 1,
+        ..Limits::default()
+    }))
+    .await;
+    for cut in [10, 60, 200] {
+        let mut client = site.client().await;
+        let message = modern(call(1, "echo", json!({}))).to_string();
+        let request = client.head(
+            "POST /mcp",
+            &headers("tools/call", "echo"),
+            Some(message.len()),
+        ) + &message;
+        client.write(&request.as_bytes()[..cut]).await;
+    }
+    let mut client = site.client().await;
+    for id in 0..3 {
+        assert_eq!(
+            client
+                .call_modern(id, "echo", json!({"text": "on"}))
+                .await
+                .text(),
+            "on"
+        );
+    }
+}

@@ -1,0 +1,224 @@
+//! A server on a port of its own, with tools of a few lines each, and what a test may know of them.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use toolhost_contract::profile::{Others, Profile};
+use toolhost_contract::{
+    Annotations, Backend, BoxFuture, Call, CallError, Caller, Concurrency, Descriptor, Grant,
+    Outcome, Part, PluginName, Sink, ToolName,
+};
+use toolhost_kernel::{Kernel, Nobody, PluginInfo, Prompter, Settings};
+use toolhost_mcp::http::{HttpOptions, HttpServer, Limits, Reach, Tokens};
+use toolhost_mcp::{Asks, Desk, ServeError, ServerInfo};
+
+use crate::client::Client;
+
+/// Longer than anything here takes on a busy machine.
+pub const NEVER: Duration = Duration::from_secs(60);
+
+/// Bytes of one text of `big`.
+const PART: u64 = 128 << 10;
+
+pub const ANN: &str = "ann-has-this-token-and-no-other";
+pub const BOB: &str = "bob-has-this-token-and-no-other";
+
+pub struct Site {
+    pub address: SocketAddr,
+    pub tools: Arc<Tools>,
+    stop: Option<oneshot::Sender<()>>,
+    hurry: Option<oneshot::Sender<()>>,
+    server: JoinHandle<Result<(), ServeError>>,
+}
+
+pub fn open() -> HttpOptions {
+    HttpOptions {
+        tokens: None,
+        reach: Reach::Machine,
+        hosts: Vec::new(),
+        origins: Vec::new(),
+        limits: Limits::default(),
+    }
+}
+
+pub fn closed() -> HttpOptions {
+    let tokens = Tokens::parse(&format!("ann {ANN}\nbob {BOB}"), "tokens").unwrap();
+    HttpOptions {
+        tokens: Some(tokens),
+        ..open()
+    }
+}
+
+pub fn limited(limits: Limits) -> HttpOptions {
+    HttpOptions { limits, ..open() }
+}
+
+impl Site {
+    pub async fn start(options: HttpOptions) -> Self {
+        Self::of(options, None).await
+    }
+
+    /// One that asks its clients, and has a tool `wipe` to ask about.
+    pub async fn start_asking(options: HttpOptions) -> Self {
+        let asks = Asks {
+            questions: true,
+            sampling: false,
+        };
+        Self::of(options, Some(Arc::new(Desk::new(asks, None).unwrap()))).await
+    }
+
+    async fn of(options: HttpOptions, desk: Option<Arc<Desk>>) -> Self {
+        let tools = Arc::new(Tools::new(desk.is_some()));
+        let prompter: Arc<dyn Prompter> = match &desk {
+            Some(desk) => Arc::clone(desk) as _,
+            None => Arc::new(Nobody),
+        };
+        let kernel = Kernel::new(Settings::default(), prompter).unwrap();
+        let plugin = PluginInfo {
+            name: PluginName::parse("fake").unwrap(),
+            version: "1.0.0".to_owned(),
+            digest: None,
+            timeout: None,
+        };
+        kernel.register(plugin, Arc::clone(&tools) as _).unwrap();
+        let info = ServerInfo {
+            name: "host".to_owned(),
+            version: "1.2.3".to_owned(),
+            instructions: None,
+            profile: Profile::Native,
+            others: Others::default(),
+            desk,
+            roots: true,
+            tasks_after: Some(Duration::from_secs(10)),
+        };
+        let port = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = HttpServer::bind(port, options).await.unwrap();
+        let url = server.url();
+        let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp");
+        let address = address.unwrap().parse().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let (hurry, hurried) = oneshot::channel();
+        let server = tokio::spawn(server.serve(
+            Arc::new(kernel),
+            info,
+            async move { stopped.await.unwrap_or_default() },
+            async move { hurried.await.unwrap_or_default() },
+        ));
+        Self {
+            address,
+            tools,
+            stop: Some(stop),
+            hurry: Some(hurry),
+            server,
+        }
+    }
+
+    pub async fn client(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    pub fn stop(&mut self) {
+        let _ = self.stop.take().unwrap().send(());
+    }
+
+    pub fn hurry(&mut self) {
+        let _ = self.hurry.take().unwrap().send(());
+    }
+
+    pub async fn end(self) {
+        let ended = timeout(NEVER, self.server).await.expect("an end");
+        ended.unwrap().unwrap();
+    }
+}
+
+/// `echo`, `wait` for a word of the test, and `big`, which says as many bytes as it is told.
+pub struct Tools {
+    descriptors: Vec<Descriptor>,
+    /// Lets one `wait` go on.
+    pub go: Notify,
+    /// Said when a call of `wait` has begun, and when it was dropped before its end.
+    pub begun: Notify,
+    pub dropped: Notify,
+    pub calls: Mutex<Vec<(String, Caller)>>,
+}
+
+struct OnDrop<'a>(&'a Notify);
+
+impl Drop for OnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+impl Tools {
+    fn new(asks: bool) -> Self {
+        let mut descriptors = Vec::from(["echo", "wait", "big"].map(|name| {
+            let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), format!("does {name}"));
+            tool.annotations = Annotations {
+                read_only: Some(true),
+                ..Annotations::default()
+            };
+            tool.concurrency = Concurrency::Parallel;
+            tool.input_schema = json!({"type": "object"});
+            tool
+        }));
+        if asks {
+            let wipe = ToolName::parse("wipe").unwrap();
+            descriptors.push(Descriptor::new(wipe, "destroys everything"));
+        }
+        Self {
+            descriptors,
+            go: Notify::new(),
+            begun: Notify::new(),
+            dropped: Notify::new(),
+            calls: Mutex::default(),
+        }
+    }
+
+    async fn run(&self, call: Call) -> Outcome {
+        let seen = (call.id.to_string(), call.caller.clone());
+        self.calls.lock().unwrap().push(seen);
+        match call.tool.as_str() {
+            "echo" => Outcome::text(call.input["text"].as_str().unwrap_or_default()),
+            "wipe" => Outcome::text("wiped"),
+            "big" => {
+                let size = call.input["size"].as_u64().unwrap();
+                // In parts that are short enough not to be cut.
+                let parts =
+                    (0..size.div_ceil(PART)).map(|at| size.saturating_sub(at * PART).min(PART));
+                let part = |size| Part::Text("x".repeat(usize::try_from(size).unwrap()));
+                Outcome {
+                    llm: parts.map(part).collect(),
+                    ..Outcome::default()
+                }
+            }
+            _ => {
+                let on_drop = OnDrop(&self.dropped);
+                self.begun.notify_one();
+                self.go.notified().await;
+                std::mem::forget(on_drop);
+                Outcome::text("waited")
+            }
+        }
+    }
+}
+
+impl Backend for Tools {
+    fn tools(&self) -> &[Descriptor] {
+        &self.descriptors
+    }
+
+    fn invoke(
+        &self,
+        call: Call,
+        _grant: Grant,
+        _sink: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        Box::pin(async { Ok(self.run(call).await) })
+    }
+}

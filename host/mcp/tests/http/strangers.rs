@@ -1,0 +1,342 @@
+//! Who may come at all, and what an answer to everything else is.
+
+use serde_json::json;
+use toolhost_mcp::http::{HostName, HttpOptions, HttpServer, ListenError, Origin, Reach};
+
+use crate::client::{MODERN, call, headers, modern, request};
+use crate::site::{ANN, BOB, Site, closed, open};
+
+/// One request, and what came of it: a status, and the code of an error if there is one in the protocol.
+async fn check(site: &Site, line: &str, extra: &[(&str, &str)], body: &str, expected: (u16, i64)) {
+    let mut client = site.client().await;
+    let answer = client.request(line, extra, body).await;
+    let code = serde_json::from_str::<serde_json::Value>(&answer.body)
+        .ok()
+        .and_then(|answer| answer["error"]["code"].as_i64());
+    assert_eq!(
+        (answer.status, code.unwrap_or_default()),
+        expected,
+        "{line} {extra:?} {body}: {answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn each_wrong_request_gets_the_answer_of_the_specification() {
+    let site = Site::start(open()).await;
+    let post = "POST /mcp";
+    let good = modern(call(1, "echo", json!({}))).to_string();
+    let with = |extra: &[(&'static str, &'static str)]| {
+        let mut headers = headers("tools/call", "echo");
+        headers.retain(|(name, _)| extra.iter().all(|(other, _)| name != other));
+        headers.extend(extra);
+        headers
+    };
+    check(&site, post, &with(&[]), &good, (200, 0)).await;
+
+    // Who asks, and by which name.
+    for origin in [
+        "http://evil.example",
+        "null",
+        "http://localhost.evil.example",
+    ] {
+        check(&site, post, &with(&[("origin", origin)]), &good, (403, 0)).await;
+    }
+    for origin in [
+        "http://localhost:3000",
+        "http://127.0.0.1:1",
+        "http://[::1]",
+    ] {
+        check(&site, post, &with(&[("origin", origin)]), &good, (200, 0)).await;
+    }
+    check(
+        &site,
+        post,
+        &with(&[("host", "evil.example")]),
+        &good,
+        (403, 0),
+    )
+    .await;
+    check(
+        &site,
+        post,
+        &with(&[("host", "localhost")]),
+        &good,
+        (200, 0),
+    )
+    .await;
+    check(&site, post, &[("host", "")], &good, (400, 0)).await;
+
+    // Methods and addresses.
+    let modern_only = [("mcp-protocol-version", MODERN)];
+    for method in ["GET", "DELETE"] {
+        let line = format!("{method} /mcp");
+        check(&site, &line, &[], "", (400, 0)).await;
+        check(&site, &line, &modern_only, "", (405, 0)).await;
+    }
+    check(&site, "PUT /mcp", &[], &good, (405, 0)).await;
+    check(&site, "POST /", &[], &good, (404, 0)).await;
+    check(&site, "POST /mcp/", &[], &good, (404, 0)).await;
+    check(&site, "POST /mcp?token=x", &with(&[]), &good, (400, 0)).await;
+    check(&site, "GET /healthz", &[("host", "10.1.2.3")], "", (200, 0)).await;
+    check(&site, "POST /healthz", &[], "", (405, 0)).await;
+
+    // Headers that do not say what the body says.
+    check(&site, post, &[], &good, (400, -32020)).await;
+    check(
+        &site,
+        post,
+        &with(&[("mcp-method", "")]),
+        &good,
+        (400, -32020),
+    )
+    .await;
+    check(
+        &site,
+        post,
+        &with(&[("mcp-name", "wait")]),
+        &good,
+        (400, -32020),
+    )
+    .await;
+    check(
+        &site,
+        post,
+        &with(&[("mcp-protocol-version", "2025-11-25")]),
+        &good,
+        (400, -32020),
+    )
+    .await;
+    check(
+        &site,
+        post,
+        &with(&[("accept", "application/json")]),
+        &good,
+        (406, 0),
+    )
+    .await;
+    check(
+        &site,
+        post,
+        &with(&[("content-type", "text/plain")]),
+        &good,
+        (415, 0),
+    )
+    .await;
+
+    // Versions.
+    let mut future = modern(call(1, "echo", json!({})));
+    future["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2030-01-01");
+    let version = with(&[("mcp-protocol-version", "2030-01-01")]);
+    check(&site, post, &version, &future.to_string(), (400, -32022)).await;
+    let mut client = site.client().await;
+    let answer = client.post(&version, &future.to_string()).await.json();
+    assert_eq!(answer["error"]["data"]["requested"], json!("2030-01-01"));
+    assert!(
+        answer["error"]["data"]["supported"]
+            .to_string()
+            .contains(MODERN)
+    );
+    let nonsense = [("mcp-protocol-version", "tomorrow")];
+    check(
+        &site,
+        post,
+        &nonsense,
+        &request(1, "ping", json!({})).to_string(),
+        (400, 0),
+    )
+    .await;
+
+    // Methods and parameters of the protocol.
+    let unknown = modern(request(1, "plugins/install", json!({}))).to_string();
+    check(
+        &site,
+        post,
+        &headers("plugins/install", ""),
+        &unknown,
+        (404, -32601),
+    )
+    .await;
+    let bare = call(1, "echo", json!({})).to_string();
+    check(&site, post, &with(&[]), &bare, (400, -32602)).await;
+    let nobody = modern(call(1, "nobody", json!({}))).to_string();
+    check(
+        &site,
+        post,
+        &headers("tools/call", "nobody"),
+        &nobody,
+        (200, -32602),
+    )
+    .await;
+    let listing = request(1, "tools/list", json!({})).to_string();
+    check(&site, post, &[], &listing, (400, 0)).await;
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_told_so_and_harms_nobody() {
+    let site = Site::start(open()).await;
+    let mut session = site.client().await;
+    session.greet().await;
+    let id = session.session().to_owned();
+    for (body, code) in [
+        ("", -32700),
+        ("{", -32700),
+        ("\0\0\0", -32700),
+        ("nonsense", -32700),
+        ("[]", -32600),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600),
+        ("1", -32600),
+        ("{}", -32600),
+        (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, -32600),
+    ] {
+        check(&site, "POST /mcp", &[], body, (400, code)).await;
+        check(
+            &site,
+            "POST /mcp",
+            &[("mcp-session-id", &id)],
+            body,
+            (400, code),
+        )
+        .await;
+    }
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":{}{}}}}}"#,
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
+    check(&site, "POST /mcp", &[], &deep, (400, -32600)).await;
+    for strange in [
+        r#"{"jsonrpc":"2.0","id":99,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/nonsense"}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}"#,
+    ] {
+        check(
+            &site,
+            "POST /mcp",
+            &[("mcp-session-id", &id)],
+            strange,
+            (202, 0),
+        )
+        .await;
+        check(
+            &site,
+            "POST /mcp",
+            &[("mcp-session-id", &id)],
+            strange,
+            (202, 0),
+        )
+        .await;
+    }
+    assert_eq!(
+        session.call(1, "echo", json!({"text": "on"})).await.text(),
+        "on"
+    );
+    assert_eq!(session.call(2, "nobody", json!({})).await.code(), -32602);
+}
+
+#[tokio::test]
+async fn without_a_token_nothing_is_said() {
+    let site = Site::start(closed()).await;
+    let good = modern(call(1, "echo", json!({"text": "in"}))).to_string();
+    let headers = headers("tools/call", "echo");
+    let mut client = site.client().await;
+    let answer = client.post(&headers, &good).await;
+    assert_eq!(answer.status, 401);
+    assert_eq!(
+        answer.headers["www-authenticate"],
+        "Bearer realm=\"toolhost\""
+    );
+    for wrong in ["Bearer wrong", "Basic abc", &format!("Bearer {ANN}x")] {
+        let mut headers = headers.clone();
+        headers.push(("authorization", wrong));
+        let answer = client.post(&headers, &good).await;
+        assert_eq!(answer.status, 401, "{wrong}");
+        let challenge = &answer.headers["www-authenticate"];
+        assert!(challenge.contains("invalid_token"), "{challenge}");
+        assert!(!answer.body.contains(ANN));
+    }
+    let line = format!("POST /mcp?access_token={ANN}");
+    assert_eq!(client.request(&line, &headers, &good).await.status, 400);
+    let mut client = client.with_token(ANN);
+    assert_eq!(client.post(&headers, &good).await.text(), "in");
+}
+
+#[tokio::test]
+async fn nobody_enters_the_session_of_another() {
+    let site = Site::start(closed()).await;
+    let mut ann = site.client().await.with_token(ANN);
+    ann.greet().await;
+    let mut bob = site.client().await.with_token(BOB);
+    bob.use_session(ann.session());
+    assert_eq!(bob.call(1, "echo", json!({})).await.status, 404);
+    assert_eq!(bob.request("GET /mcp", &[], "").await.status, 404);
+    let resume = [("last-event-id", "0/0")];
+    assert_eq!(bob.request("GET /mcp", &resume, "").await.status, 404);
+    // As for one that never was.
+    assert_eq!(bob.request("DELETE /mcp", &[], "").await.status, 204);
+    assert_eq!(
+        ann.call(1, "echo", json!({"text": "still"})).await.text(),
+        "still"
+    );
+}
+
+#[tokio::test]
+async fn a_page_that_was_named_may_ask_and_send_its_token() {
+    let site = Site::start(HttpOptions {
+        hosts: vec![HostName::parse("tools.example.org").unwrap()],
+        origins: vec![Origin::parse("https://app.example.org").unwrap()],
+        ..closed()
+    })
+    .await;
+    let page = [
+        ("host", "tools.example.org"),
+        ("origin", "https://app.example.org"),
+    ];
+    let mut client = site.client().await;
+    let mut ask = page.to_vec();
+    ask.push(("access-control-request-method", "POST"));
+    let answer = client.request("OPTIONS /mcp", &ask, "").await;
+    assert_eq!(answer.status, 204);
+    assert_eq!(
+        answer.headers["access-control-allow-origin"],
+        "https://app.example.org"
+    );
+    assert!(answer.headers["access-control-allow-headers"].contains("authorization"));
+    let mut client = client.with_token(ANN);
+    let mut headers = headers("tools/call", "echo");
+    headers.extend(page);
+    let message = modern(call(1, "echo", json!({"text": "in"}))).to_string();
+    let answer = client.post(&headers, &message).await;
+    assert_eq!(answer.text(), "in");
+    assert_eq!(
+        answer.headers["access-control-allow-origin"],
+        "https://app.example.org"
+    );
+    // A page of this machine that nobody named may be anybody's.
+    let local = [
+        ("origin", "http://localhost:3000"),
+        ("access-control-request-method", "POST"),
+    ];
+    let answer = client.request("OPTIONS /mcp", &local, "").await;
+    assert_eq!(answer.status, 405);
+    assert!(!answer.headers.contains_key("access-control-allow-origin"));
+}
+
+#[tokio::test]
+async fn other_machines_come_only_if_somebody_said_so_and_never_without_a_token() {
+    let everywhere = "0.0.0.0:0".parse().unwrap();
+    let bind = |options| async move { HttpServer::bind(everywhere, options).await.err() };
+    assert!(matches!(bind(closed()).await, Some(ListenError::Public(_))));
+    let public = |options| HttpOptions {
+        reach: Reach::Network,
+        ..options
+    };
+    assert!(matches!(
+        bind(public(open())).await,
+        Some(ListenError::Open(_))
+    ));
+    assert!(bind(public(closed())).await.is_none());
+}

@@ -1,0 +1,237 @@
+//! What differs between the clients that greet and those that put everything into each request.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolhost_contract::{
+    Backend, BoxFuture, Call, CallError, Descriptor, Grant, Outcome, PluginName, Sink, ToolName,
+};
+use toolhost_kernel::PluginInfo;
+
+use crate::fake::{Client, call, modern, request};
+
+/// A plugin whose tools do nothing.
+struct Idle(Vec<Descriptor>);
+
+impl Idle {
+    fn new(count: usize) -> Arc<Self> {
+        let name = |number| ToolName::parse(&format!("idle_{number:04}")).unwrap();
+        let tools = (0..count).map(|number| Descriptor::new(name(number), "does nothing"));
+        Arc::new(Self(tools.collect()))
+    }
+}
+
+impl Backend for Idle {
+    fn tools(&self) -> &[Descriptor] {
+        &self.0
+    }
+
+    fn invoke(
+        &self,
+        _call: Call,
+        _grant: Grant,
+        _sink: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        Box::pin(async { Ok(Outcome::default()) })
+    }
+}
+
+fn load(client: &Client, count: usize) {
+    let info = PluginInfo {
+        name: PluginName::parse("idle").unwrap(),
+        version: "1.0.0".to_owned(),
+        digest: None,
+        timeout: None,
+    };
+    client.kernel.register(info, Idle::new(count)).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_list_comes_in_pages_of_a_hundred() {
+    let mut client = Client::initialized().await;
+    client.ask(&request(1, "ping", json!({}))).await;
+    load(&client, 200);
+    assert_eq!(
+        client.hear().await["method"],
+        json!("notifications/tools/list_changed")
+    );
+    let (mut sizes, mut names, mut cursor) = (Vec::new(), Vec::new(), None);
+    loop {
+        let params = cursor.map_or_else(|| json!({}), |cursor: Value| json!({"cursor": cursor}));
+        let answer = client.ask(&request(1, "tools/list", params)).await;
+        let tools = answer["result"]["tools"].as_array().unwrap();
+        sizes.push(tools.len());
+        names.extend(tools.iter().map(|tool| tool["name"].to_string()));
+        match answer["result"].get("nextCursor") {
+            Some(next) => cursor = Some(next.clone()),
+            None => break,
+        }
+    }
+    assert_eq!(sizes, [100, 100, 12]);
+    let sorted = {
+        let mut sorted = names.clone();
+        sorted.sort();
+        sorted.dedup();
+        sorted
+    };
+    assert_eq!(names, sorted);
+    let answer = client
+        .ask(&request(2, "tools/list", json!({"cursor": "7"})))
+        .await;
+    assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_tools_are_told_to_whoever_has_a_session() {
+    let mut client = Client::initialized().await;
+    client.ask(&request(1, "ping", json!({}))).await;
+    load(&client, 1);
+    let heard = client.hear().await;
+    assert_eq!(heard["method"], json!("notifications/tools/list_changed"));
+    client
+        .kernel
+        .unregister(&PluginName::parse("idle").unwrap());
+    let heard = client.hear().await;
+    assert_eq!(heard["method"], json!("notifications/tools/list_changed"));
+    assert_eq!(client.close().await, [] as [Value; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_tools_are_told_to_whoever_listens() {
+    let mut client = Client::new();
+    client
+        .ask(&modern(request(1, "tools/list", json!({}))))
+        .await;
+    let wish = json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}});
+    client
+        .say(&modern(request(2, "subscriptions/listen", wish)))
+        .await;
+    let first = client.hear().await;
+    assert_eq!(
+        first["method"],
+        json!("notifications/subscriptions/acknowledged")
+    );
+    assert_eq!(
+        first["params"]["notifications"],
+        json!({"toolsListChanged": true}),
+        "only what we have: {first}"
+    );
+    load(&client, 1);
+    let heard = client.hear().await;
+    assert_eq!(heard["method"], json!("notifications/tools/list_changed"));
+    let id = &heard["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(id, &json!(2), "{heard}");
+
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    client.say(&cancelled).await;
+    client
+        .ask(&modern(request(3, "tools/list", json!({}))))
+        .await;
+    load_again(&client);
+    client
+        .ask(&modern(request(4, "tools/list", json!({}))))
+        .await;
+    assert_eq!(client.close().await, [] as [Value; 0]);
+}
+
+fn load_again(client: &Client) {
+    let name = PluginName::parse("idle").unwrap();
+    assert!(client.kernel.unregister(&name));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_era_has_only_its_own_methods() {
+    let mut older = Client::initialized().await;
+    let mut newest = Client::new();
+    newest
+        .ask(&modern(request(1, "tools/list", json!({}))))
+        .await;
+    for method in ["ping", "logging/setLevel", "resources/subscribe"] {
+        let params = json!({"level": "info", "uri": "a:b"});
+        let answer = newest.ask(&modern(request(2, method, params))).await;
+        assert_eq!(answer["error"]["code"], json!(-32601), "{method}: {answer}");
+    }
+    let listen = request(2, "subscriptions/listen", json!({"notifications": {}}));
+    let answer = older.ask(&listen).await;
+    assert_eq!(answer["error"]["code"], json!(-32601), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_nobody_knows_is_answered_with_those_that_we_know() {
+    let mut client = Client::new();
+    let mut asked = modern(request(1, "tools/list", json!({})));
+    asked["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2030-01-01");
+    let answer = client.ask(&asked).await;
+    assert_eq!(answer["error"]["code"], json!(-32022), "{answer}");
+    assert_eq!(answer["error"]["data"]["requested"], json!("2030-01-01"));
+    let supported = answer["error"]["data"]["supported"].as_array().unwrap();
+    assert!(supported.contains(&json!("2026-07-28")));
+
+    let hello = json!({"protocolVersion": "2030-01-01", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}});
+    let answer = client.ask(&request(2, "initialize", hello)).await;
+    assert_eq!(answer["result"]["protocolVersion"], json!("2025-11-25"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_say_who_answers_and_how_long_they_hold() {
+    let mut client = Client::new();
+    let signature = json!({"name": "host", "version": "1.2.3"});
+    for (method, params) in [
+        ("server/discover", json!({})),
+        ("tools/list", json!({})),
+        (
+            "tools/call",
+            json!({"name": "echo", "arguments": {"text": "hi"}}),
+        ),
+    ] {
+        let answer = client.ask(&modern(request(1, method, params))).await;
+        let result = &answer["result"];
+        assert_eq!(
+            result["_meta"]["io.modelcontextprotocol/serverInfo"], signature,
+            "{answer}"
+        );
+        assert_eq!(result["resultType"], json!("complete"), "{answer}");
+        if method != "tools/call" {
+            assert!(result["ttlMs"].as_u64().unwrap() > 0, "{answer}");
+            assert_eq!(result["cacheScope"], json!("private"), "{answer}");
+        }
+    }
+    let mut older = Client::initialized().await;
+    let answer = older.ask(&request(1, "tools/list", json!({}))).await;
+    assert_eq!(
+        answer["result"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .collect::<Vec<_>>(),
+        ["tools"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_is_cancelled_twice_late_or_never_begun_says_nothing() {
+    let cancel = |id: u32| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+    for newest in [false, true] {
+        let mut client = if newest {
+            Client::new()
+        } else {
+            Client::initialized().await
+        };
+        let form = |asked: Value| if newest { modern(asked) } else { asked };
+        client
+            .ask(&form(call(1, "echo", json!({"text": "hi"}))))
+            .await;
+        client.say(&cancel(1)).await;
+        client.say(&cancel(99)).await;
+        client.say(&form(call(2, "wait", json!({})))).await;
+        client.tools.begun.notified().await;
+        client.say(&cancel(2)).await;
+        client.say(&cancel(2)).await;
+        client.tools.dropped.notified().await;
+        client
+            .ask(&form(call(3, "echo", json!({"text": "hi"}))))
+            .await;
+        assert_eq!(client.close().await, [] as [Value; 0]);
+    }
+}

@@ -1,0 +1,179 @@
+//! Calls that take long, and results that are long.
+
+use serde_json::{Value, json};
+
+use crate::asks::{accept, ended};
+use crate::fake::{Client, able, call, modern, request};
+use crate::people::QUERIES;
+
+fn knows_tasks() -> Value {
+    json!({"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}})
+}
+
+async fn ask(client: &mut Client, asked: Value) -> Value {
+    client.ask(&able(asked, knows_tasks())).await
+}
+
+/// A call that has become a task: its id.
+async fn task(client: &mut Client, asked: Value) -> String {
+    let answer = ask(client, asked).await;
+    assert_eq!(answer["result"]["resultType"], json!("task"), "{answer}");
+    assert_eq!(answer["result"]["status"], json!("working"), "{answer}");
+    answer["result"]["taskId"].as_str().unwrap().to_owned()
+}
+
+async fn look(client: &mut Client, id: &str) -> Value {
+    let asked = request(9, "tasks/get", json!({"taskId": id}));
+    ask(client, asked).await["result"].take()
+}
+
+/// The task, once it is in another state.
+async fn until(client: &mut Client, id: &str, status: &str) -> Value {
+    for _ in 0..100 {
+        let task = look(client, id).await;
+        if task["status"] == json!(status) {
+            return task;
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    panic!("task {id} never was {status}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_takes_long_becomes_a_task_for_whoever_knows_tasks() {
+    let mut client = Client::new();
+    let id = task(&mut client, call(1, "wait", json!({}))).await;
+    assert_eq!(look(&mut client, &id).await["status"], json!("working"));
+    client.tools.go.notify_one();
+    let done = until(&mut client, &id, "completed").await;
+    assert_eq!(done["result"]["content"][0]["text"], json!("waited"));
+
+    // A short one is answered at once, and so is a client that does not know tasks.
+    let answer = ask(&mut client, call(2, "echo", json!({"text": "hi"}))).await;
+    assert_eq!(ended(&answer["result"]), "hi");
+    client.say(&modern(call(3, "wait", json!({})))).await;
+    tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+    client.tools.go.notify_one();
+    assert_eq!(ended(&client.hear().await["result"]), "waited");
+    assert_eq!(client.close().await, [] as [Value; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_cancelled_ends_its_call() {
+    let mut client = Client::new();
+    let id = task(&mut client, call(1, "wait", json!({}))).await;
+    ask(
+        &mut client,
+        request(2, "tasks/cancel", json!({"taskId": id})),
+    )
+    .await;
+    client.tools.dropped.notified().await;
+    until(&mut client, &id, "cancelled").await;
+    assert_eq!(client.close().await, [] as [Value; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_session_ends_its_tasks() {
+    let mut client = Client::new();
+    task(&mut client, call(1, "wait", json!({}))).await;
+    let tools = client.tools.clone();
+    assert_eq!(client.close().await, [] as [Value; 0]);
+    tools.dropped.notified().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_asks_what_its_call_asks() {
+    let mut client = Client::asked(None);
+    let asked = call(1, "survey", json!({"queries": QUERIES, "after": 15}));
+    let id = task(&mut client, asked).await;
+    for (name, answer) in [
+        ("question_1_1", json!({"answer": "red"})),
+        ("question_2_2", json!({"answer": false})),
+    ] {
+        let task = until(&mut client, &id, "input_required").await;
+        let method = &task["inputRequests"][name]["method"];
+        assert_eq!(method, &json!("elicitation/create"), "{task}");
+        let answers = json!({"taskId": id, "inputResponses": {name: accept(&answer)}});
+        ask(&mut client, request(2, "tasks/update", answers)).await;
+    }
+    let done = until(&mut client, &id, "completed").await;
+    assert_eq!(ended(&done["result"]), r#"["red",false]"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_nobody_knows_is_an_error() {
+    let mut client = Client::new();
+    client
+        .ask(&modern(request(1, "tools/list", json!({}))))
+        .await;
+    for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
+        let params = json!({"taskId": "\u{1b}7", "inputResponses": {}});
+        let answer = ask(&mut client, request(2, method, params.clone())).await;
+        assert_eq!(answer["error"]["code"], json!(-32602), "{answer}");
+        assert!(!answer.to_string().contains("\\u001b"), "{answer}");
+        let answer = client.ask(&modern(request(3, method, params))).await;
+        assert_eq!(answer["error"]["code"], json!(-32021), "{answer}");
+    }
+    let answer = client
+        .ask(&modern(request(4, "server/discover", json!({}))))
+        .await;
+    let extensions = &answer["result"]["capabilities"]["extensions"];
+    assert_eq!(extensions, &json!({"io.modelcontextprotocol/tasks": {}}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_tasks_and_no_more() {
+    let mut client = Client::new();
+    let mut answers = Vec::new();
+    for id in 0..32 {
+        let asked = call(id, "survey", json!({"queries": QUERIES, "after": id + 25}));
+        client.say(&able(asked, knows_tasks())).await;
+    }
+    for _ in 0..32 {
+        answers.push(client.hear().await);
+    }
+    for answer in answers {
+        assert_eq!(answer["result"]["resultType"], json!("task"), "{answer}");
+    }
+    // The one that is no task takes as long as it takes.
+    let asked = call(99, "survey", json!({"queries": QUERIES, "after": 20}));
+    let answer = ask(&mut client, asked).await;
+    assert_eq!(
+        answer["result"]["resultType"],
+        json!("complete"),
+        "{answer}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_text_is_cut_and_read_by_its_link() {
+    let long = "x".repeat(400 << 10);
+    for newest in [false, true] {
+        let form = |asked: Value| if newest { modern(asked) } else { asked };
+        let mut client = if newest {
+            Client::new()
+        } else {
+            Client::initialized().await
+        };
+        let asked = form(call(1, "echo", json!({"text": long})));
+        let result = client.ask(&asked).await["result"].take();
+        let shown = result["content"][0]["text"].as_str().unwrap();
+        assert!(shown.len() < 100 << 10);
+        let link = &result["content"][1];
+        assert_eq!(link["type"], json!("resource_link"), "{link}");
+        assert_eq!(link["size"], json!(long.len()));
+        assert!(shown.contains(link["uri"].as_str().unwrap()));
+        let read = form(request(2, "resources/read", json!({"uri": link["uri"]})));
+        let read = client.ask(&read).await["result"].take();
+        assert_eq!(read["contents"][0]["text"], json!(long));
+        let gone = form(request(
+            3,
+            "resources/read",
+            json!({"uri": "toolhost://result/7"}),
+        ));
+        let code = if newest { -32602 } else { -32002 };
+        assert_eq!(client.ask(&gone).await["error"]["code"], json!(code));
+        let list = form(request(4, "resources/list", json!({})));
+        assert_eq!(client.ask(&list).await["result"]["resources"], json!([]));
+    }
+}

@@ -1,0 +1,148 @@
+//! A turn in the form of a model's API becomes calls, and what came of them the answer that the API takes.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use toolhost_contract::format::{
+    Answered, Format, FormatError, Listed, Names, Tool, Wanted, restore,
+};
+use toolhost_contract::profile::{Others, Profile};
+use toolhost_contract::{CallError, CallId, ErrorClass, ToolName};
+use toolhost_kernel::{BatchCall, BatchError, Kernel, Report};
+
+use crate::load::Host;
+
+/// Whose words the model uses.
+pub type View = (Profile, Others);
+
+/// Why a turn was not run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TurnError {
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+}
+
+impl Host {
+    /// What a request to a model's API says of the tools.
+    pub fn tools_for(&self, format: Format) -> Listed {
+        let registry = self.kernel.registry();
+        let shown = registry.lens(Profile::Native, Others::default()).show();
+        let tools: Vec<Tool> = shown
+            .iter()
+            .map(|one| Tool {
+                name: &one.name,
+                tool: &one.descriptor,
+            })
+            .collect();
+        format.tools(&tools, false)
+    }
+
+    /// Runs one turn of a model: what its API answered goes in, what the next request adds comes out. None: the model
+    /// called nothing.
+    pub async fn turn(&self, format: Format, said: &Value) -> Result<Option<Value>, TurnError> {
+        let wanted = format.read_turn(said)?;
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        let view = (Profile::Native, Others::default());
+        let mut calls = calls(&self.kernel, view, format, &wanted);
+        for call in &mut calls {
+            // The ids of some APIs come again with each turn; the records want others.
+            call.id = CallId(format!("c-{}", toolhost_kernel::id::random()));
+        }
+        let inputs: Vec<_> = calls
+            .iter()
+            .map(|call| (call.tool.clone(), call.input.clone()))
+            .collect();
+        let reports = self.batch(calls).await?;
+        Ok(Some(answer(
+            &self.kernel,
+            view,
+            format,
+            &wanted,
+            &inputs,
+            &reports,
+        )))
+    }
+}
+
+/// Longest id of an API that stays inside ours.
+const MAX_ID: usize = 64;
+
+/// The calls that run, in call order, with the inputs that the model was asked for.
+pub fn calls(
+    kernel: &Kernel,
+    (profile, others): View,
+    format: Format,
+    wanted: &[Wanted],
+) -> Vec<BatchCall> {
+    let registry = kernel.registry();
+    let shown = registry.lens(profile, others).show();
+    let names = Names::new(format, shown.iter().map(|tool| tool.name.as_str()));
+    let mut ids = HashSet::new();
+    let mut calls = Vec::new();
+    for (index, call) in wanted.iter().enumerate() {
+        if call.wrong.is_some() {
+            continue;
+        }
+        // The API's ids may be missing or the same twice; ours are not.
+        let label = call.label();
+        let id = if label.len() <= MAX_ID && ids.insert(label.clone()) {
+            label
+        } else {
+            format!("#{}", index + 1)
+        };
+        let name = names.own(&call.name).to_owned();
+        let mut input = call.input.clone();
+        if let Some(tool) = shown.iter().find(|tool| tool.name == name) {
+            restore(&tool.descriptor.input_schema, &mut input);
+        }
+        calls.push(BatchCall {
+            id: CallId(id),
+            tool: name,
+            input,
+        });
+    }
+    calls
+}
+
+/// `calls` and `reports` are of the calls that ran.
+pub fn answer(
+    kernel: &Kernel,
+    (profile, others): View,
+    format: Format,
+    wanted: &[Wanted],
+    calls: &[(String, Value)],
+    reports: &[Report],
+) -> Value {
+    let registry = kernel.registry();
+    let lens = registry.lens(profile, others);
+    let mut ran = calls.iter().zip(reports);
+    let results: Vec<_> = wanted
+        .iter()
+        .map(|call| {
+            let refused = |reason: &str| {
+                let error = CallError::new(ErrorClass::InvalidInput, reason);
+                lens.render(&call.name, &call.input, &Err(error))
+            };
+            match (&call.wrong, &mut ran) {
+                (Some(reason), _) => refused(reason),
+                (None, ran) => match ran.next() {
+                    Some(((tool, input), report)) => {
+                        let tool = report.tool.as_ref().map_or(tool.as_str(), ToolName::as_str);
+                        lens.render(tool, input, &report.result)
+                    }
+                    None => refused("the call did not run"),
+                },
+            }
+        })
+        .collect();
+    let answered: Vec<Answered> = wanted
+        .iter()
+        .zip(&results)
+        .map(|(call, result)| Answered { call, result })
+        .collect();
+    format.answer(&answered)
+}

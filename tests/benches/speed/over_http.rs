@@ -1,0 +1,126 @@
+//! What an MCP client sees over HTTP: calls one after another and many at once, beside a server that does nothing.
+
+use std::time::{Duration, Instant};
+
+use e2e::http::{Answer, Client, Server};
+use e2e::root;
+use serde_json::{Value, json};
+
+use super::{Row, host, median, row};
+
+/// One after another.
+const CALLS: u32 = 2_000;
+/// Connections that each wait for an answer before the next call.
+const IN_FLIGHT: usize = 16;
+/// How long they go on.
+const LONG: Duration = Duration::from_secs(5);
+
+pub fn over_http(rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let plugins = root().join("plugins");
+    let plugins = plugins.to_string_lossy();
+    let noop = Server::start(host(&["noop-mcp", "--http"]));
+    let ours = Server::start(host(&[
+        "run",
+        "--http",
+        "127.0.0.1:0",
+        "--http-no-token",
+        "--plugins",
+        &plugins,
+    ]));
+    let text = json!({"text": "hello"});
+    for (way, modern) in [("2026-07-28", true), ("2025-11-25, in a session", false)] {
+        let (mut floors, mut calls) = (Vec::new(), Vec::new());
+        // Alternating rounds: a busy moment of the machine falls on both.
+        for _ in 0..5 {
+            floors.push(one_by_one(&noop, modern, "echo", &text)?);
+            calls.push(one_by_one(&ours, modern, "base64_encode", &text)?);
+        }
+        let (floor, call) = (middle(floors), middle(calls));
+        let what = format!("no-op rmcp server, tools/call over HTTP, {way} (p50)");
+        row(rows, &what, floor, "µs", "", None);
+        let what = format!("host, base64_encode over HTTP, {way} (p50)");
+        row(rows, &what, call, "µs", "", None);
+        let sandbox = rows
+            .iter()
+            .find(|row| row.what.starts_with("bare wasmtime"))
+            .map_or(0.0, |row| row.value);
+        let ratio = call / (floor + sandbox);
+        let what = format!("the same beside no-op rmcp + bare sandbox call, over HTTP, {way}");
+        row(rows, &what, ratio, "×", "≤ 1.25 ×", Some(ratio <= 1.25));
+    }
+    let floor = together(&noop, "echo", &text)?;
+    let what = "no-op rmcp server over HTTP, 16 in flight on as many connections";
+    row(rows, what, floor, "calls/s", "", None);
+    let rate = together(&ours, "base64_encode", &text)?;
+    let what = "host, base64_encode over HTTP, 16 in flight on as many connections";
+    row(
+        rows,
+        what,
+        rate,
+        "calls/s",
+        "≥ 8000 calls/s",
+        Some(rate >= 8_000.0),
+    );
+    Ok(())
+}
+
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// The median time of a call on one connection, in microseconds.
+fn one_by_one(server: &Server, modern: bool, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
+    let mut client = server.client();
+    if !modern {
+        client.greet();
+    }
+    let mut times = Vec::new();
+    for id in 0..CALLS / 5 + 50 {
+        let start = Instant::now();
+        let answer = if modern {
+            client.call_modern(id, tool, arguments)
+        } else {
+            client.call(id, tool, arguments)
+        };
+        if id >= 50 {
+            times.push(start.elapsed());
+        }
+        good(&answer)?;
+    }
+    Ok(median(times))
+}
+
+/// Calls a second of many connections at once.
+fn together(server: &Server, tool: &str, arguments: &Value) -> anyhow::Result<f64> {
+    let work = |mut client: Client, end: Instant| -> anyhow::Result<u32> {
+        let mut done = 0;
+        while Instant::now() < end {
+            good(&client.call_modern(done, tool, arguments))?;
+            done += 1;
+        }
+        Ok(done)
+    };
+    let start = Instant::now();
+    let counts = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..IN_FLIGHT)
+            .map(|_| scope.spawn(|| work(server.client(), start + LONG)))
+            .collect();
+        let counts = workers
+            .into_iter()
+            .map(|worker| worker.join().expect("a worker ends"));
+        counts.collect::<anyhow::Result<Vec<u32>>>()
+    })?;
+    let all: u32 = counts.into_iter().sum();
+    Ok(f64::from(all) / start.elapsed().as_secs_f64())
+}
+
+/// Without reading it as JSON: the client's time is part of what is measured.
+fn good(answer: &Answer) -> anyhow::Result<()> {
+    let good = answer.status == 200 && answer.body.contains("\"result\"");
+    anyhow::ensure!(
+        good && !answer.body.contains("\"isError\":true"),
+        "{answer:?}"
+    );
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! A program that has the host inside of it.
+
+use std::fs;
+use std::sync::Arc;
+
+use e2e::{root, target};
+use serde_json::json;
+use toolhost::{
+    Access, Answer, Backend, BatchCall, BoxFuture, Builder, Call, CallError, CallId, Callback,
+    Decision, Descriptor, Error, Format, Grant, Mode, Outcome, PluginInfo, PluginName, Sink,
+    ToolName,
+};
+
+fn builder() -> Builder {
+    Builder::new().cache(target().join("test-cache"))
+}
+
+fn files() -> Builder {
+    builder().plugins(root().join("plugins/files.wasm"))
+}
+
+fn text(report: &toolhost::Report) -> String {
+    match &report.result {
+        Ok(outcome) => outcome.model_text(),
+        Err(error) => format!("{}: {}", error.code, error.for_model()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_granted_until_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.txt"), "hello\n").unwrap();
+    let read = json!({"path": "/workspace/a.txt"});
+    let host = files().build().await.unwrap();
+    let report = host.call("read_file", read.clone()).await;
+    assert!(report.result.is_err() || report.result.as_ref().unwrap().is_error());
+
+    let host = files()
+        .allow_path(folder.path(), Access::ReadOnly)
+        .build()
+        .await
+        .unwrap();
+    let report = host.call("read_file", read).await;
+    assert!(text(&report).contains("hello"), "{}", text(&report));
+    // It was granted to be read, and nobody is there to be asked anyway.
+    let write = json!({"path": "/workspace/b.txt", "content": "x"});
+    let report = host.call("write_file", write).await;
+    assert!(report.result.is_err(), "{}", text(&report));
+    assert!(!folder.path().join("b.txt").exists());
+    host.finish().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_embeds_it_answers_and_rules() {
+    let write = |name: &str| json!({"path": format!("/workspace/{name}"), "content": "x"});
+    for (rule, prompted, made) in [
+        (None, false, false),
+        (None, true, true),
+        (Some(Decision::Allow), false, true),
+        (Some(Decision::Deny), true, false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut builder = files().allow_path(folder.path(), Access::ReadWrite);
+        if prompted {
+            builder = builder.prompter(Arc::new(Callback::new("a window", answer)));
+        }
+        if let Some(decision) = rule {
+            builder = builder.rule(decision, "write_file");
+        }
+        let host = builder.build().await.unwrap();
+        let report = host.call("write_file", write("n.txt")).await;
+        let there = folder.path().join("n.txt").exists();
+        assert_eq!(there, made, "{rule:?} {prompted}: {}", text(&report));
+    }
+}
+
+async fn answer(question: toolhost::Question, _: Call) -> Answer {
+    match question.tool.as_str() {
+        "write_file" => Answer::once(),
+        _ => Answer::Deny { note: None },
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_is_answered_in_order_and_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.txt"), "hello\n").unwrap();
+    let host = files()
+        .allow_path(folder.path(), Access::ReadOnly)
+        .mode(Mode::Default)
+        .build()
+        .await
+        .unwrap();
+    let mut events = host.events();
+    let call = |id: &str, name: &str| BatchCall {
+        id: CallId(id.to_owned()),
+        tool: "read_file".to_owned(),
+        input: json!({"path": format!("/workspace/{name}")}),
+    };
+    let reports = host
+        .batch(vec![call("1", "gone.txt"), call("2", "a.txt")])
+        .await
+        .unwrap();
+    assert!(text(&reports[0]).contains("gone.txt"));
+    assert!(text(&reports[1]).contains("hello"));
+    assert!(events.next().await.is_ok());
+
+    let said = json!({"role": "assistant", "content": [
+        {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "/workspace/a.txt"}},
+        {"type": "tool_use", "id": "t2", "name": "nothing", "input": {}},
+    ]});
+    for _ in 0..2 {
+        // The same ids again, as some models say them.
+        let answer = host.turn(Format::Anthropic, &said).await.unwrap().unwrap();
+        let blocks = answer["content"].as_array().unwrap();
+        assert_eq!(blocks.len(), 2);
+        assert_eq!(blocks[0]["tool_use_id"], "t1");
+        assert!(blocks[0].to_string().contains("hello"), "{answer}");
+        assert_eq!(blocks[1]["is_error"], true);
+    }
+    let silent = json!({"role": "assistant", "content": [{"type": "text", "text": "done"}]});
+    assert_eq!(host.turn(Format::Anthropic, &silent).await.unwrap(), None);
+    assert!(host.turn(Format::Anthropic, &json!(5)).await.is_err());
+}
+
+struct Greeter(Vec<Descriptor>);
+
+impl Backend for Greeter {
+    fn tools(&self) -> &[Descriptor] {
+        &self.0
+    }
+
+    fn invoke(
+        &self,
+        call: Call,
+        _: Grant,
+        _: Arc<dyn Sink>,
+    ) -> BoxFuture<'_, Result<Outcome, CallError>> {
+        let name = call.input["name"].as_str().unwrap_or("you").to_owned();
+        Box::pin(async move { Ok(Outcome::text(format!("hello {name}"))) })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_of_the_program_itself_go_the_same_way() {
+    let mut greet = Descriptor::new(ToolName::parse("greet").unwrap(), "Greets.");
+    greet.input_schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    greet.annotations.pure = Some(true);
+    let info = PluginInfo {
+        name: PluginName::parse("own").unwrap(),
+        version: "1.0.0".to_owned(),
+        digest: None,
+        timeout: None,
+    };
+    let host = builder()
+        .backend(info, Arc::new(Greeter(vec![greet])))
+        .build()
+        .await
+        .unwrap();
+    let report = host.call("greet", json!({"name": "Ada"})).await;
+    assert_eq!(text(&report), "hello Ada");
+    let report = host.call("greet", json!({"name": 5})).await;
+    assert!(text(&report).contains("name"), "{}", text(&report));
+    assert_eq!(host.tools().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_makes_no_sense_is_said_at_once() {
+    assert_eq!(builder().build().await.err(), Some(Error::NoPlugins));
+    let wrong = |builder: Builder| async {
+        let error = builder.build().await.err().expect("it makes no sense");
+        assert!(matches!(error, Error::Settings(_)), "{error:?}");
+        error.to_string()
+    };
+    let missing = files().allow_path("/no/such/folder", Access::ReadOnly);
+    assert!(wrong(missing).await.contains("/no/such/folder"));
+    let rule = files().rule(Decision::Allow, "write_file(");
+    assert!(wrong(rule).await.contains("write_file("));
+    let program = files().allow_program("bash");
+    assert!(wrong(program).await.contains("launcher"));
+    let host = builder().plugins(root().join("README.md")).build().await;
+    let host = host.unwrap();
+    assert_eq!((host.plugins.len(), host.broken.len()), (0, 1));
+}

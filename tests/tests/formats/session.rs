@@ -1,0 +1,78 @@
+//! `host turns --format`: turns of a model in its API's form, in one session.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use e2e::desk::Desk;
+use serde_json::{Value, json};
+
+/// What comes out for these lines.
+fn lines(desk: &Desk, flags: &[&str], said: &[Value]) -> Vec<Value> {
+    let mut command = desk.working(&[&["turns"][..], flags].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    let mut stdin = running.stdin.take().unwrap();
+    for line in said {
+        writeln!(stdin, "{line}").unwrap();
+    }
+    drop(stdin);
+    let output = running.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn read(id: &str, path: &str) -> Value {
+    json!({"type": "tool_use", "id": id, "name": "read_file", "input": {"path": path}})
+}
+
+#[test]
+fn turns_are_answered_in_their_form_and_the_session_goes_on_after_a_wrong_one() {
+    let desk = Desk::new("");
+    let said = lines(
+        &desk,
+        &["--format", "anthropic"],
+        &[
+            json!({"turn": {"role": "assistant", "content": [read("a", "old.txt"), read("b", "gone.txt")]}}),
+            json!({"turn": {"role": "user", "content": []}}),
+            json!({"turn": [read("c", "old.txt")], "strategy": "serial"}),
+            json!({"turn": {"role": "assistant", "content": "Done."}}),
+            json!({"calls": [{"id": "d", "name": "read_file", "input": {"path": "old.txt"}}]}),
+        ],
+    );
+    let blocks = |line: usize| said[line]["results"]["content"].as_array().unwrap();
+    let ids: Vec<_> = blocks(0)
+        .iter()
+        .map(|block| &block["tool_use_id"])
+        .collect();
+    assert_eq!(ids, ["a", "b"]);
+    assert_eq!(blocks(0)[1]["is_error"], true);
+    let error = said[1]["error"].as_str().unwrap();
+    assert!(error.contains("its role is `user`"), "{error}");
+    assert_eq!(blocks(2)[0]["tool_use_id"], "c");
+    assert_eq!(blocks(3), &Vec::<Value>::new());
+    assert_eq!(said[4]["results"][0]["id"], "d");
+}
+
+#[test]
+fn a_turn_without_a_format_and_a_line_with_both_are_errors() {
+    let desk = Desk::new("");
+    let said = lines(
+        &desk,
+        &[],
+        &[json!({"turn": []}), json!({"turn": [], "calls": []})],
+    );
+    let errors: Vec<_> = said
+        .iter()
+        .map(|line| line["error"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        errors,
+        [
+            "a `turn` needs `host turns --format`, which says whose it is",
+            "a line has `calls`, a `turn` or an `answer`",
+        ]
+    );
+}

@@ -1,0 +1,211 @@
+//! The person at the client is asked, through the program: over standard input and output in both eras, about what a
+//! call would make of files, and about what a tool wants to know.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use e2e::{host, root};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+struct Client {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    folder: TempDir,
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Client {
+    fn start(flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.txt"), "one\n").unwrap();
+        let mut command = serving(folder.path());
+        let mut child = command
+            .args(flags)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            stdin: child.stdin.take().unwrap(),
+            stdout: BufReader::new(child.stdout.take().unwrap()),
+            child,
+            folder,
+        }
+    }
+
+    /// One with a session, that shows forms and has a model.
+    fn greeted(flags: &[&str]) -> Self {
+        let mut client = Self::start(flags);
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}, "sampling": {}},
+            "clientInfo": {"name": "test", "version": "0"}});
+        client.say(&request(0, "initialize", &hello));
+        client.hear();
+        client.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.stdin, "{message}").unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        assert!(self.stdout.read_line(&mut line).unwrap() > 0, "gone");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn file(&self) -> String {
+        fs::read_to_string(self.folder.path().join("a.txt")).unwrap()
+    }
+}
+
+fn serving(folder: &Path) -> Command {
+    let plugins = root().join("plugins");
+    let granted = format!("{}:rw", folder.display());
+    host(&[
+        "run",
+        "--no-store",
+        "--plugins",
+        &plugins.to_string_lossy(),
+        "--allow-path",
+        &granted,
+    ])
+}
+
+fn request(id: u32, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn write(id: u32) -> Value {
+    let arguments = json!({"path": "a.txt", "content": "two\n"});
+    let params = json!({"name": "write_file", "arguments": arguments});
+    request(id, "tools/call", &params)
+}
+
+fn modern(mut message: Value) -> Value {
+    message["params"]["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    });
+    message
+}
+
+fn answers() -> [(Value, bool); 4] {
+    let accept = |answer: &str| json!({"action": "accept", "content": {"answer": answer}});
+    [
+        (accept("once"), true),
+        (accept("deny"), false),
+        (json!({"action": "decline"}), false),
+        (json!({"action": "cancel"}), false),
+    ]
+}
+
+/// The form shows the change, and nothing is changed while it is there.
+fn check_form(client: &Client, params: &Value) {
+    let message = params["message"].as_str().unwrap();
+    assert!(message.starts_with("Make these changes?"), "{message}");
+    for line in ["  │ -one", "  │ +two", "plugin: files"] {
+        assert!(message.lines().any(|one| one == line), "{line}: {message}");
+    }
+    assert_eq!(client.file(), "one\n");
+}
+
+fn check_end(client: &Client, answer: &Value, yes: bool) {
+    assert_eq!(answer["result"]["isError"], json!(!yes), "{answer}");
+    assert_eq!(client.file(), if yes { "two\n" } else { "one\n" });
+}
+
+#[test]
+fn a_person_at_a_client_with_a_session_decides_about_a_change() {
+    for (said, yes) in answers() {
+        let mut client = Client::greeted(&["--ask-client"]);
+        client.say(&write(1));
+        let asked = client.hear();
+        assert_eq!(asked["method"], "elicitation/create", "{asked}");
+        check_form(&client, &asked["params"]);
+        client.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
+        let answer = client.hear();
+        check_end(&client, &answer, yes);
+    }
+}
+
+#[test]
+fn a_person_at_a_client_without_a_session_decides_about_a_change() {
+    for (said, yes) in answers() {
+        let mut client = Client::start(&["--ask-client"]);
+        client.say(&modern(write(1)));
+        let question = client.hear()["result"].take();
+        assert_eq!(question["resultType"], "input_required", "{question}");
+        check_form(&client, &question["inputRequests"]["permission"]["params"]);
+        let mut retry = modern(write(2));
+        retry["params"]["requestState"] = question["requestState"].clone();
+        retry["params"]["inputResponses"] = json!({"permission": said});
+        client.say(&retry);
+        let answer = client.hear();
+        check_end(&client, &answer, yes);
+    }
+}
+
+#[test]
+fn nobody_is_asked_over_mcp_unless_the_operator_wants_it() {
+    let mut client = Client::greeted(&[]);
+    client.say(&write(1));
+    let answer = client.hear();
+    let said = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("--allow-tool"), "{answer}");
+    check_end(&client, &answer, false);
+}
+
+#[test]
+fn a_tool_asks_the_person_at_the_client() {
+    let mut client = Client::greeted(&["--ask-client", "--allow-tool", "ask_user"]);
+    let questions = json!([{"question": "Which?", "header": "colour",
+        "options": [{"label": "red", "description": "warm"}, {"label": "blue", "description": "cold"}]}]);
+    let params = json!({"name": "ask_user", "arguments": {"questions": questions}});
+    client.say(&request(1, "tools/call", &params));
+    let asked = client.hear();
+    let message = asked["params"]["message"].as_str();
+    let message = message.unwrap_or_else(|| panic!("{asked}"));
+    assert!(message.starts_with("A tool asks you"), "{message}");
+    let said = json!({"action": "accept", "content": {"answer": "blue"}});
+    client.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
+    let answer = client.hear();
+    assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
+    assert!(answer.to_string().contains("blue"), "{answer}");
+}
+
+#[test]
+fn the_model_of_a_client_does_a_task_if_the_operator_wants_it() {
+    let configs = tempfile::tempdir().unwrap();
+    let config = configs.path().join("host.toml");
+    fs::write(&config, "[mcp]\nsampling = true\n").unwrap();
+    let flags = [
+        "--allow-tool",
+        "task",
+        "--config",
+        &config.to_string_lossy(),
+    ];
+    let mut client = Client::greeted(&flags);
+    let arguments = json!({"prompt": "add 40 and 2", "agent": "client"});
+    let params = json!({"name": "task", "arguments": arguments});
+    client.say(&request(1, "tools/call", &params));
+    let asked = client.hear();
+    assert_eq!(asked["method"], "sampling/createMessage", "{asked}");
+    let content = json!({"type": "text", "text": "it is 42"});
+    let said = json!({"role": "assistant", "content": content, "model": "m"});
+    client.say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said}));
+    let answer = client.hear();
+    assert_eq!(answer["result"]["isError"], json!(false), "{answer}");
+    assert!(answer.to_string().contains("it is 42"), "{answer}");
+}

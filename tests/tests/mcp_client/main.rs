@@ -1,0 +1,266 @@
+//! Other MCP servers behind the real program: what has to be approved, what their tools are called, and that nothing of
+//! them is left when the host is gone, however it went.
+
+mod discovery;
+mod fixture;
+mod real;
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use self::fixture::{Home, is_alive, until};
+
+// R-421, R-423, R-424, R-427
+#[test]
+fn r_423_a_server_is_asked_for_started_and_its_tools_are_called() {
+    let home = Home::new();
+    home.server("own", &Home::own_host(&["data"]));
+    home.server_with("off", &Home::own_host(&["data"]), "enabled = false");
+
+    // It is listed, and not started.
+    let listed = home.run(&["mcp", "list"]);
+    assert_eq!(listed.code, Some(0), "{}", listed.stderr);
+    assert!(listed.stdout.contains("not approved"), "{}", listed.stdout);
+    assert!(listed.stdout.contains("disabled"), "{}", listed.stdout);
+    let input = r#"{"text": "hi"}"#;
+    let call = [
+        "call",
+        "mcp__own__base64_encode",
+        input,
+        "--allow-tool",
+        "mcp__own",
+    ];
+    let refused = home.run(&call);
+    assert_ne!(refused.code, Some(0));
+    assert!(
+        refused.stderr.contains("`host mcp approve own`"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("run --no-store --plugins"),
+        "{}",
+        refused.stderr
+    );
+
+    // Nobody is there to say yes.
+    let unasked = home.run(&["mcp", "approve", "own"]);
+    assert_eq!(unasked.code, Some(5), "{}", unasked.stderr);
+    let approved = home.run(&["mcp", "approve", "own", "--yes"]);
+    assert_eq!(approved.code, Some(0), "{}", approved.stderr);
+
+    let called = home.run(&call);
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    assert!(called.stdout.contains("aGk="), "{}", called.stdout);
+
+    // Its own words for what it does count for nothing: without a rule there is a question, and nobody to answer it.
+    let asked = home.run(&["call", "mcp__own__base64_encode", input]);
+    assert_eq!(asked.code, Some(5), "{} {}", asked.stdout, asked.stderr);
+
+    let tools = home.json(&["tools", "--json"]);
+    let tool = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|tool| tool["name"] == "mcp__own__base64_encode")
+        .unwrap_or_else(|| panic!("{tools}"));
+    assert_eq!(tool["category"], "mcp");
+    assert_eq!(tool["sandboxed"], false);
+    let table = home.run(&["tools"]);
+    assert!(table.stdout.contains("(not sandboxed)"), "{}", table.stdout);
+}
+
+#[test]
+fn an_approval_is_for_this_command_and_lies_with_the_user() {
+    let home = Home::new();
+    home.server("own", &Home::own_host(&["data"]));
+    assert_eq!(home.run(&["mcp", "approve", "own", "--yes"]).code, Some(0));
+    assert_eq!(home.run(&["mcp", "test", "own"]).code, Some(0));
+    let kept = home.state().join("mcp/approved.json");
+    assert!(kept.exists());
+
+    // Another word in the command is another command.
+    home.clear();
+    home.server("own", &Home::own_host(&["data", "search"]));
+    let test = home.run(&["mcp", "test", "own"]);
+    assert_eq!(test.code, Some(5), "{}", test.stdout);
+    assert!(test.stderr.contains("is not approved"), "{}", test.stderr);
+
+    // What somebody else's files say counts for nothing.
+    let stranger = home.at("project");
+    std::fs::create_dir_all(stranger.join("mcp")).unwrap();
+    std::fs::copy(&kept, stranger.join("mcp/approved.json")).unwrap();
+    let inside = home
+        .host(&["mcp", "test", "own"])
+        .current_dir(&stranger)
+        .output()
+        .unwrap();
+    assert_eq!(inside.status.code(), Some(5));
+}
+
+#[test]
+fn servers_are_added_tested_and_removed_and_comments_stay() {
+    let home = Home::new();
+    let file = home.config_file();
+    std::fs::write(&file, "# mine\ntimeout = \"30s\" # long\n").unwrap();
+    let command = Home::own_host(&["data"]);
+    let mut add = vec![
+        "mcp", "add", "own", "--yes", "--trust", "--env", "A=b", "--",
+    ];
+    add.extend(command.iter().map(String::as_str));
+    let added = home.run(&add);
+    assert_eq!(added.code, Some(0), "{}", added.stderr);
+    assert!(added.stderr.contains("not sandboxed"), "{}", added.stderr);
+    assert!(added.stderr.contains("with $A"), "{}", added.stderr);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        text.starts_with("# mine\ntimeout = \"30s\" # long\n"),
+        "{text}"
+    );
+
+    let again = home.run(&add);
+    assert_eq!(again.code, Some(2), "{}", again.stderr);
+
+    let test = home.json(&["mcp", "test", "own", "--json"]);
+    assert_eq!(test["ok"], true, "{test}");
+    assert_eq!(test["protocol"], "2026-07-28", "{test}");
+    assert_eq!(test["era"], "modern");
+    assert!(
+        test["tools"]
+            .as_array()
+            .unwrap()
+            .contains(&json!("mcp__own__base64_encode"))
+    );
+    let list = home.json(&["mcp", "list", "--json"]);
+    assert_eq!(list[0]["state"], "connected", "{list}");
+    assert_eq!(list[0]["sandboxed"], false);
+    assert_eq!(list[0]["env"], json!(["A"]));
+
+    // Trusted, what it says of a tool is believed.
+    let tools = home.json(&["tools", "--json"]);
+    let tool = tools
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|tool| tool["name"] == "mcp__own__base64_encode");
+    assert_eq!(tool.unwrap()["effect"], "reads");
+
+    let removed = home.run(&["mcp", "remove", "own"]);
+    assert_eq!(removed.code, Some(0), "{}", removed.stderr);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text.trim(), "# mine\ntimeout = \"30s\" # long");
+    let missing = home.run(&["mcp", "test", "own"]);
+    assert_eq!(missing.code, Some(2), "{}", missing.stderr);
+    // Added again, it needs another yes.
+    home.server("own", &command);
+    assert_eq!(home.run(&["mcp", "test", "own"]).code, Some(5));
+}
+
+#[test]
+fn a_server_that_does_not_work_stops_nobody() {
+    let home = Home::new();
+    home.server("own", &Home::own_host(&["data"]));
+    home.server(
+        "broken",
+        &["sh", "-c", "echo why not >&2; exit 3"].map(str::to_owned),
+    );
+    home.server("missing", &["no-such-program".to_owned()]);
+    home.server_with(
+        "unset",
+        &["x".to_owned()],
+        "env = { A = \"${NOT_SET_ANYWHERE}\" }",
+    );
+    for name in ["own", "broken", "missing"] {
+        home.run(&["mcp", "approve", name, "--yes"]);
+    }
+    let called = home.run(&[
+        "call",
+        "mcp__own__base64_encode",
+        r#"{"text": "hi"}"#,
+        "--allow-tool",
+        "mcp__own",
+    ]);
+    assert_eq!(called.code, Some(0), "{}", called.stderr);
+    let said = &called.stderr;
+    assert!(said.contains("why not"), "{said}");
+    assert!(
+        said.contains("the program `no-such-program` is not found"),
+        "{said}"
+    );
+    assert!(
+        said.contains("NOT_SET_ANYWHERE, which is not set"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_server_gets_no_variables_of_the_host_that_it_was_not_given() {
+    let home = Home::new();
+    let words = format!(
+        "env > {}; exec {}",
+        home.at("env").display(),
+        Home::own_host(&["data"]).join(" ")
+    );
+    home.server_with(
+        "own",
+        &["sh".to_owned(), "-c".to_owned(), words],
+        "env = { GIVEN = \"${SECRET_TOKEN}\" }",
+    );
+    let mut host = home.host(&["mcp", "approve", "own", "--yes"]);
+    let ended = host
+        .env("SECRET_TOKEN", "s3cret")
+        .env("OTHER", "x")
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let seen = std::fs::read_to_string(home.at("env")).unwrap();
+    assert!(seen.contains("GIVEN=s3cret"), "{seen}");
+    assert!(
+        !seen.contains("SECRET_TOKEN") && !seen.contains("OTHER="),
+        "{seen}"
+    );
+    assert!(seen.contains("PATH="), "{seen}");
+}
+
+#[test]
+fn a_server_is_gone_with_the_host_also_when_that_was_killed() {
+    let home = Home::new();
+    let words = format!(
+        "echo $$ > {}; sleep 1000 & echo $! > {}; exec {}",
+        home.at("pid").display(),
+        home.at("child").display(),
+        Home::own_host(&["data"]).join(" ")
+    );
+    home.server("own", &["sh".to_owned(), "-c".to_owned(), words]);
+    assert_eq!(home.run(&["mcp", "approve", "own", "--yes"]).code, Some(0));
+    for kill in [false, true] {
+        let mut host = home
+            .host(&["run"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        for file in ["pid", "child"] {
+            std::fs::write(home.at(file), "").unwrap();
+        }
+        let pid = |file: &str| {
+            let text = std::fs::read_to_string(home.at(file)).unwrap_or_default();
+            text.trim().parse::<i32>().ok()
+        };
+        until("the server runs", || pid("pid").zip(pid("child")).is_some());
+        let (server, child) = (pid("pid").unwrap(), pid("child").unwrap());
+        if kill {
+            host.kill().unwrap();
+        } else {
+            let mut stdin = host.stdin.take().unwrap();
+            let _ = stdin.write_all(b"\n");
+            drop(stdin);
+        }
+        host.wait().unwrap();
+        until("all of it is gone", || {
+            !is_alive(server) && !is_alive(child)
+        });
+    }
+}

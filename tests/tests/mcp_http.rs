@@ -1,0 +1,347 @@
+//! The program as an MCP server over HTTP: tokens, many clients at once, and how it ends.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+use e2e::desk::{Desk, until};
+use e2e::http::{Client, Server, call, modern, modern_headers};
+use e2e::{Ended, Guest, host, root, run};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+const LISTEN: [&str; 3] = ["run", "--http", "127.0.0.1:0"];
+
+fn shipped() -> Server {
+    let plugins = root().join("plugins");
+    let workspace = root().join("tests/specs/workspace");
+    let mut command = host(&LISTEN);
+    command.arg("--http-no-token");
+    command.arg("--plugins").arg(plugins);
+    command.arg("--allow-path").arg(workspace);
+    Server::start(command)
+}
+
+/// A server with records of its own, and a guest that never ends.
+fn spinning(desk: &Desk, guest: &Guest, flags: &[&str]) -> Server {
+    let mut command = desk.command(&LISTEN);
+    command.arg("--plugins").arg(guest.plugin()).args(flags);
+    Server::start(command)
+}
+
+fn spin() -> Guest {
+    Guest::new("spin", &[], "timeout = \"300s\"")
+}
+
+/// Waits until a call is in this state.
+fn wait_for(desk: &Desk, state: &str) -> Value {
+    until(|| {
+        let calls = desk.json(&["calls", "--state", state, "--json"]);
+        calls.get(0).cloned()
+    })
+}
+
+fn signal(server: &Server, signal: Signal) {
+    let pid = Pid::from_child(&server.child);
+    kill_process(pid, signal).unwrap();
+}
+
+fn exit_code(server: &mut Server) -> Option<i32> {
+    until(|| server.child.try_wait().unwrap()).code()
+}
+
+#[test]
+fn the_shipped_tools_answer_in_both_ways() {
+    let server = shipped();
+    let mut older = server.client();
+    older.greet();
+    let listing = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+    let list = older.post("", &listing).json();
+    let names: Vec<_> = list["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert!(names.contains(&"read_file"), "{names:?}");
+    let path = json!({"path": "readme.md"});
+    assert!(
+        older
+            .call(2, "read_file", &path)
+            .text()
+            .contains("A workspace")
+    );
+
+    let mut newest = server.client();
+    let same = newest.post(&modern_headers("tools/list", ""), &modern(listing));
+    assert_eq!(same.json()["result"]["tools"], list["result"]["tools"]);
+    assert!(
+        newest
+            .call_modern(2, "read_file", &path)
+            .text()
+            .contains("A workspace")
+    );
+    let outside = newest.call_modern(3, "read_file", &json!({"path": "/etc/passwd"}));
+    assert_eq!(outside.json()["result"]["isError"], json!(true));
+}
+
+#[test]
+fn the_token_is_made_once_kept_for_the_owner_and_shown_once() {
+    let desk = Desk::new("");
+    let start = || Server::start(desk.working(&LISTEN));
+    let first = start();
+    let token = first.token.clone().expect("a new token is shown");
+    let file = desk.path("state/http-token");
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let arguments = json!({"path": "old.txt"});
+    let answer = first.client().call_modern(1, "read_file", &arguments);
+    assert!(answer.text().contains("old"), "{answer:?}");
+    let stranger = Client::connect(&first.address).call_modern(1, "read_file", &arguments);
+    assert_eq!(stranger.status, 401);
+    assert!(stranger.headers["www-authenticate"].starts_with("Bearer"));
+    drop(first);
+
+    let second = start();
+    assert_eq!(second.token, None, "{:?}", second.said);
+    assert!(!second.said.concat().contains(&token));
+    let mut client = Client::connect(&second.address).with_token(&token);
+    assert_eq!(client.call_modern(1, "read_file", &arguments).status, 200);
+
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = desk.work(&LISTEN);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    assert!(
+        refused.stderr.contains("others may read or change it"),
+        "{refused:?}"
+    );
+    assert!(!refused.stderr.contains(&token), "{refused:?}");
+}
+
+#[test]
+fn principals_have_names_that_records_show() {
+    let (desk, guest) = (Desk::new(""), Guest::new("counter", &[], ""));
+    let (ann, bob) = ("ann-ann-ann-ann-ann-ann", "bob-bob-bob-bob-bob-bob");
+    let file = desk.path("tokens");
+    fs::write(&file, format!("ann {ann}\nbob {bob}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let server = spinning(
+        &desk,
+        &guest,
+        &["--http-token-file", &file.to_string_lossy()],
+    );
+    for token in [ann, bob] {
+        let mut client = Client::connect(&server.address).with_token(token);
+        assert_eq!(client.call_modern(1, "counter", &json!({})).text(), "1");
+    }
+    let calls = until(|| {
+        let calls = desk.json(&["calls", "--state", "completed", "--json"]);
+        (calls.as_array().unwrap().len() == 2).then_some(calls)
+    });
+    let mut users: Vec<_> = [0, 1].map(|of| calls[of]["userId"].clone()).into();
+    users.sort_by_key(Value::to_string);
+    assert_eq!(users, [json!("ann"), json!("bob")], "{calls}");
+}
+
+#[test]
+fn what_others_could_reach_is_served_on_demand_only() {
+    for (flags, code, says) in [
+        (&["--http", "0.0.0.0:0"][..], 2, "--http-public"),
+        (&["--http", "example.org:80"], 2, "127.0.0.1:8080"),
+        (
+            &["--http", "0.0.0.0:0", "--http-public", "--http-no-token"],
+            2,
+            "cannot be used",
+        ),
+        (&["--http-no-token"], 2, "--http"),
+        (
+            &["--http", "127.0.0.1:0", "--http-host", "a b"],
+            2,
+            "is not a host",
+        ),
+        (
+            &["--http", "127.0.0.1:0", "--http-token-file", "/nonexistent"],
+            3,
+            "token file",
+        ),
+    ] {
+        let plugins = root().join("plugins/system.wasm");
+        let mut args = vec!["run", "--plugins", plugins.to_str().unwrap()];
+        args.extend(flags);
+        let ended = run(&args);
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert!(ended.stderr.contains(says), "{ended:?}");
+        assert!(
+            !ended.stderr.contains("token: "),
+            "no token for nothing: {ended:?}"
+        );
+    }
+}
+
+#[test]
+fn a_client_that_disconnects_in_mid_call_stops_the_guest() {
+    let (desk, guest) = (Desk::new(""), spin());
+    let server = spinning(&desk, &guest, &["--http-no-token"]);
+    let mut client = server.client();
+    client.send_modern(1, "spin", &json!({}));
+    wait_for(&desk, "executing");
+    drop(client);
+    wait_for(&desk, "cancelled");
+}
+
+#[test]
+fn a_call_of_a_session_goes_on_until_it_is_cancelled() {
+    let (desk, guest) = (Desk::new(""), spin());
+    let server = spinning(&desk, &guest, &["--http-no-token"]);
+    let mut client = server.client();
+    client.greet();
+    let session = client.session().unwrap().to_owned();
+    client.send("POST", "", &call(1, "spin", &json!({})).to_string());
+    wait_for(&desk, "executing");
+    drop(client);
+    let header = format!("mcp-session-id: {session}\r\n");
+    let mut other = server.client();
+    let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+    assert_eq!(other.post(&header, &ping).status, 200);
+    wait_for(&desk, "executing");
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    assert_eq!(other.post(&header, &cancel).status, 202);
+    wait_for(&desk, "cancelled");
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_records_how_its_calls_ended() {
+    for (first, second) in [(Signal::TERM, None), (Signal::INT, Some(Signal::INT))] {
+        let (desk, guest) = (Desk::new(""), spin());
+        let grace = if second.is_some() { "10m" } else { "200ms" };
+        let flags = ["--http-no-token", "--http-grace", grace];
+        let mut server = spinning(&desk, &guest, &flags);
+        let (mut newest, mut older) = (server.client(), server.client());
+        older.greet();
+        newest.send_modern(1, "spin", &json!({}));
+        older.send("POST", "", &call(1, "spin", &json!({})).to_string());
+        until(|| {
+            let calls = desk.json(&["calls", "--state", "executing", "--json"]);
+            (calls.as_array().unwrap().len() == 2).then_some(())
+        });
+        signal(&server, first);
+        if let Some(second) = second {
+            // Two at once may count as one.
+            until(|| std::net::TcpStream::connect(&server.address).err());
+            signal(&server, second);
+        }
+        assert_eq!(exit_code(&mut server), Some(0));
+        let calls = desk.json(&["calls", "--json"]);
+        for call in calls.as_array().unwrap() {
+            assert_eq!(call["state"], json!("cancelled"), "{calls}");
+        }
+        assert_eq!(desk.json(&["calls", "--unfinished", "--json"]), json!([]));
+    }
+}
+
+#[test]
+fn a_call_that_ends_in_time_is_answered_before_the_server_goes() {
+    let desk = Desk::new("");
+    let mut command = desk.working(&LISTEN);
+    command.args(["--http-no-token", "--http-grace", "1m"]);
+    let mut server = Server::start(command);
+    let mut client = server.client();
+    client.send_modern(1, "sleep", &json!({"duration": 2}));
+    wait_for(&desk, "executing");
+    let start = Instant::now();
+    signal(&server, Signal::TERM);
+    let answer = client.receive();
+    assert_eq!(
+        answer.json()["result"]["isError"],
+        json!(false),
+        "{answer:?}"
+    );
+    assert_eq!(exit_code(&mut server), Some(0));
+    assert!(
+        start.elapsed() < Duration::from_secs(30),
+        "it waits for nothing else"
+    );
+}
+
+#[test]
+fn two_hundred_sessions_at_once_make_no_error() {
+    let server = shipped();
+    std::thread::scope(|scope| {
+        for number in 0..200 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = server.client();
+                client.greet();
+                for id in 1..=5 {
+                    let text = format!("{number}-{id}");
+                    let encoded = client
+                        .call(id, "base64_encode", &json!({"text": text}))
+                        .text();
+                    let decoded =
+                        client.call(id + 10, "base64_decode", &json!({"encoded": encoded}));
+                    assert_eq!(decoded.status, 200, "{decoded:?}");
+                    assert!(decoded.text().contains(&text), "{decoded:?}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn rude_clients_leave_the_others_alone() {
+    let server = shipped();
+    let mut kept = Vec::new();
+    for _ in 0..20 {
+        let mut deaf = server.client();
+        let text = "x".repeat(4 << 20);
+        deaf.send_modern(1, "base64_encode", &json!({"text": text}));
+        let mut slow = server.client();
+        slow.write(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\nx-slow:");
+        let mut short = server.client();
+        short.write(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\ncontent-length: 1000\r\n\r\n{");
+        kept.extend([deaf, slow, short]);
+    }
+    let mut wrong = server.client();
+    for (body, status) in [("{", 400), ("[]", 400), ("\u{0}", 400), ("{}", 400)] {
+        wrong.send("POST", "", body);
+        assert_eq!(wrong.receive().status, status, "{body}");
+    }
+    let mut client = server.client();
+    client.greet();
+    for id in 0..20 {
+        let answer = client.call(id, "read_file", &json!({"path": "readme.md"}));
+        assert!(answer.text().contains("A workspace"), "{answer:?}");
+    }
+}
+
+/// What a load balancer asks.
+#[test]
+fn a_look_at_the_health_needs_no_token_and_says_no_more() {
+    let server = Server::start(Desk::new("").working(&LISTEN));
+    let mut client = Client::connect(&server.address);
+    client.write(b"GET /healthz HTTP/1.1\r\nhost: 10.0.0.1\r\n\r\n");
+    let answer = client.receive();
+    assert_eq!((answer.status, answer.body.as_str()), (200, "ok\n"));
+}
+
+/// Nothing of MCP is on standard output, and the prompt is not there either.
+#[test]
+fn standard_output_stays_empty() {
+    let desk = Desk::new("");
+    let mut command = desk.working(&["run", "--http", "127.0.0.1:0", "--http-no-token"]);
+    command
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let pid = Pid::from_child(&child);
+    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("listening on ") {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut stderr, &mut line).unwrap() > 0);
+    }
+    kill_process(pid, Signal::TERM).unwrap();
+    let ended = Ended::of(&child.wait_with_output().unwrap());
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""));
+}

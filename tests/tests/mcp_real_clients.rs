@@ -1,0 +1,318 @@
+//! The host as a server of clients that other people wrote: the SDKs for Python and TypeScript, and the MCP Inspector.
+//!
+//! A session is one run of a script in the folder of this test's name: `SCRIPT ERA stdio COMMAND ARGS…` or
+//! `SCRIPT ERA http URL TOKEN`. It connects, lists the tools, makes the calls in `CALLS`, answers forms with `ANSWER`,
+//! and prints `{version, tools, results: [{text, isError, structured} | {refused}], asked: [{message, schema}]}`.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use e2e::clients::{beside_packages, javascript, kit};
+use e2e::desk::Desk;
+use e2e::http::Server;
+use e2e::{Ended, host, root};
+use serde_json::{Value, json};
+
+const LEGACY: &str = "2025-11-25";
+const MODERN: &str = "2026-07-28";
+
+/// A client, and what it speaks in each era that it knows.
+struct Client {
+    script: &'static str,
+    eras: &'static [(&'static str, &'static str)],
+}
+
+const OLD: &[(&str, &str)] = &[("legacy", LEGACY)];
+const BOTH: &[(&str, &str)] = &[("legacy", LEGACY), ("auto", MODERN), ("modern", MODERN)];
+
+const PYTHON_1: Client = Client {
+    script: "python_1.py",
+    eras: OLD,
+};
+const PYTHON_2: Client = Client {
+    script: "python_2.py",
+    eras: BOTH,
+};
+const TYPESCRIPT_1: Client = Client {
+    script: "typescript_1.mjs",
+    eras: OLD,
+};
+const TYPESCRIPT_2: Client = Client {
+    script: "typescript_2.mjs",
+    eras: BOTH,
+};
+
+impl Client {
+    /// None when it is not installed here.
+    fn command(&self) -> Option<Command> {
+        let script = root()
+            .join("tests/tests/mcp_real_clients")
+            .join(self.script);
+        let (program, script) = match self.script {
+            "python_1.py" => (kit("python-1")?.join("bin/python"), script),
+            "python_2.py" => (kit("python-2")?.join("bin/python"), script),
+            _ => {
+                let (node, packages) = javascript()?;
+                (node, beside_packages(&script, &packages))
+            }
+        };
+        let mut command = as_of(&host(&[]), program);
+        command.arg(script);
+        Some(command)
+    }
+}
+
+/// Another program in the environment that `host` gets in these tests, which it hands on.
+fn as_of(host: &Command, program: PathBuf) -> Command {
+    let mut command = Command::new(program);
+    for (name, value) in host.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// How a script is told to start a server itself.
+fn by_stdio(server: &Command) -> Vec<String> {
+    let words = std::iter::once(server.get_program()).chain(server.get_args());
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("stdio".to_owned()).chain(words).collect()
+}
+
+/// How a script is told to find one.
+fn by_http(server: &Server) -> Vec<String> {
+    let token = server.token.clone().expect("a token was made");
+    let url = format!("http://{}/mcp", server.address);
+    vec!["http".to_owned(), url, token]
+}
+
+fn session(mut command: Command, words: &[String], calls: &Value, answer: &Value) -> Value {
+    command
+        .args(words)
+        .env("CALLS", calls.to_string())
+        .env("ANSWER", answer.to_string());
+    let ended = Ended::of(&command.output().expect("the client starts"));
+    assert_eq!(ended.code, Some(0), "{words:?}: {}", ended.stderr);
+    let last = ended.stdout.lines().last().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|_| panic!("{ended:?}"))
+}
+
+/// Each era over each road.
+fn check(client: &Client) {
+    for (era, version) in client.eras {
+        for over_http in [false, true] {
+            let desk = Desk::new("");
+            if !check_session(client, era, version, &desk, over_http) {
+                return;
+            }
+        }
+    }
+}
+
+/// False when the client is not installed here.
+fn check_session(client: &Client, era: &str, version: &str, desk: &Desk, over_http: bool) -> bool {
+    let asking = ["run", "--ask-client"];
+    let server = over_http.then(|| {
+        let mut command = desk.working(&asking);
+        command.args(["--http", "127.0.0.1:0"]);
+        Server::start(command)
+    });
+    let target = server
+        .as_ref()
+        .map_or_else(|| by_stdio(&desk.working(&asking)), by_http);
+    let words: Vec<String> = std::iter::once(era.to_owned()).chain(target).collect();
+    let make = |calls: &Value, answer: &Value| -> Option<Value> {
+        let mut command = client.command()?;
+        command.env("TOOLHOST_STATE_DIR", desk.path("state"));
+        Some(session(command, &words, calls, answer))
+    };
+    let hint = format!("{} {era} http {over_http}", client.script);
+
+    let calls = json!([
+        ["read_file", {"path": "old.txt"}],
+        ["read_file", {"path": "odl.txt"}],
+        ["read_file", {"path": 7}],
+        ["raed_file", {}],
+        ["write_file", {"path": "new.txt", "content": "new"}],
+    ]);
+    let accept = json!({"action": "accept", "content": {"answer": "once"}});
+    let Some(told) = make(&calls, &accept) else {
+        return false;
+    };
+    assert_eq!(told["version"], version, "{hint}");
+    let tools = told["tools"].as_array().expect("a list");
+    assert!(tools.contains(&json!("read_file")), "{hint}: {tools:?}");
+    read_answers(&told, &hint);
+    assert_eq!(
+        told["results"][4]["isError"],
+        json!(false),
+        "{hint}: {told}"
+    );
+    let asked = told["asked"].as_array().expect("a list");
+    assert_eq!(asked.len(), 1, "{hint}: {asked:?}");
+    let message = asked[0]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("write_file"), "{hint}: {message}");
+    let written = std::fs::read_to_string(desk.workspace().join("new.txt"));
+    assert_eq!(written.expect("a person allowed it"), "new", "{hint}");
+
+    for no in ["decline", "cancel"] {
+        let calls = json!([["write_file", {"path": "no.txt", "content": "no"}]]);
+        let told = make(&calls, &json!({"action": no})).expect("it was there just now");
+        let result = &told["results"][0];
+        assert_eq!(result["isError"], json!(true), "{hint}: {result}");
+        assert_eq!(told["asked"].as_array().map(Vec::len), Some(1), "{hint}");
+        assert!(!desk.workspace().join("no.txt").exists(), "{hint}: {no}");
+    }
+    true
+}
+
+/// What came of the calls that need nobody's yes.
+fn read_answers(told: &Value, hint: &str) {
+    let results = told["results"].as_array().expect("a list");
+    let text = |index: usize| results[index]["text"].as_str().unwrap_or_default();
+
+    assert!(text(0).contains("old"), "{hint}: {}", results[0]);
+    assert_eq!(results[0]["isError"], json!(false), "{hint}");
+    assert_eq!(results[0]["structured"]["path"], "/workspace/old.txt");
+
+    assert_eq!(results[1]["isError"], json!(true), "{hint}");
+    assert!(text(1).starts_with("File not found: odl.txt"), "{hint}");
+
+    // An input that does not fit is told to the model; a tool that is not there is an error of the protocol.
+    assert_eq!(results[2]["isError"], json!(true), "{hint}: {}", results[2]);
+    let refused = results[3]["refused"].as_str().unwrap_or_default();
+    assert!(refused.contains("read_file"), "{hint}: {}", results[3]);
+}
+
+#[test]
+fn the_python_sdk_1() {
+    check(&PYTHON_1);
+}
+
+#[test]
+fn the_python_sdk_2_in_both_eras() {
+    check(&PYTHON_2);
+}
+
+#[test]
+fn the_typescript_sdk_1() {
+    check(&TYPESCRIPT_1);
+}
+
+#[test]
+fn the_typescript_client_2_in_both_eras() {
+    check(&TYPESCRIPT_2);
+}
+
+/// The Inspector's command line; none when it is not installed here.
+fn inspector(era: &str, flags: &[&str], target: &[String]) -> Option<Ended> {
+    let (node, packages) = javascript()?;
+    let program = packages.join("node_modules/.bin/mcp-inspector");
+    let mut command = as_of(&host(&[]), node);
+    command
+        .arg(std::fs::canonicalize(program).expect("the Inspector is installed"))
+        .args(["--cli", "--protocol-era", era])
+        .args(flags)
+        // It keeps a file of its own; not in the home of whoever runs the tests.
+        .env("MCP_CATALOG_PATH", packages.join("inspector.json"))
+        .env("MCP_INSPECTOR_SECRET_STORE", "memory");
+    match target {
+        [kind, url, token] if kind == "http" => command
+            .args(["--server-url", url, "--transport", "http", "--header"])
+            .arg(format!("Authorization: Bearer {token}")),
+        _ => command.arg("--").args(&target[1..]),
+    };
+    Some(Ended::of(&command.output().expect("the Inspector starts")))
+}
+
+/// Both roads, with all plugins that we ship.
+fn check_inspector(flags: &[&str], expected: &[&str]) {
+    let plugins = root().join("plugins");
+    let workspace = root().join("tests/specs/workspace");
+    for era in ["legacy", "auto", "modern"] {
+        for over_http in [false, true] {
+            let desk = Desk::new("");
+            let mut command = desk.command(&["run", "--plugins"]);
+            command.arg(&plugins).arg("--allow-path").arg(&workspace);
+            let server = over_http.then(|| {
+                let mut command = desk.command(&["run", "--http", "127.0.0.1:0", "--plugins"]);
+                command.arg(&plugins).arg("--allow-path").arg(&workspace);
+                Server::start(command)
+            });
+            let target = server.as_ref().map_or_else(|| by_stdio(&command), by_http);
+            let Some(ended) = inspector(era, flags, &target) else {
+                return;
+            };
+            assert_eq!(ended.code, Some(0), "{era} {over_http}: {}", ended.stderr);
+            let said = ended.stdout + &ended.stderr;
+            for words in expected {
+                assert!(said.contains(words), "{era} {over_http}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_inspector_lists_and_finds_no_fault_in_a_schema() {
+    check_inspector(
+        &["--method", "tools/list", "--strict", "--format", "json"],
+        &["0 errors", "\"read_file\""],
+    );
+}
+
+#[test]
+fn the_inspector_calls() {
+    let words = "--method tools/call --tool-name read_file --tool-arg path=readme.md --format json";
+    let words: Vec<&str> = words.split(' ').collect();
+    check_inspector(&words, &["A workspace"]);
+}
+
+/// The settings of a client in the README, with the program and folders of this checkout in place of the example's.
+#[test]
+fn the_settings_in_the_readme_work_as_they_stand() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let mut found = 0;
+    for block in readme.split("```json\n").skip(1) {
+        let text = block.split("```").next().unwrap();
+        let Ok(settings) = serde_json::from_str::<Value>(text) else {
+            continue;
+        };
+        let servers = [&settings["mcpServers"], &settings["servers"]];
+        let Some(servers) = servers.into_iter().find(|servers| servers.is_object()) else {
+            continue;
+        };
+        let server = &servers["toolhost"];
+        assert_eq!(server["command"], "host", "{server}");
+        let args = server["args"].as_array().expect("a list");
+        let args: Vec<&str> = args.iter().filter_map(Value::as_str).collect();
+        check_settings(&args);
+        found += 1;
+    }
+    assert_eq!(found, 2, "one for most clients and one for VS Code");
+}
+
+fn check_settings(args: &[&str]) {
+    let (plugins, workspace) = (root().join("plugins"), root().join("tests/specs/workspace"));
+    let args: Vec<String> = args
+        .iter()
+        .map(|arg| {
+            arg.replace("/opt/toolhost/plugins", &plugins.to_string_lossy())
+                .replace("/home/me/project", &workspace.to_string_lossy())
+                .replace("${workspaceFolder}", &workspace.to_string_lossy())
+        })
+        .collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let Some(command) = TYPESCRIPT_1.command() else {
+        return;
+    };
+    let words: Vec<String> = std::iter::once("legacy".to_owned())
+        .chain(by_stdio(&host(&args)))
+        .collect();
+    let calls = json!([["read_file", {"path": "readme.md"}]]);
+    let told = session(command, &words, &calls, &json!({"action": "decline"}));
+    let text = told["results"][0]["text"].as_str().unwrap_or_default();
+    assert!(text.contains("A workspace"), "{told}");
+}
