@@ -49,5 +49,7 @@ fn ask(request: Value) -> Result<Value> {
         .header("x-goog-api-key", &key)
         .header("content-type", "application/json")
         .send(request.to_string())?;
-    Ok(serde_json::from_str(&response.body_mut().read_to_string()?)?)
+    Ok(serde_json::from_str(
+        &response.body_mut().read_to_string()?,
+    )?)
 }

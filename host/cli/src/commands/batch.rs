@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use toolhost::turn::{self, View};
 use toolhost_contract::format::{Format, Wanted};
+use toolhost_contract::profile::Profile;
 use toolhost_contract::units::show_duration;
 use toolhost_contract::{CallId, Caller, Sink, ToolName, text};
 use toolhost_kernel::schedule::Strategy;

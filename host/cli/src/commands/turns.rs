@@ -206,7 +206,7 @@ impl Asked {
         kernel: &Kernel,
         strategy: Strategy,
         caller: &Caller,
-        view: batch::View,
+        view: toolhost::turn::View,
         sink: Arc<dyn Sink>,
     ) -> Result<Value, Failure> {
         match self {
