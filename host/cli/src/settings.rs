@@ -271,6 +271,8 @@ impl Settings {
             durability: config.store.durability.unwrap_or_default().into(),
             project: world.directory.to_owned(),
             config_file,
+            users: 1,
+            secrets: mcp.state_key.iter().cloned().collect(),
         };
         Ok(Self {
             core,

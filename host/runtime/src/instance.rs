@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolhost_contract::{CallError, ErrorClass, Limits, Sink};
-use wasmtime::{Engine, Store, Trap, UpdateDeadline};
+use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 
 use crate::capabilities::Allowed;
 use crate::deadline::Deadline;
@@ -98,6 +98,16 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
             Stop::OutOfTime => CallError::timed_out(timeout),
             Stop::Cancelled => CallError::new(ErrorClass::Cancelled, "the call was cancelled"),
         };
+    }
+    if error.is::<PoolConcurrencyLimitError>() {
+        let mut error = CallError::new(
+            ErrorClass::Unavailable,
+            "every sandbox of this host is in use",
+        )
+        .code("too_many_calls")
+        .recommend("wait until other calls have ended, and call again");
+        error.retryable = true;
+        return error;
     }
     if let Some(limit) = error.downcast_ref::<LimitHit>() {
         return CallError::new(ErrorClass::LimitExceeded, limit.to_string())

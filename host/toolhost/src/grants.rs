@@ -271,6 +271,7 @@ pub fn protected(settings: &Settings) -> Vec<Protected> {
     let hidden = [&places.cache, &places.state, &settings.store]
         .into_iter()
         .flatten()
+        .chain(&settings.secrets)
         .map(|path| keep(path, Shield::Hidden));
     let readable = [&places.config, &settings.config_file]
         .into_iter()

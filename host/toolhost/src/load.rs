@@ -148,7 +148,8 @@ impl Parts {
         };
         let own = temporary.as_ref().map(TempDir::path);
         let mut granter = Granter::hiding(settings, own).of_settings()?;
-        let sandboxes = settings.pools.all + hooks::SANDBOXES;
+        let calls = settings.pools.total().saturating_mul(settings.users.max(1));
+        let sandboxes = calls.saturating_add(hooks::SANDBOXES);
         let cache = settings.places.cache.clone();
         let runtime = runtime(cache, sandboxes, self.compiler.clone(), &self.say)?;
         let (files, mut broken) = find(&settings.plugins);

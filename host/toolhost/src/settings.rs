@@ -41,6 +41,8 @@ pub struct Settings {
     /// Nothing runs longer.
     pub max_timeout: Option<Duration>,
     pub pools: schedule::Limits,
+    /// How many users with numbers of their own there are to be sandboxes for.
+    pub users: usize,
     pub on_duplicate: OnDuplicate,
     pub places: Places,
     /// Where records are kept; None: nowhere.
@@ -50,6 +52,8 @@ pub struct Settings {
     pub project: PathBuf,
     /// The configuration file that was read. No tool may write to it.
     pub config_file: Option<PathBuf>,
+    /// Files of the operator that no tool may see, such as keys.
+    pub secrets: Vec<PathBuf>,
 }
 
 /// A folder or file to grant. `guest` is the name that guests know it by.
@@ -115,12 +119,14 @@ impl Default for Settings {
             timeout: None,
             max_timeout: None,
             pools: schedule::Limits::default(),
+            users: 1,
             on_duplicate: OnDuplicate::default(),
             places: Places::default(),
             store: None,
             durability: Durability::default(),
             project: std::env::current_dir().unwrap_or_default(),
             config_file: None,
+            secrets: Vec::new(),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! `host run`: a prompt for a person, an MCP server for a program, or for many.
 
+use std::future::ready;
 use std::io::IsTerminal;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use toolhost_kernel::{Nobody, Prompter};
+use toolhost_contract::{Answer, BoxFuture, Call, Question};
+use toolhost_kernel::Prompter;
 
 use crate::args::RunArgs;
 use crate::exit::{Exit, Failure};
@@ -41,8 +43,11 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
         *asked = CLIENTS_ASKED.max(*asked);
         desk
     } else {
-        Arc::new(Nobody)
+        Arc::new(Unasked)
     };
+    if address.is_some() {
+        args.http.prepare(&mut settings);
+    }
     let host = runtime.block_on(load_with(settings, prompter, Purpose::Run, |kernel| {
         following = events_file.map(|file| file.follow(kernel));
     }))?;
@@ -60,4 +65,21 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
     runtime.block_on(host.finish())?;
     drop(following);
     Ok(exit)
+}
+
+/// The person behind a client that nobody has allowed to be asked.
+struct Unasked;
+
+impl Prompter for Unasked {
+    fn name(&self) -> &'static str {
+        "nobody"
+    }
+
+    fn ask<'a>(&'a self, _: &'a Question, _: &'a Call) -> BoxFuture<'a, Answer> {
+        Box::pin(ready(Answer::NobodyToAsk))
+    }
+
+    fn remedy(&self) -> Option<&str> {
+        Some("to have the client's person asked: `host run --ask-client`")
+    }
 }

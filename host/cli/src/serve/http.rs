@@ -17,6 +17,7 @@ use toolhost_mcp::http::{
 
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::load::Host;
+use crate::settings::Settings;
 use crate::terminal::note;
 
 /// In the folder of our state.
@@ -104,8 +105,22 @@ impl HttpArgs {
         }
     }
 
+    fn token_file(&self, settings: &Settings) -> Option<PathBuf> {
+        let own = || Some(settings.core.places.state.as_ref()?.join(TOKEN_FILE));
+        self.http_token_file.clone().or_else(own)
+    }
+
+    /// What of this must be known before there is a kernel: for how many to make room, and what no tool may see.
+    pub fn prepare(&self, settings: &mut Settings) {
+        let file = self.token_file(settings).filter(|_| !self.http_no_token);
+        // A file that cannot be read is said when it is needed.
+        let tokens = file.as_deref().and_then(|file| Tokens::read(file).ok());
+        settings.core.users = tokens.map_or(1, |tokens| tokens.names().count());
+        settings.core.secrets.extend(file);
+    }
+
     /// None: nobody needs one.
-    fn tokens(&self, host: &Host) -> Result<Option<Tokens>, Failure> {
+    fn tokens(&self, settings: &Settings) -> Result<Option<Tokens>, Failure> {
         if self.http_no_token {
             note("warning: every program on this machine can call these tools: there is no token");
             return Ok(None);
@@ -113,13 +128,12 @@ impl HttpArgs {
         if let Some(file) = &self.http_token_file {
             return Tokens::read(file).or_exit(Exit::Config).map(Some);
         }
-        let state = host.settings.core.places.state.as_ref().ok_or_else(|| {
+        let file = self.token_file(settings).ok_or_else(|| {
             Failure::new(
                 Exit::Config,
                 "there is no folder for the token: set HOME or TOOLHOST_STATE_DIR, or name a file with --http-token-file",
             )
         })?;
-        let file = state.join(TOKEN_FILE);
         let (tokens, new) = Tokens::read_or_create(&file).or_exit(Exit::Config)?;
         let shown = text::inline(&file.to_string_lossy(), 400);
         note(&match new {
@@ -149,7 +163,7 @@ impl HttpArgs {
         // Before the token, which must not be made for a server that does not start.
         ListenError::check(address, reach).or_exit(Exit::Usage)?;
         let options = HttpOptions {
-            tokens: self.tokens(host)?,
+            tokens: self.tokens(&host.settings)?,
             ..options
         };
         let server = HttpServer::bind(address, options)

@@ -239,6 +239,9 @@ impl Kernel {
         // may be asked at once, everybody's calls would wait for one of them.
         let one_person = pool != Pool::Interactive || self.settings.pools.interactive == 1;
         let needs = Needs {
+            owner: run.caller.user_id.as_deref(),
+            // What only reads leaves nothing behind for another one to stumble over.
+            own_lane: entry.tool.effect() <= Effect::Reads,
             pool,
             lane: (one_person && entry.tool.concurrency == Concurrency::Serial)
                 .then_some(&*entry.lane),

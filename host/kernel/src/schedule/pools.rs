@@ -4,8 +4,9 @@ mod room;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -15,9 +16,10 @@ use super::locks::Places;
 use room::{Claim, Room};
 
 /// A kind of call that has a number of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Pool {
     /// Counts in [`Limits::all`].
+    #[default]
     Plain,
     Network,
     Processes,
@@ -40,7 +42,7 @@ impl fmt::Display for Pool {
     }
 }
 
-/// How many calls of each pool run at once.
+/// How many calls of each pool run at once, for each owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub all: usize,
@@ -62,6 +64,23 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Calls that one owner can have running at once.
+    pub fn total(&self) -> usize {
+        let Self {
+            all,
+            network,
+            processes,
+            agents,
+            interactive,
+        } = *self;
+        // A call that works through others may call such a one in turn, which takes no number.
+        [network, processes, agents, agents, interactive]
+            .into_iter()
+            .fold(all, usize::saturating_add)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the limit `{0}` is 0 and no call of it would ever run: give at least 1")]
 pub struct LimitError(pub Pool);
@@ -77,6 +96,18 @@ impl Lane {
     }
 }
 
+impl Lane {
+    fn number(&self, needs: &Needs) -> u64 {
+        if !needs.own_lane {
+            return self.0;
+        }
+        let mut hasher = DefaultHasher::new();
+        (self.0, needs.owner).hash(&mut hasher);
+        // Two that come to the same number wait for each other without need, and that is all.
+        hasher.finish()
+    }
+}
+
 impl Default for Lane {
     fn default() -> Self {
         Self::new()
@@ -84,17 +115,22 @@ impl Default for Lane {
 }
 
 /// What a call must have before it runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Needs<'a> {
+    /// Whose call it is: nobody uses up the numbers of another one.
+    pub owner: Option<&'a str>,
     pub pool: Pool,
     /// The lane of its plugin, when its tool is serial.
     pub lane: Option<&'a Lane>,
+    /// In the lane it waits for calls of its own owner only.
+    pub own_lane: bool,
     pub places: &'a [Place],
     /// Nothing else runs beside it; the rest does not matter then.
     pub exclusive: bool,
 }
 
-/// Lets calls in, first come, first served.
+/// Lets calls in, first come, first served. The numbers hold for each owner, so that one with many long calls does not
+/// keep the others waiting; lanes and places are the same for all.
 ///
 /// A call gets all it needs in one step or waits with empty hands, so no two calls can wait for each other. And a call
 /// that waits is in the way of later ones that want its lane, its places or everything, so it is not overtaken for
@@ -129,9 +165,10 @@ impl Pools {
 
     /// The permit exists from the start, so that whoever stops waiting gives back what they were just given.
     fn arrive(&self, needs: Needs) -> (Permit<'_>, Option<oneshot::Receiver<()>>) {
+        let owner = needs.owner.map(Arc::from);
         let claim = Claim::of(needs);
         let mut door = self.door();
-        let (ticket, admitted) = door.room.arrive(claim);
+        let (ticket, admitted) = door.room.arrive(owner, claim);
         let bell = (!admitted).then(|| {
             let (bell, rings) = oneshot::channel();
             door.bells.insert(ticket, bell);
@@ -173,6 +210,7 @@ impl Drop for Permit<'_> {
 
 impl Claim {
     fn of(needs: Needs) -> Self {
+        let lane = needs.lane.map(|lane| lane.number(&needs));
         match needs {
             Needs {
                 pool: Pool::Agents, ..
@@ -180,11 +218,9 @@ impl Claim {
             Needs {
                 exclusive: true, ..
             } => Self::Everything,
-            Needs {
-                pool, lane, places, ..
-            } => Self::Share {
+            Needs { pool, places, .. } => Self::Share {
                 pool,
-                lane: lane.map(|lane| lane.0),
+                lane,
                 places: Places::of(places),
             },
         }

@@ -1,6 +1,7 @@
 //! Who may run now: the rules of the pools without any waiting, so that they are tested step by step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::super::line::{Clash, Line, Ticket};
 use super::{LimitError, Limits, Places, Pool};
@@ -45,14 +46,30 @@ impl Clash for Claim {
     }
 }
 
+/// Whose calls have numbers of their own. None: those of whoever runs the host.
+pub(super) type Owner = Option<Arc<str>>;
+
+struct Guest {
+    owner: Owner,
+    claim: Claim,
+}
+
+impl Clash for Guest {
+    fn clashes(&self, other: &Self) -> bool {
+        self.claim.clashes(&other.claim)
+    }
+}
+
 /// All calls that run or wait.
 ///
 /// Two things hold a call back, looked at in this order: those before it in the line that it clashes with, then the
-/// number of its pool. Those who wait for the number are served by age. The oldest call that waits is therefore always
-/// the next: those in its way run, and end; after that the next free permit of its pool is its own.
+/// number of its pool. Those who wait for the number are served by age. The oldest call of an owner that waits is
+/// therefore always their next: those in its way run, and end; after that the next free permit of its pool is its own.
 pub(super) struct Room {
-    line: Line<Claim>,
-    counters: [Counter; 5],
+    line: Line<Guest>,
+    limits: Limits,
+    /// Of the owners that have a call here.
+    counters: BTreeMap<Owner, [Counter; 5]>,
 }
 
 struct Counter {
@@ -64,33 +81,29 @@ struct Counter {
 
 impl Room {
     pub(super) fn new(limits: Limits) -> Result<Self, LimitError> {
-        let counter = |pool, free| {
-            if free == 0 {
-                return Err(LimitError(pool));
-            }
-            Ok(Counter {
-                free,
-                waiting: BTreeSet::new(),
-                running: BTreeSet::new(),
-            })
-        };
-        // In the order of `Pool`.
-        let counters = [
-            counter(Pool::Plain, limits.all)?,
-            counter(Pool::Network, limits.network)?,
-            counter(Pool::Processes, limits.processes)?,
-            counter(Pool::Agents, limits.agents)?,
-            counter(Pool::Interactive, limits.interactive)?,
+        let numbers = [
+            (Pool::Plain, limits.all),
+            (Pool::Network, limits.network),
+            (Pool::Processes, limits.processes),
+            (Pool::Agents, limits.agents),
+            (Pool::Interactive, limits.interactive),
         ];
-        let line = Line::new();
-        Ok(Self { line, counters })
+        if let Some((pool, _)) = numbers.into_iter().find(|(_, number)| *number == 0) {
+            return Err(LimitError(pool));
+        }
+        Ok(Self {
+            line: Line::new(),
+            limits,
+            counters: BTreeMap::new(),
+        })
     }
 
     /// The ticket, and whether the call may run at once.
-    pub(super) fn arrive(&mut self, claim: Claim) -> (Ticket, bool) {
-        let pool = claim.pool();
-        let (ticket, free) = self.line.enter(claim);
-        (ticket, free && self.admit(ticket, pool))
+    pub(super) fn arrive(&mut self, owner: Owner, claim: Claim) -> (Ticket, bool) {
+        let guest = Guest { owner, claim };
+        let (owner, pool) = (guest.owner.clone(), guest.claim.pool());
+        let (ticket, free) = self.line.enter(guest);
+        (ticket, free && self.admit(ticket, owner, pool))
     }
 
     /// A call ended, or stopped waiting. Returns those that may run now.
@@ -99,28 +112,23 @@ impl Room {
             return Vec::new();
         };
         let mut admitted = Vec::new();
-        if let Some(pool) = gone.pool() {
-            let counter = &mut self.counters[pool as usize];
-            counter.waiting.remove(&ticket);
-            if counter.running.remove(&ticket) {
-                counter.free += 1;
-            }
-        }
         for ticket in free {
-            match self.line.get(ticket).and_then(Claim::pool) {
-                Some(pool) => {
-                    self.counters[pool as usize].waiting.insert(ticket);
-                }
-                None => admitted.push(ticket),
-            }
-        }
-        for counter in &mut self.counters {
-            while counter.free > 0
-                && let Some(ticket) = counter.waiting.pop_first()
-            {
-                counter.start(ticket);
+            let Some(guest) = self.line.get(ticket) else {
+                continue;
+            };
+            let (owner, pool) = (guest.owner.clone(), guest.claim.pool());
+            if self.admit(ticket, owner, pool) {
                 admitted.push(ticket);
             }
+        }
+        let Some(counters) = self.counters.get_mut(&gone.owner) else {
+            return admitted;
+        };
+        if let Some(pool) = gone.claim.pool() {
+            admitted.extend(counters[pool as usize].leave(ticket));
+        }
+        if counters.iter().all(Counter::is_idle) {
+            self.counters.remove(&gone.owner);
         }
         admitted
     }
@@ -130,26 +138,62 @@ impl Room {
         self.line.len()
     }
 
-    fn admit(&mut self, ticket: Ticket, pool: Option<Pool>) -> bool {
+    fn admit(&mut self, ticket: Ticket, owner: Owner, pool: Option<Pool>) -> bool {
         let Some(pool) = pool else {
             return true;
         };
-        let counter = &mut self.counters[pool as usize];
-        // Whoever waits here waits because nothing is free, so a newcomer never overtakes them.
-        let free = counter.free > 0;
-        if free {
-            counter.start(ticket);
-        } else {
-            counter.waiting.insert(ticket);
-        }
-        free
+        let limits = self.limits;
+        let counters = self
+            .counters
+            .entry(owner)
+            .or_insert_with(|| Counter::all(limits));
+        counters[pool as usize].arrive(ticket)
     }
 }
 
 impl Counter {
-    fn start(&mut self, ticket: Ticket) {
-        self.free -= 1;
-        self.running.insert(ticket);
+    /// In the order of [`Pool`].
+    fn all(limits: Limits) -> [Self; 5] {
+        let Limits {
+            all,
+            network,
+            processes,
+            agents,
+            interactive,
+        } = limits;
+        [all, network, processes, agents, interactive].map(|free| Self {
+            free,
+            waiting: BTreeSet::new(),
+            running: BTreeSet::new(),
+        })
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty()
+    }
+
+    /// Whoever waits here waits because nothing is free, so a newcomer never overtakes them.
+    fn arrive(&mut self, ticket: Ticket) -> bool {
+        let free = self.free > 0;
+        if free {
+            self.free -= 1;
+            self.running.insert(ticket);
+        } else {
+            self.waiting.insert(ticket);
+        }
+        free
+    }
+
+    /// Who runs next, if it was running itself.
+    fn leave(&mut self, ticket: Ticket) -> Option<Ticket> {
+        self.waiting.remove(&ticket);
+        if !self.running.remove(&ticket) {
+            return None;
+        }
+        self.free += 1;
+        let next = self.waiting.pop_first()?;
+        self.arrive(next);
+        Some(next)
     }
 }
 

@@ -24,6 +24,7 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
     let name = words.next().unwrap();
     let seconds = words.next().unwrap().parse().unwrap();
     let (mut pool, mut lane, mut places, mut exclusive) = (Pool::Plain, None, Vec::new(), false);
+    let (mut owner, mut own_lane) = (None, false);
     for word in words {
         match word.split_at(1) {
             _ if word == "network" => pool = Pool::Network,
@@ -31,6 +32,8 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
             _ if word == "agents" => pool = Pool::Agents,
             _ if word == "interactive" => pool = Pool::Interactive,
             _ if word == "exclusive" => exclusive = true,
+            _ if word == "own" => own_lane = true,
+            ("@", name) => owner = Some(name),
             ("L", number) => lane = Some(&lanes[number.parse::<usize>().unwrap()]),
             ("R", path) => places.push(Place::read(path)),
             ("W", path) => places.push(Place::write(path)),
@@ -38,8 +41,10 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
         }
     }
     let needs = Needs {
+        owner,
         pool,
         lane,
+        own_lane,
         places: &places,
         exclusive,
     };
@@ -50,12 +55,7 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
 }
 
 fn plain() -> Needs<'static> {
-    Needs {
-        pool: Pool::Plain,
-        lane: None,
-        places: &[],
-        exclusive: false,
-    }
+    Needs::default()
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,6 +181,36 @@ async fn an_exclusive_call_waits_for_all_and_holds_all_and_is_not_overtaken() {
             b 4-5
             m 4-5
             y 5-6"#]],
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_uses_up_the_numbers_of_another_one() {
+    check(
+        Limits {
+            all: 1,
+            ..Limits::default()
+        },
+        "a 9 @ann
+         b 9 @ann
+         c 1 @bob
+         d 1
+         e 9 @ann network L0 own
+         f 1 @bob network L0 own
+         g 1 @ann network L0 own
+         h 1 @bob network W/x
+         i 1 @ann network W/x",
+        expect![[r#"
+            a 0-9
+            b 9-18
+            c 0-1
+            d 0-1
+            e 0-9
+            f 0-1
+            g 9-10
+            h 0-1
+            i 1-2"#]],
     )
     .await;
 }

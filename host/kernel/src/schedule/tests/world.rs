@@ -167,6 +167,8 @@ impl World {
     async fn run(&self, call: &Call, stop: Stop) -> Fate {
         let places = call.places();
         let needs = Needs {
+            owner: None,
+            own_lane: false,
             pool: call.pool,
             lane: call.lane.map(|lane| &self.lanes[lane]),
             places: &places,
@@ -223,10 +225,8 @@ impl World {
         assert!(self.running().is_empty());
         // Everything is there to be had again.
         let everything = Needs {
-            pool: Pool::Plain,
-            lane: None,
-            places: &[],
             exclusive: true,
+            ..Needs::default()
         };
         assert!(self.pools.admit(everything).now_or_never().is_some());
     }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 use toolhost_contract::Concurrency;
 
 use super::super::{Batch, End, Fate, Missing, Planned, Stop};
-use crate::schedule::{Needs, Place, Pool, Pools, Shape, Strategy};
+use crate::schedule::{Needs, Place, Pools, Shape, Strategy};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
@@ -121,10 +121,5 @@ fn unstarted(name: &str, stop: &Stop) -> End<String> {
 }
 
 pub(super) fn plain() -> Needs<'static> {
-    Needs {
-        pool: Pool::Plain,
-        lane: None,
-        places: &[],
-        exclusive: false,
-    }
+    Needs::default()
 }

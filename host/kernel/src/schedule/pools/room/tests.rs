@@ -13,7 +13,7 @@ const LIMITS: Limits = Limits {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Arrive(Claim),
+    Arrive(Owner, Claim),
     /// One of those that are here, running or waiting, taken modulo their number.
     Leave(usize),
 }
@@ -42,9 +42,13 @@ fn claim() -> impl proptest::strategy::Strategy<Value = Claim> {
     prop_oneof![10 => share, 1 => Just(Claim::Everything), 1 => Just(Claim::Agent)]
 }
 
+fn owner() -> impl proptest::strategy::Strategy<Value = Owner> {
+    prop::sample::select(vec![None, Some(Arc::from("ann")), Some(Arc::from("bob"))])
+}
+
 fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        3 => claim().prop_map(Step::Arrive),
+        3 => (owner(), claim()).prop_map(|(owner, claim)| Step::Arrive(owner, claim)),
         2 => any::<usize>().prop_map(Step::Leave),
     ];
     prop::collection::vec(step, 0..120)
@@ -53,13 +57,13 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
 /// The slow and plain truth: everyone here in the order in which they came.
 struct House {
     room: Room,
-    here: Vec<(Ticket, Claim, bool)>,
+    here: Vec<(Ticket, Owner, Claim, bool)>,
 }
 
 impl House {
-    fn arrive(&mut self, claim: Claim) {
-        let (ticket, runs) = self.room.arrive(claim.clone());
-        self.here.push((ticket, claim, false));
+    fn arrive(&mut self, owner: Owner, claim: Claim) {
+        let (ticket, runs) = self.room.arrive(owner.clone(), claim.clone());
+        self.here.push((ticket, owner, claim, false));
         self.admit(runs.then_some(ticket).into_iter().collect());
     }
 
@@ -74,34 +78,34 @@ impl House {
         for ticket in tickets {
             let index = self.here.iter().position(|(one, ..)| *one == ticket);
             let index = index.expect("only who is here is let in");
-            let claim = &self.here[index].1;
-            assert!(!self.here[index].2, "nobody is let in twice");
+            let (_, owner, claim, runs) = &self.here[index];
+            assert!(!runs, "nobody is let in twice");
             assert!(
-                !self.here[..index]
-                    .iter()
-                    .enumerate()
-                    .any(|(older, (_, other, runs))| !runs
+                !self.here[..index].iter().enumerate().any(
+                    |(older, (_, whose, other, runs))| !runs
+                        && whose == owner
                         && other.pool() == claim.pool()
                         && claim.pool().is_some()
-                        && !self.is_blocked(older)),
+                        && !self.is_blocked(older)
+                ),
                 "{ticket:?} went before an older one that needs nothing but the same pool"
             );
-            self.here[index].2 = true;
+            self.here[index].3 = true;
         }
         self.check();
     }
 
     fn is_blocked(&self, index: usize) -> bool {
-        let claim = &self.here[index].1;
+        let claim = &self.here[index].2;
         self.here[..index]
             .iter()
-            .any(|(_, other, _)| other.clashes(claim))
+            .any(|(_, _, other, _)| other.clashes(claim))
     }
 
-    fn running(&self, pool: Pool) -> usize {
+    fn running(&self, owner: &Owner, pool: Pool) -> usize {
         self.here
             .iter()
-            .filter(|(_, claim, runs)| *runs && claim.pool() == Some(pool))
+            .filter(|(_, whose, claim, runs)| *runs && whose == owner && claim.pool() == Some(pool))
             .count()
     }
 
@@ -113,22 +117,22 @@ impl House {
             Pool::Agents => LIMITS.agents,
             Pool::Interactive => LIMITS.interactive,
         };
-        for (index, (ticket, claim, runs)) in self.here.iter().enumerate() {
+        for (index, (ticket, owner, claim, runs)) in self.here.iter().enumerate() {
             if *runs {
                 assert!(
                     claim
                         .pool()
-                        .is_none_or(|pool| self.running(pool) <= limit(pool))
+                        .is_none_or(|pool| self.running(owner, pool) <= limit(pool))
                 );
                 let mut others = self.here.iter().filter(|(other, ..)| other != ticket);
                 assert!(
-                    !others.any(|(_, other, runs)| *runs && other.clashes(claim)),
+                    !others.any(|(_, _, other, runs)| *runs && other.clashes(claim)),
                     "{claim:?} runs beside what it clashes with"
                 );
             } else {
                 let full = claim
                     .pool()
-                    .is_some_and(|pool| self.running(pool) == limit(pool));
+                    .is_some_and(|pool| self.running(owner, pool) == limit(pool));
                 assert!(
                     full || self.is_blocked(index),
                     "{claim:?} waits for nothing: a wake-up was lost"
@@ -146,19 +150,17 @@ proptest! {
         let mut house = House { room: Room::new(LIMITS).unwrap(), here: Vec::new() };
         for step in steps {
             match step {
-                Step::Arrive(claim) => house.arrive(claim),
+                Step::Arrive(owner, claim) => house.arrive(owner, claim),
                 Step::Leave(index) if !house.here.is_empty() => house.leave(index % house.here.len()),
                 Step::Leave(_) => {}
             }
         }
         // Only who runs can end, so this comes to an end only when no circle of waiting exists.
         while !house.here.is_empty() {
-            let running = house.here.iter().rposition(|(_, _, runs)| *runs);
+            let running = house.here.iter().rposition(|(.., runs)| *runs);
             house.leave(running.expect("somebody runs as long as somebody is here"));
         }
-        for counter in &house.room.counters {
-            prop_assert!(counter.running.is_empty() && counter.waiting.is_empty());
-        }
+        prop_assert!(house.room.counters.is_empty(), "nothing is kept of who is not here");
         prop_assert_eq!(house.room.line.len(), 0);
     }
 }
