@@ -103,6 +103,7 @@ fn text(answer: &Value) -> String {
         .to_owned()
 }
 
+// R-428
 #[test]
 fn a_client_lists_the_tools_and_reads_and_searches() {
     let mut session = shipped();
@@ -141,6 +142,36 @@ fn a_client_lists_the_tools_and_reads_and_searches() {
 }
 
 #[test]
+fn a_sub_agent_works_while_the_model_goes_on() {
+    let folder = e2e::target().join(format!("tests/agents-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let config = folder.join("host.toml");
+    let agent = r#"["sh", "-c", "echo '{\"text\": \"found it\"}'"]"#;
+    std::fs::write(&config, format!("[agents.general]\ncommand = {agent}\n")).unwrap();
+    let plugins = root().join("plugins");
+    let mut session = Session::start(&[
+        "run",
+        "--plugins",
+        &plugins.to_string_lossy(),
+        "--config",
+        &config.to_string_lossy(),
+        "--allow-tool",
+        "task",
+        "--allow-program",
+        "true",
+    ]);
+    let begun = session.call(
+        "background_run",
+        &json!({"tool": "task", "params": {"prompt": "Find it."}}),
+    );
+    let id = &begun["result"]["structuredContent"]["task_id"];
+    assert!(id.is_string(), "{begun}");
+    let ended = session.call("shell_output", &json!({"task_id": id, "block": true}));
+    assert!(text(&ended).contains("found it"), "{ended}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn what_fails_is_told_to_the_model() {
     let mut session = shipped();
     let outside = session.call("read_file", &json!({"path": "/etc/passwd"}));
@@ -157,6 +188,9 @@ fn what_fails_is_told_to_the_model() {
     let write = session.call("write_file", &json!({"path": "x", "content": "x"}));
     assert_eq!(write["result"]["isError"], json!(true));
     assert!(text(&write).contains("which is read-only"), "{write}");
+    let unasked = session.call("set_env", &json!({"name": "A", "value": "b"}));
+    assert!(text(&unasked).contains("--allow-tool"), "{unasked}");
+    assert!(text(&unasked).contains("--ask-client"), "{unasked}");
     let unknown = session.call("raed_file", &json!({}));
     assert_eq!(unknown["error"]["code"], json!(-32602), "{unknown}");
     assert!(

@@ -12,7 +12,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 /// First and last of each range.
-const RANGES: [(u16, u16); 13] = [
+const RANGES: [(u16, u16); 17] = [
+    (80, 82),
+    (90, 93),
+    (127, 129),
     (140, 149),
     (160, 166),
     (170, 179),
@@ -24,6 +27,7 @@ const RANGES: [(u16, u16); 13] = [
     (340, 351),
     (360, 377),
     (400, 409),
+    (420, 428),
     (440, 458),
     (490, 496),
 ];

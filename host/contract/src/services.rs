@@ -25,6 +25,9 @@ pub trait Services: Send + Sync {
 
     fn ask(&self, queries: Vec<Query>) -> BoxFuture<'_, Result<Vec<Reply>, Failure>>;
 
+    /// Why a rule keeps the call from this address, which need not be one that its input names: a page may send it on.
+    fn forbids_address(&self, url: &str) -> Option<String>;
+
     /// Comes back with the mode that holds now.
     fn change_mode(&self, to: String, reason: String) -> BoxFuture<'_, Result<String, Failure>>;
 

@@ -23,6 +23,7 @@ use toolhost_contract::{
 };
 
 pub use cache::ReadCache;
+pub(crate) use cache::weight;
 pub use callback::CallbackHook;
 pub use command::process;
 pub use command::{CommandHook, HookEvent, HookEventError, STOP_CODE};

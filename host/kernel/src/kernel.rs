@@ -10,6 +10,7 @@ mod order;
 mod registration;
 mod release;
 mod remember;
+mod request;
 mod run;
 mod seal;
 mod services;
@@ -24,9 +25,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use serde_json::Value;
 use toolhost_contract::life::{Input, Millis, Origin, Step};
-use toolhost_contract::policy::{HookSaid, Mode, Policy, Restriction};
+use toolhost_contract::policy::{HookSaid, Mode, Policy};
 use toolhost_contract::{
-    CallError, CallId, Caller, Denial, DenialCode, ErrorClass, Failure, Outcome, Sink, ToolName,
+    CallError, CallId, Denial, DenialCode, ErrorClass, Failure, Outcome, Sink,
 };
 use toolhost_store::Store;
 
@@ -49,71 +50,8 @@ use crate::{Entry, Prompter, Settings, Snapshot};
 
 pub use self::batch::{BatchCall, BatchError, BatchRequest};
 pub use self::deferred::{DeferredError, approve_deferred, deny_deferred};
+pub use self::request::{CallRequest, Report, Within};
 pub use self::seal::Sealed;
-
-/// What somebody wants done, unchecked.
-#[derive(Debug, Clone)]
-pub struct CallRequest {
-    pub id: CallId,
-    /// Any name of the tool.
-    pub tool: String,
-    pub input: Value,
-    pub caller: Caller,
-    pub within: Within,
-}
-
-/// What a call belongs to.
-#[derive(Debug, Clone, Default)]
-pub struct Within {
-    pub origin: Origin,
-    /// The call that caused this one.
-    pub parent: Option<CallId>,
-    pub batch: Option<String>,
-    /// For this call; the policy's own mode when absent.
-    pub mode: Option<Mode>,
-    /// What a sub-agent may do of what its parent may.
-    pub restriction: Option<Arc<Restriction>>,
-    /// It is the tail of a call that a tool made.
-    pub below: bool,
-}
-
-impl Within {
-    /// Another tool made it, or a call that it follows as its tail.
-    fn is_below(&self) -> bool {
-        self.below || matches!(self.origin, Origin::Tool | Origin::Background)
-    }
-}
-
-impl CallRequest {
-    pub fn new(id: CallId, tool: impl Into<String>, input: Value, caller: Caller) -> Self {
-        Self {
-            id,
-            tool: tool.into(),
-            input,
-            caller,
-            within: Within::default(),
-        }
-    }
-}
-
-/// How it ended.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Report {
-    pub id: CallId,
-    /// None when no tool has the name.
-    pub tool: Option<ToolName>,
-    pub result: Result<Outcome, CallError>,
-    /// The rule or person that allowed the call.
-    pub allowed_by: Option<String>,
-    /// Time of execution; waiting for a person or for other calls does not count.
-    pub duration: Duration,
-    /// What was put right in the input before the tool saw it.
-    pub repairs: Vec<String>,
-    /// A person or the caller stopped it.
-    pub stopped: bool,
-    /// The commits of what it, and its tails, changed in files: what [`crate::undo::undo`] takes back.
-    pub commits: Vec<String>,
-}
 
 /// Calls that may follow each other as tails of one.
 const TAILS: usize = 8;

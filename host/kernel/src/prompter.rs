@@ -33,6 +33,11 @@ pub trait Prompter: Send + Sync {
         Box::pin(std::future::ready(None))
     }
 
+    /// Where nobody is there to ask: what would bring somebody, for whoever reads the refusal.
+    fn remedy(&self) -> Option<&str> {
+        None
+    }
+
     /// Somebody else has answered the question about this call; the future of [`Prompter::ask`] is dropped next.
     fn answered_elsewhere(&self, _call: &CallId, _by: &str) {}
 }

@@ -191,6 +191,17 @@ pub struct Hooks {
     pub sink: Arc<dyn Sink>,
 }
 
+impl Hooks {
+    /// The policy has judged the addresses in the input. Where a page sends the call on to, it judges here.
+    fn follows_rules(&self, to: &Uri) -> Result<(), Refused> {
+        let services = self.sink.services();
+        match services.and_then(|services| services.forbids_address(&to.to_string())) {
+            Some(reason) => Err(Refused::new("host_not_allowed", reason)),
+            None => Ok(()),
+        }
+    }
+}
+
 type Sent = Box<
     dyn Future<
             Output = Result<(
@@ -219,7 +230,10 @@ impl WasiHttpHooks for Hooks {
                 "body_too_large",
                 format!("the answers of this call are more than {ALL_ANSWERS} bytes in all"),
             )),
-            Some(way) => way.admits(&request).map(|()| way.clone()),
+            Some(way) => way
+                .admits(&request)
+                .and_then(|()| self.follows_rules(request.uri()))
+                .map(|()| way.clone()),
         };
         Box::new(async move {
             let answer = way.map_err(Error::from)?.send(request, options).await?;

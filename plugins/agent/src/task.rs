@@ -26,11 +26,13 @@ pub struct Report {
 
 /// Hand a task to a sub-agent. It knows nothing of this conversation, so the prompt must say all it needs: what to do,
 /// where, and what to report. It may do no more than you, and its answer is all that comes back. For work that would
-/// fill this conversation with what is not needed later, such as a long search.
+/// fill this conversation with what is not needed later, such as a long search. To go on meanwhile, begin it with
+/// background_run.
 // `destroys`: what a sub-agent does is judged call by call, but what it will do nobody knows beforehand.
 #[tool(
     destroys,
     network,
+    background,
     requires = ["agents"],
     category = "agent",
     kind = "other",

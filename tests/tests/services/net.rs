@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::session::told;
 
-/// Answers every request with 200, but `/away` with a redirect to another of its names.
+/// Answers every request with 200.
 struct Server {
     port: u16,
     heard: Arc<Mutex<Vec<String>>>,
@@ -143,6 +143,32 @@ fn a_request_goes_where_the_input_says_and_a_reading_tool_sends_nothing() {
         check(&guest, tool, &input, &allow, expected);
     }
     assert_eq!(server.heard(), ["POST /a", "GET /b"]);
+}
+
+#[test]
+fn a_rule_holds_for_an_address_that_no_input_names() {
+    let server = Server::start();
+    let (here, there) = (server.url("127.0.0.1", "/a"), server.url("localhost", "/b"));
+    let rules = [server.url("127.0.0.1", ""), server.url("localhost", "")];
+    let flags = [
+        "--allow-host",
+        rules[0].as_str(),
+        "--allow-host",
+        rules[1].as_str(),
+        "--deny-tool",
+        "net(domain:localhost)",
+    ];
+    let guest = Guest::new("net", &["net:*"], "");
+    // Where a page or the plugin itself sends the call is judged like what the call names.
+    check(
+        &guest,
+        "net",
+        &json!({ "to": there }),
+        &flags,
+        "! host_not_allowed",
+    );
+    check(&guest, "net", &json!({ "to": here }), &flags, "200 hi");
+    assert_eq!(server.heard(), ["GET /a"]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use toolhost_contract::hook::{After, Before, Decision, Patch};
 use toolhost_contract::{BoxFuture, Concurrency, Descriptor, Effect, Outcome};
 
 use self::key::key;
+pub(crate) use self::shelf::weight;
 use self::shelf::{Kept, Shelf};
 use super::{Hook, HookCall, HookError};
 

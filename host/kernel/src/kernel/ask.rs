@@ -74,8 +74,12 @@ impl Kernel {
                 run.life.step(Step::Picked).await?;
                 Ok(Judged::Again(input))
             }
-            Err(denial) => {
-                if !nobody {
+            Err(mut denial) => {
+                if nobody {
+                    let remedies = [denial.remedy.as_deref(), self.prompter.remedy()];
+                    let remedies: Vec<&str> = remedies.into_iter().flatten().collect();
+                    denial.remedy = (!remedies.is_empty()).then(|| remedies.join("; "));
+                } else {
                     run.life.decided("deny", &by, note.as_deref());
                     run.life.denied_by = Some(by);
                     run.life.denial_note = note;

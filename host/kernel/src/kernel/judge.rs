@@ -260,7 +260,7 @@ impl Kernel {
 }
 
 /// What the policy is told of a call, whether it is made or only asked about.
-fn request<'a>(
+pub(super) fn request<'a>(
     entry: &'a Entry,
     input: &'a Value,
     caller: &'a Caller,

@@ -1,5 +1,6 @@
 //! The host's answers to what one running call asks of it.
 
+mod jobs;
 mod notes;
 mod others;
 mod waiting;
@@ -8,21 +9,23 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use serde_json::Value;
-use toolhost_contract::policy::Mode;
+use serde_json::{Value, json};
+use toolhost_contract::policy::{Mode, Policy, Subject};
 use toolhost_contract::{
     AgentInfo, BackgroundCall, BoxFuture, CallError, CallId, Caller, Choice, Effect, Failure,
     Interview, Outcome, Part, Query, QueryKind, Reply, Services, Sight, ToolFacts, text,
 };
 
 use super::halt::Halt;
+use super::judge::request;
 use super::remember::Session;
 use super::run::Run;
 use super::{Kernel, Within};
 use crate::Entry;
 
+pub(super) use self::jobs::Jobs;
 pub(super) use self::notes::{Notes, Shelf};
-pub(super) use self::others::Jobs;
+
 use self::waiting::Waiting;
 
 /// Questions of one call. Whoever asks more is a loop.
@@ -39,6 +42,8 @@ pub(crate) struct CallServices {
     id: CallId,
     caller: Arc<Caller>,
     within: Within,
+    /// As it was when the call was judged.
+    policy: Arc<Policy>,
     halt: Halt,
     notes: Mutex<Notes>,
     asked: AtomicUsize,
@@ -55,6 +60,7 @@ impl CallServices {
             id: run.id.clone(),
             caller: Arc::clone(&run.caller),
             within: run.within.clone(),
+            policy: kernel.policy_in(&run.caller.session_id),
             halt: run.halt.clone(),
             notes: Mutex::default(),
             asked: AtomicUsize::new(0),
@@ -250,6 +256,14 @@ impl Services for CallServices {
 
     fn ask(&self, queries: Vec<Query>) -> BoxFuture<'_, Result<Vec<Reply>, Failure>> {
         Box::pin(self.interview(queries))
+    }
+
+    fn forbids_address(&self, url: &str) -> Option<String> {
+        let input = json!({ "url": url });
+        let subject = Subject::of(&self.entry.tool, &input);
+        let request = request(&self.entry, &input, &self.caller, &subject, &self.within);
+        let denial = self.policy.forbids(request)?;
+        Some(denial.reason)
     }
 
     fn change_mode(&self, to: String, reason: String) -> BoxFuture<'_, Result<String, Failure>> {

@@ -10,6 +10,7 @@ mod order;
 mod programs;
 mod seal;
 mod services;
+mod stage;
 mod store_order;
 mod tails;
 mod views;
@@ -23,7 +24,8 @@ use serde_json::json;
 use tokio::time::{Instant, timeout};
 use toolhost_contract::policy::{Decision, RuleSpec};
 use toolhost_contract::{
-    Annotations, Answer, Concurrency, Descriptor, NoSink, PluginName, PolicySpec, Verdict,
+    Annotations, Answer, Caller, Concurrency, Descriptor, NoSink, PluginName, PolicySpec, ToolName,
+    Verdict,
 };
 
 use crate::PluginInfo;

@@ -93,7 +93,7 @@ impl Shelf {
 }
 
 /// About as many bytes as the outcome takes in memory.
-fn weight(outcome: &Outcome) -> usize {
+pub(crate) fn weight(outcome: &Outcome) -> usize {
     let Outcome {
         summary,
         llm,

@@ -1,131 +1,23 @@
 //! Other tools, sub-agents and permissions, for one running call.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::life::Origin;
 use toolhost_contract::{
-    BackgroundCall, CallError, CallId, ErrorClass, Failure, NoSink, Outcome, Query, QueryKind,
-    Reply, Sink, ToolFacts, text,
+    CallError, CallId, ErrorClass, Failure, Outcome, Query, QueryKind, Reply, Sink, ToolFacts, text,
 };
 
 use super::{CALLS, CallServices};
-use crate::kernel::{CallRequest, Kernel, Within};
+use crate::kernel::{CallRequest, Within};
 use crate::services::Task;
 
-/// Background calls that one session keeps, ended ones included.
-const JOBS: usize = 32;
 /// Texts of a wish for permissions.
 const MAX_WISHES: usize = 16;
 /// Bytes of one of them. A person is shown all of it.
 const MAX_WISH: usize = 500;
-
-/// The background calls of one session.
-#[derive(Default)]
-pub(in crate::kernel) struct Jobs(Mutex<BTreeMap<String, Job>>);
-
-struct Job {
-    tool: String,
-    started_ms: f64,
-    cancel: CancellationToken,
-    /// Its result, once it is there.
-    end: watch::Receiver<Option<Result<Outcome, CallError>>>,
-}
-
-impl Job {
-    fn shown(&self, id: &str) -> BackgroundCall {
-        BackgroundCall {
-            id: id.to_owned(),
-            tool: self.tool.clone(),
-            ended: self.end.borrow().is_some(),
-            started_ms: self.started_ms,
-        }
-    }
-}
-
-impl Jobs {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Job>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn list(&self) -> Vec<BackgroundCall> {
-        self.all().iter().map(|(id, job)| job.shown(id)).collect()
-    }
-
-    pub(super) async fn wait(
-        &self,
-        id: &str,
-        wait_ms: u32,
-    ) -> Result<Option<Result<Outcome, CallError>>, Failure> {
-        let mut end = self.all().get(id).ok_or_else(|| unknown(id))?.end.clone();
-        let wait = Duration::from_millis(wait_ms.into());
-        // Gone without an end: the host stops.
-        let ended = tokio::time::timeout(wait, end.wait_for(Option::is_some)).await;
-        Ok(match ended {
-            Ok(Ok(end)) => end.clone(),
-            Ok(Err(_)) => Some(Err(CallError::new(
-                ErrorClass::Cancelled,
-                "the call was cancelled",
-            ))),
-            Err(_) => None,
-        })
-    }
-
-    pub(super) fn stop(&self, id: &str) -> Result<BackgroundCall, Failure> {
-        let all = self.all();
-        let job = all.get(id).ok_or_else(|| unknown(id))?;
-        job.cancel.cancel();
-        Ok(job.shown(id))
-    }
-
-    /// Stops and forgets all of them. A call that is running keeps its session, so nobody may wait for that to go.
-    pub(in crate::kernel) fn end(&self) {
-        for job in std::mem::take(&mut *self.all()).into_values() {
-            job.cancel.cancel();
-        }
-    }
-
-    /// Room for one more: the oldest that has ended makes way.
-    fn make_room(all: &mut BTreeMap<String, Job>) -> Result<(), Failure> {
-        if all.len() < JOBS {
-            return Ok(());
-        }
-        let oldest = all
-            .iter()
-            .filter(|(_, job)| job.end.borrow().is_some())
-            .min_by(|(_, a), (_, b)| a.started_ms.total_cmp(&b.started_ms))
-            .map(|(id, _)| id.clone());
-        match oldest {
-            Some(id) => {
-                all.remove(&id);
-                Ok(())
-            }
-            None => Err(Failure::new(
-                "too_many_background_calls",
-                format!("{JOBS} calls are running in the background already; stop one first"),
-            )),
-        }
-    }
-}
-
-impl Drop for Jobs {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-fn unknown(id: &str) -> Failure {
-    let shown = text::inline(id, 80);
-    Failure::new(
-        "task_not_found",
-        format!("no background call `{shown}` in this session"),
-    )
-}
 
 impl CallServices {
     pub(super) fn list(&self) -> Vec<ToolFacts> {
@@ -146,7 +38,12 @@ impl CallServices {
     }
 
     /// A call like any other, below this one. It may do no more than this one may, and rules see that a tool made it.
-    fn below(&self, tool: String, input: Value, origin: Origin) -> Result<CallRequest, Failure> {
+    pub(super) fn below(
+        &self,
+        tool: String,
+        input: Value,
+        origin: Origin,
+    ) -> Result<CallRequest, Failure> {
         let number = self.called.fetch_add(1, Relaxed) + 1;
         if number > CALLS {
             let message = format!("this call has made {CALLS} calls already");
@@ -182,66 +79,6 @@ impl CallServices {
         let sink: Arc<dyn Sink> = Arc::new(Stopping(self.halt.token().clone()));
         let _wait = self.waiting.begin();
         kernel.call(request, sink).await.result
-    }
-
-    pub(super) fn start(
-        &self,
-        tool: String,
-        input: Value,
-        timeout_ms: Option<u32>,
-    ) -> Result<BackgroundCall, Failure> {
-        let kernel = self.kernel()?;
-        let registry = kernel.registry();
-        let Some(entry) = registry.find(&tool) else {
-            return Err(Failure::new(
-                "tool_not_registered",
-                registry.unknown(&tool).to_string(),
-            ));
-        };
-        if !entry.tool.can_background {
-            return Err(Failure::new(
-                "invalid_tool",
-                format!("`{}` cannot go on in the background", entry.name),
-            ));
-        }
-        let name = entry.name.to_string();
-        let jobs = self.session.jobs();
-        let mut all = jobs.all();
-        Jobs::make_room(&mut all)?;
-        let id = format!("tool-{}", crate::id::random());
-        let request = CallRequest {
-            id: CallId(format!("{}/{id}", self.id)),
-            ..self.below(tool, input, Origin::Background)?
-        };
-        let cancel = CancellationToken::new();
-        let (end, receiver) = watch::channel(None);
-        let stop = cancel.clone();
-        let limit = timeout_ms.map_or(Duration::MAX, |ms| Duration::from_millis(ms.into()));
-        tokio::spawn(async move {
-            let call = request.id.clone();
-            let result = run(&kernel, request, stop, limit).await;
-            // Nobody may be left to hear of it.
-            let _ = end.send(Some(result));
-            drop(call);
-        });
-        let job = Job {
-            tool: name,
-            started_ms: self.started_ms(),
-            cancel,
-            end: receiver,
-        };
-        let shown = job.shown(&id);
-        all.insert(id, job);
-        Ok(shown)
-    }
-
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "milliseconds since 1970 are exact in f64 for long enough"
-    )]
-    fn started_ms(&self) -> f64 {
-        self.kernel()
-            .map_or(0.0, |kernel| kernel.journal.clock.now().0 as f64)
     }
 
     pub(super) async fn delegate(&self, task: Value) -> Result<Value, Failure> {
@@ -351,25 +188,6 @@ impl CallServices {
             .await?;
         Ok(json!({"read": read, "write": write, "hosts": hosts, "scope": "session"}))
     }
-}
-
-async fn run(
-    kernel: &Arc<Kernel>,
-    request: CallRequest,
-    stop: CancellationToken,
-    limit: Duration,
-) -> Result<Outcome, CallError> {
-    let id = request.id.clone();
-    let sink: Arc<dyn Sink> = Arc::new(NoSink);
-    let mut call = std::pin::pin!(kernel.call(request, sink));
-    tokio::select! {
-        biased;
-        report = &mut call => return report.result,
-        () = stop.cancelled() => {}
-        () = tokio::time::sleep(limit.min(Duration::from_hours(24))) => {}
-    }
-    kernel.cancel(&id);
-    call.await.result
 }
 
 /// Hears nothing, and passes on that the call above was cancelled.

@@ -112,6 +112,24 @@ async fn there_is_room_for_so_many_and_the_ended_make_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_large_results_the_last_are_kept() {
+    let house = Plan::default().build();
+    let large = r#"start peek {"do": "large 7000000"}"#;
+    for _ in 0..4 {
+        house.call("relay", &format!("{large}\nsleep 1")).await;
+    }
+    house
+        .check(&[("relay", "running", "0 running, 2 ended")])
+        .await;
+    // One that is larger than all of them may be is not thrown away before anybody has read it.
+    let huge = r#"start peek {"do": "large 20000000"}"#;
+    house.call("relay", &format!("{huge}\nsleep 1")).await;
+    house
+        .check(&[("relay", "running", "0 running, 1 ended")])
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn background_calls_end_with_their_session() {
     let house = Plan::default().build();
     house.call("relay", r#"start peek {"do": "hang"}"#).await;

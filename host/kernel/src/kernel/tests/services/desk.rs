@@ -98,6 +98,7 @@ impl Desk {
                 sleep(Duration::from_secs(first.parse().unwrap())).await;
                 Ok(done(()))
             }
+            "large" => Ok("x".repeat(first.parse().unwrap())),
             "hang" => std::future::pending().await,
             "trap" => return Err(CallError::new(ErrorClass::Trapped, "it fell over")),
             other => panic!("no such step: {other}"),
