@@ -137,7 +137,8 @@ Examples:
 
 As an MCP server, put the same words into your client's settings:
   {\"command\": \"host\", \"args\": [\"run\", \"--plugins\", \"/opt/tools\", \"--allow-path\", \"/home/me/project\"]}
-There is nobody to ask over MCP, so tools that change files need --allow-tool.";
+Nobody is asked over MCP unless you say --ask-client, so tools that change files need --allow-tool, and a folder that
+is granted as :rw.";
 
 const CALL_HELP: &str = "\
 Input, one of:

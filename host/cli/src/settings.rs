@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use toolhost::{AllowedPath, Excludes, HookSettings, Places, PluginSettings};
+use toolhost::{AllowedPath, Excludes, HookSettings, Places, PluginSettings, guest_name};
 use toolhost_contract::profile::{Others, Profile};
 use toolhost_kernel::{AbTest, schedule};
 
@@ -333,13 +333,20 @@ fn limits(pools: &PoolsTable) -> schedule::Limits {
 }
 
 /// What was typed comes first, so that the first folder typed is /workspace, and wins over the file's word on the same
-/// folder.
+/// folder. Of two words about one folder the later one that was typed counts.
 fn merge(
     typed: Vec<(PathBuf, PathEntry)>,
     of_file: Vec<(PathBuf, PathEntry)>,
 ) -> Vec<(PathBuf, PathEntry)> {
     let known: BTreeSet<PathBuf> = typed.iter().map(|(path, _)| path.clone()).collect();
-    typed
+    let mut latest: Vec<(PathBuf, PathEntry)> = Vec::new();
+    for (path, entry) in typed {
+        match latest.iter_mut().find(|(before, _)| *before == path) {
+            Some((_, before)) => *before = entry,
+            None => latest.push((path, entry)),
+        }
+    }
+    latest
         .into_iter()
         .chain(
             of_file
@@ -350,24 +357,22 @@ fn merge(
 }
 
 fn number(entries: Vec<(PathBuf, PathEntry)>, general: &Excludes) -> Vec<AllowedPath> {
-    let mut names =
-        std::iter::once("/workspace".to_owned()).chain((1..).map(|n| format!("/extra/{n}")));
-    entries
-        .into_iter()
-        .map(|(host, entry)| AllowedPath {
+    let mut paths: Vec<AllowedPath> = Vec::new();
+    for (host, entry) in entries {
+        let guest = entry.guest;
+        let path = AllowedPath {
+            guest: guest.unwrap_or_else(|| guest_name(&paths, &host)),
             host,
-            guest: entry
-                .guest
-                .or_else(|| names.next())
-                .expect("there is always another number"),
             access: entry.access,
             dangerous: entry.dangerous,
             exclude: Excludes {
                 defaults: entry.default_excludes.unwrap_or(general.defaults),
                 patterns: [general.patterns.clone(), entry.exclude].concat(),
             },
-        })
-        .collect()
+        };
+        paths.push(path);
+    }
+    paths
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! worked.
 
 use toolhost::Settings;
-use toolhost_contract::nearest;
+use toolhost_contract::{nearest, text};
 use toolhost_kernel::Snapshot;
 
 /// One warning for each such word. `plugins` are the names of the loaded ones.
@@ -58,6 +58,21 @@ pub fn unused(settings: &Settings, registry: &Snapshot, plugins: &[&str]) -> Vec
             plugins.contains(&plugin.as_str()),
             plugins,
         );
+    }
+    for hook in &settings.hooks {
+        let matcher = &hook.matcher;
+        let mut entries = registry.list_all();
+        // Tools of servers come when their server is there.
+        let comes_later = matcher.to_string().contains("__");
+        if !comes_later && !entries.any(|entry| matcher.fits(&entry.name, &entry.tool)) {
+            let (name, shown) = (
+                text::inline(&hook.name, 80),
+                text::inline(&matcher.to_string(), 200),
+            );
+            warnings.push(format!(
+                "hook `{name}` is never heard: its matcher `{shown}` fits no tool that is loaded"
+            ));
+        }
     }
     warnings
 }
@@ -117,6 +132,13 @@ mod tests {
                 "tool `grepp` matches nothing that is loaded; did you mean `grep`?",
                 "[plugin] `serach` matches nothing that is loaded; did you mean `search`?",
             ],
+        );
+        check(
+            &[],
+            "[[hook]]\ncommand = [\"true\"]\nmatcher = \"grep|edit_file\"\n\
+             [[hook]]\ncommand = [\"true\"]\nmatcher = \"mcp__.*\"\n\
+             [[hook]]\nname = \"guard\"\ncommand = [\"true\"]\nmatcher = \"gerp\"\n",
+            &["hook `guard` is never heard: its matcher `gerp` fits no tool that is loaded"],
         );
     }
 }

@@ -220,7 +220,7 @@ fn bounds(input: &Map<String, Value>, max_bytes: u64) -> Result<(), Box<CallErro
 fn too_large(bytes: u64, max: u64) -> CallError {
     let (bytes, max) = (units::show_size(bytes), units::show_size(max));
     input_problem(format!("{bytes} are more than the limit of {max}"))
-        .recommend("send less, or raise the limit of input bytes in the configuration")
+        .recommend("send less at once, in several calls")
 }
 
 fn input_problem(reason: String) -> CallError {

@@ -17,7 +17,7 @@ use toolhost_runtime::Compiler;
 use crate::error::Error;
 use crate::load::{Host, Parts, Purpose, Say};
 use crate::places::Places;
-use crate::settings::{AllowedPath, Excludes, Settings};
+use crate::settings::{AllowedPath, Excludes, Settings, guest_name};
 
 /// The session of calls that name none.
 const SESSION: &str = "main";
@@ -27,7 +27,6 @@ const SESSION: &str = "main";
 pub struct Builder {
     parts: Parts,
     policy: PolicySpec,
-    guests: usize,
 }
 
 impl Default for Builder {
@@ -51,7 +50,6 @@ impl Builder {
                 interactive: false,
                 ..PolicySpec::default()
             },
-            guests: 0,
         }
     }
 
@@ -66,17 +64,13 @@ impl Builder {
     }
 
     /// Grants a folder, or a single file, to every plugin that asks for files. Guests know the first as `/workspace` and
-    /// the others as `/extra/1`, `/extra/2`, …; files that mostly hold secrets are left out.
-    pub fn allow_path(mut self, place: impl AsRef<Path>, access: Access) -> Self {
-        let guest = match self.guests {
-            0 => "/workspace".to_owned(),
-            number => format!("/extra/{number}"),
-        };
-        self.guests += 1;
+    /// the others as `/extra/1`, `/extra/2`, …, or by their place in a folder granted before; files that mostly hold secrets are left out.
+    pub fn allow_path(self, place: impl AsRef<Path>, access: Access) -> Self {
         self.settings(|settings| {
+            let host = absolute(place.as_ref());
             settings.paths.push(AllowedPath {
-                host: absolute(place.as_ref()),
-                guest,
+                guest: guest_name(&settings.paths, &host),
+                host,
                 access,
                 dangerous: false,
                 exclude: Excludes::default(),

@@ -56,7 +56,7 @@ pub use outlets::OUTPUT;
 pub use places::Places;
 pub use settings::{
     AgentSettings, AllowedPath, BeyondSettings, Excludes, HookKind, HookSettings, PluginSettings,
-    SecretSettings, SecretValue, Settings,
+    SecretSettings, SecretValue, Settings, guest_name,
 };
 
 // The README's program compiles.

@@ -141,10 +141,11 @@ impl Parts {
             }
         };
         let outlets = match purpose {
-            Purpose::Run => {
+            // Whether the host runs the commands of a tool decides what rules say of it.
+            Purpose::Run | Purpose::Judge => {
                 Outlets::open(settings, self.launcher.as_ref(), &self.say).of_settings()?
             }
-            Purpose::Look | Purpose::Judge => Outlets::default(),
+            Purpose::Look => Outlets::default(),
         };
         let own = temporary.as_ref().map(TempDir::path);
         let mut granter = Granter::hiding(settings, own).of_settings()?;

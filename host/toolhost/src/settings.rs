@@ -1,7 +1,7 @@
 //! What an operator decided, in absolute paths and values. Whoever runs something reads only this.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,6 +64,34 @@ pub struct AllowedPath {
     pub access: Access,
     pub dangerous: bool,
     pub exclude: Excludes,
+}
+
+/// The name of a folder that is granted after these. Below one of them it keeps its place there, so that a path leads
+/// to the nearer grant, whichever way it is written.
+pub fn guest_name(before: &[AllowedPath], host: &Path) -> String {
+    let below = before
+        .iter()
+        .filter_map(|outer| {
+            let rest = host.strip_prefix(&outer.host).ok()?;
+            let steps: Option<Vec<&str>> = rest
+                .components()
+                .map(|step| match step {
+                    Component::Normal(name) => name.to_str(),
+                    _ => None,
+                })
+                .collect();
+            let steps = steps.filter(|steps| !steps.is_empty())?;
+            Some((outer, steps.join("/")))
+        })
+        .min_by_key(|(_, rest)| rest.len());
+    if let Some((outer, rest)) = below {
+        return format!("{}/{rest}", outer.guest.trim_end_matches('/'));
+    }
+    let mut names = std::iter::once("/workspace".to_owned())
+        .chain((1..).map(|number| format!("/extra/{number}")));
+    names
+        .find(|name| before.iter().all(|path| path.guest != *name))
+        .expect("there is always another number")
 }
 
 /// What a folder's grant leaves out.

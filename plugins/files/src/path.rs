@@ -68,7 +68,10 @@ impl Target {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => self.not_found(),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => self
-                .denied("is protected, or leads out of the allowed paths through a symbolic link"),
+                .denied("is protected, or leads out of the allowed paths through a symbolic link")
+                .recommend(
+                    "files that mostly hold secrets are left out; whoever runs the host can let one in: --exclude-path '!NAME'",
+                ),
             io::ErrorKind::IsADirectory => self.is_directory(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Error::failed(format!("no space left on the device for {shown}"))
@@ -88,10 +91,9 @@ impl Target {
         if self.writable {
             return Ok(());
         }
-        Err(self.denied(&format!(
-            "is in {}, which is read-only",
-            self.root.display()
-        )))
+        let why = format!("is in {}, which is read-only", self.root.display());
+        let advice = "only whoever runs the host can change that: --allow-path DIR:rw";
+        Err(self.denied(&why).recommend(advice))
     }
 
     pub fn not_a_directory(&self) -> Error {

@@ -137,7 +137,7 @@ pub fn failure(ending: &Ending, program: &Command) -> Option<Error> {
             limit(program.timeout_ms)
         ))
         .code("timeout")
-        .recommend("give it more time with `timeout_ms`, at most 600000")
+        .recommend("give it more time with `timeout_ms`, at most 600000 and as much as the operator gives a call")
         .recommend("set `run_in_background` and read its output with shell_output"),
         ("inactive", _) => Error::interrupted(format!(
             "no output for {} ms; process killed",

@@ -9,7 +9,7 @@ use crate::task::is_running;
 
 /// Of a task's output, one answer looks at so many bytes.
 pub const MOST: usize = 64 << 10;
-/// What an answer needs to be written when the wait is over.
+/// What an answer needs at most to be written when the wait is over; of a short time it gets a tenth.
 const RESERVE: Duration = Duration::from_secs(2);
 
 /// A part of a task's output.
@@ -26,7 +26,9 @@ pub struct Part {
 
 /// As much waiting as this call has time for.
 pub fn bounded(cx: &Context, milliseconds: u32) -> Duration {
-    Duration::from_millis(milliseconds.into()).min(cx.remaining().saturating_sub(RESERVE))
+    let remaining = cx.remaining();
+    let reserve = RESERVE.min(remaining / 10);
+    Duration::from_millis(milliseconds.into()).min(remaining.saturating_sub(reserve))
 }
 
 /// Everything from `from` on, of which the last [`MOST`] bytes; waits until the end of the program or of `wait`.

@@ -2,8 +2,8 @@
 
 use std::net::TcpListener;
 
-use e2e::Guest;
 use e2e::desk::until;
+use e2e::{Guest, root};
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
@@ -182,4 +182,35 @@ fn a_job_is_listed_until_it_is_gone_with_the_host() {
     assert_eq!(killed, json!(["! service_not_granted"]));
     assert_eq!(session.end().code, Some(0));
     until(|| test_kill_process(pid).is_err().then_some(()));
+}
+
+#[test]
+fn what_is_explained_is_what_happens() {
+    let plugins = root().join("plugins");
+    let plugins = plugins.to_string_lossy();
+    for (rule, runs) in [
+        ("shell", true),
+        ("Bash", true),
+        ("Bash(echo *)", true),
+        ("shell(echo *)", true),
+        ("Bash(ls *)", false),
+        ("read_file", false),
+    ] {
+        let with = |words: &[&'static str]| {
+            let flags = [
+                "--plugins",
+                &plugins,
+                "--allow-program",
+                "bash",
+                "--allow-tool",
+                rule,
+            ];
+            e2e::run(&[words, &flags].concat())
+        };
+        let explained = with(&["policy", "explain", "shell", "command=echo hi"]);
+        let called = with(&["call", "shell", "command=echo hi"]);
+        let shown = format!("{rule}: {} {}", explained.stdout, called.stderr);
+        assert_eq!(explained.code == Some(0), runs, "{shown}");
+        assert_eq!(called.code == Some(0), runs, "{shown}");
+    }
 }

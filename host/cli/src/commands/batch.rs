@@ -42,6 +42,7 @@ Strategies:
   sema    all together when all only read, else one after the other
   kode    all at once
   serial  one after the other
+  optimistic  all at once, and again what another one's changes would have made different
 
 Examples:
   host batch calls.json --plugins ./plugins --allow-path . --strategy sema

@@ -1,5 +1,6 @@
 //! `host config check`: is the file right, and what does it mean?
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use toolhost::grants::Granter;
@@ -23,7 +24,11 @@ pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
             .config_file()
             .map(|file| format!(" at {}", file.display()))
             .unwrap_or_default();
-        let words = format!("there is no configuration file{place}; everything has its default");
+        let mut words =
+            format!("there is no configuration file{place}; everything has its default");
+        if let Some(store) = &settings.core.store {
+            let _ = write!(words, "\nrecords: {}", store.display());
+        }
         print(&words).or_exit(Exit::Internal)?;
         return Ok(Exit::Ok);
     };

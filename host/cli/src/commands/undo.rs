@@ -107,10 +107,10 @@ fn chosen(store: &Store, args: &UndoArgs) -> Result<Vec<CommitRow>, Failure> {
             format!("session `{}`", text::inline(session, 80))
         }
     };
-    let rows = store.commits(&filter).or_exit(Exit::Store)?;
-    let mut rows: Vec<CommitRow> = rows
+    let all = store.commits(&filter).or_exit(Exit::Store)?;
+    let mut rows: Vec<CommitRow> = all
         .iter()
-        .filter(|row| row.state == CommitState::Done && is_undo(row, &rows) == args.redo)
+        .filter(|row| row.state == CommitState::Done && is_undo(row, &all) == args.redo)
         .cloned()
         .collect();
     // Redone in the order in which they were made.
@@ -118,11 +118,12 @@ fn chosen(store: &Store, args: &UndoArgs) -> Result<Vec<CommitRow>, Failure> {
         rows.reverse();
     }
     if rows.is_empty() {
-        let what = if args.redo { "undone" } else { "changed" };
-        return Err(Failure::new(
-            Exit::Usage,
-            format!("{named} has {what} nothing that could be taken back; see `host calls`"),
-        ));
+        let why = match (all.is_empty(), args.redo) {
+            (true, _) => format!("{named} is not known, or has changed nothing; see `host calls`"),
+            (false, true) => format!("nothing of {named} is undone that could be redone"),
+            (false, false) => format!("{named} is undone already; --redo makes its changes again"),
+        };
+        return Err(Failure::new(Exit::Usage, why));
     }
     Ok(rows)
 }
@@ -158,11 +159,12 @@ fn describe(row: &CommitRow, verb: &str, out: &mut String) -> Result<(), Failure
     let changes = Vec::<Change>::deserialize(&row.body).or_exit(Exit::Store)?;
     let _ = writeln!(
         out,
-        "{verb} {} of call {} at {}: {} changes",
+        "{verb} {} of call {} at {}: {} change{}",
         text::inline(&row.tool, 80),
         text::inline(&row.call, 80),
         time(row.at_ms),
-        changes.len()
+        changes.len(),
+        if changes.len() == 1 { "" } else { "s" }
     );
     for change in changes.iter().rev().take(SHOWN) {
         let _ = writeln!(out, "  {}", taken_back(change));

@@ -100,7 +100,9 @@ fn form_on(rule: &Rule, form: &Form, known: &[Known], found: &mut Vec<Diagnostic
             .iter()
             .any(|one| is_open(one) || parameters.iter().any(|name| has_parameter(one.tool, name)))
     };
-    if let NamePattern::Name(name) = &form.name
+    // Another tool does what is forbidden to this one; what is allowed to this one it is free to have alone.
+    if rule.decision != Decision::Allow
+        && let NamePattern::Name(name) = &form.name
         && WRITERS.contains(&name.as_str())
         && form
             .target

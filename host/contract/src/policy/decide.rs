@@ -181,7 +181,7 @@ impl Policy {
             Because::Mode(mode, column) => Denial {
                 remedy: Some(format!(
                     "to allow it: {}, or choose a mode that allows more",
-                    super::offer::how_to_allow(facts)
+                    super::offer::how_to_allow(facts, &facts.parts)
                 )),
                 ..Denial::new(
                     DenialCode::PolicyViolation,

@@ -18,8 +18,11 @@ pub struct Offer {
     pub words: String,
 }
 
-/// The smallest change of the configuration that lets such a call through.
-pub(super) fn how_to_allow(facts: &Facts) -> String {
+/// More forms than this are one too many to write down: then the tool's name says it.
+const MOST_FORMS: usize = 4;
+
+/// The smallest change of the configuration that lets these parts of such a call through.
+pub(super) fn how_to_allow<'a>(facts: &Facts, parts: impl IntoIterator<Item = &'a Part>) -> String {
     let request = &facts.request;
     // A family's word allows no tool whose commands the host does not run.
     let name = if Family::is_word(request.name.as_str()) && !facts.executes {
@@ -27,13 +30,43 @@ pub(super) fn how_to_allow(facts: &Facts) -> String {
     } else {
         request.name.to_string()
     };
+    let mut forms: Vec<String> = Vec::new();
+    for part in parts {
+        let form = match narrowed(part) {
+            Some(what) => format!("{name}({what})"),
+            None => name.clone(),
+        };
+        if !forms.contains(&form) {
+            forms.push(form);
+        }
+    }
+    if forms.is_empty() || forms.len() > MOST_FORMS || forms.contains(&name) {
+        forms = vec![name];
+    }
+    let flags: Vec<String> = forms
+        .iter()
+        .map(|form| {
+            let quote = if form.contains([' ', '(']) { "'" } else { "" };
+            format!("--allow-tool {quote}{form}{quote}")
+        })
+        .collect();
+    let quoted: Vec<String> = forms.iter().map(|form| format!("\"{form}\"")).collect();
+    format!(
+        "run host with {}, or put `allow = [{}]` under [policy] in toolhost.toml",
+        flags.join(" "),
+        quoted.join(", ")
+    )
+}
+
+/// What a rule would name of this part. None: nothing finer than the tool.
+fn narrowed(part: &Part) -> Option<String> {
     let plain = |text: &str| {
         !text.is_empty()
             && text
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || " ._-/".contains(c))
     };
-    let narrowed = facts.parts.iter().find_map(|part| match &part.what {
+    match &part.what {
         What::Command(command) => {
             shell::prefix(command).map(|prefix| format!("{} *", prefix.join(" ")))
         }
@@ -48,19 +81,7 @@ pub(super) fn how_to_allow(facts: &Facts) -> String {
             host: Some(host), ..
         } => Some(format!("domain:{host}")),
         What::Path { .. } | What::Address { .. } | What::Unknown(_) | What::Whole => None,
-    });
-    let form = match narrowed {
-        Some(what) => format!("{name}({what})"),
-        None => name,
-    };
-    let flag = if form.contains(' ') || form.contains('(') {
-        format!("'{form}'")
-    } else {
-        form.clone()
-    };
-    format!(
-        "run host with --allow-tool {flag}, or put `allow = [\"{form}\"]` under [policy] in toolhost.toml"
-    )
+    }
 }
 
 /// Once first; then, from narrow to wide, what may be kept. A call that touches paths, commands or addresses is

@@ -270,13 +270,17 @@ impl Question {
         let mode = modes
             .reduce(|a, b| if a.is_at_least(b) { b } else { a })
             .unwrap_or_default();
-        let remedy = match rule {
-            Some(rule) => format!(
+        let remedy = match (rule, first.map(|trace| &trace.because)) {
+            (Some(rule), _) => format!(
                 "remove or narrow rule {} ({}), or answer at a terminal",
                 rule.label(),
                 rule.source
             ),
-            None => how_to_allow(facts),
+            // An allow of the operator is no answer to it.
+            (None, Some(Because::HookAsks(_))) => {
+                "answer at a terminal, or change the hook that asks".to_owned()
+            }
+            (None, _) => how_to_allow(facts, asking.iter().copied()),
         };
         Self {
             plugin: request.plugin.clone(),

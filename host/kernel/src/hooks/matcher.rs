@@ -1,6 +1,9 @@
 //! Which calls a hook wants to hear of.
 
+use std::fmt;
+
 use regex::Regex;
+use toolhost_contract::{Descriptor, ToolName};
 
 use super::HookCall;
 
@@ -43,13 +46,29 @@ impl Matcher {
     }
 
     pub(super) fn matches(&self, call: &HookCall) -> bool {
+        self.fits(&call.name, &call.tool)
+    }
+
+    /// `name`: the one under which the tool is served.
+    pub fn fits(&self, name: &ToolName, tool: &Descriptor) -> bool {
         let Some(regex) = &self.0 else {
             return true;
         };
         // Every name of the tool: a hook on `Edit` must not be avoided by calling `edit_file`.
-        [call.name.as_str(), call.tool.name.as_str()]
+        [name.as_str(), tool.name.as_str()]
             .into_iter()
-            .chain(call.tool.aliases.iter().map(String::as_str))
+            .chain(tool.aliases.iter().map(String::as_str))
             .any(|name| regex.is_match(name))
+    }
+}
+
+/// As it was written.
+impl fmt::Display for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let regex = self.0.as_ref().map_or("*", Regex::as_str);
+        let written = regex
+            .strip_prefix("^(?:")
+            .and_then(|rest| rest.strip_suffix(")$"));
+        f.write_str(written.unwrap_or(regex))
     }
 }

@@ -137,7 +137,7 @@ fn size_and_depth_have_limits() {
         10,
         expect![[r#"
         [invalid_tool_params] Parameter validation failed: input: 11 B are more than the limit of 10 B
-        - send less, or raise the limit of input bytes in the configuration"#]],
+        - send less at once, in several calls"#]],
     );
     check_bytes(
         Strict,
@@ -146,7 +146,7 @@ fn size_and_depth_have_limits() {
         10,
         expect![[r#"
         [invalid_tool_params] Parameter validation failed: input: 12 B are more than the limit of 10 B
-        - send less, or raise the limit of input bytes in the configuration"#]],
+        - send less at once, in several calls"#]],
     );
     let deep = |levels| (1..levels).fold(json!({}), |value, _| json!({"a": value}));
     assert!(super::bounds(deep(MAX_DEPTH).as_object().unwrap(), 10_000).is_ok());

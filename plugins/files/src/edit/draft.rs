@@ -335,10 +335,7 @@ impl Draft {
 /// The place that `path` means, if something may be written there.
 pub fn writable(cx: &Context, path: &str) -> Result<Target> {
     let target = resolve(cx, path)?;
-    if !target.writable {
-        let root = target.root.display();
-        return Err(target.denied(&format!("is in {root}, which is read-only")));
-    }
+    target.check_writable()?;
     Ok(target)
 }
 

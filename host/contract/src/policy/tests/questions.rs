@@ -305,29 +305,32 @@ fn where_there_is_nobody_to_ask_the_words_say_what_would_allow_the_call() {
         ("", "files/write_file writes kind=edit path=/abs/a.rs"),
         ("", "system/bash kind=execute command=\"git status -s\""),
         ("", "system/bash kind=execute command=\"python x.py\""),
+        ("", "system/bash kind=execute command=\"ls; git status\""),
+        (
+            "allow bash(ls *)",
+            "system/bash kind=execute command=\"ls; git status\"",
+        ),
         (
             "",
             "web/http_get reads network kind=fetch url=https://a.example/",
         ),
         ("", "x/unknown"),
         ("ask x", "a/x"),
+        // What the operator allows, a hook may still ask about.
+        ("allow x", "a/x hook:risk"),
     ] {
         let denial = settle(question(rules, call), Answer::NobodyToAsk).unwrap_err();
         let _ = writeln!(out, "{}", denial.remedy.unwrap());
         // What it recommends does what it says.
-        if rules.is_empty() {
-            let said = out.lines().last().unwrap();
-            let form = said
-                .split("allow = [\"")
-                .nth(1)
-                .unwrap()
-                .split("\"]")
-                .next()
-                .unwrap();
-            let mut spec = spec("");
-            spec.rules.push(RuleSpec::new(Decision::Allow, form));
+        let said = out.lines().last().unwrap();
+        if let Some((_, list)) = said.split_once("allow = [") {
+            let list = list.split_once(']').unwrap().0;
+            let mut spec = spec(rules);
+            let forms = list.split(", ").map(|form| form.trim_matches('"'));
+            let allow = forms.map(|form| RuleSpec::new(Decision::Allow, form));
+            spec.rules.extend(allow);
             let verdict = World::of(call).decide(&Policy::new(spec).unwrap(), &[]);
-            assert!(matches!(verdict, Verdict::Allow(_)), "{call} with {form}");
+            assert!(matches!(verdict, Verdict::Allow(_)), "{call} with {list}");
         }
     }
     expect![[r#"
@@ -335,8 +338,11 @@ fn where_there_is_nobody_to_ask_the_words_say_what_would_allow_the_call() {
         to allow it: run host with --allow-tool write_file, or put `allow = ["write_file"]` under [policy] in toolhost.toml
         to allow it: run host with --allow-tool 'bash(git status *)', or put `allow = ["bash(git status *)"]` under [policy] in toolhost.toml
         to allow it: run host with --allow-tool bash, or put `allow = ["bash"]` under [policy] in toolhost.toml
+        to allow it: run host with --allow-tool 'bash(ls *)' --allow-tool 'bash(git status *)', or put `allow = ["bash(ls *)", "bash(git status *)"]` under [policy] in toolhost.toml
+        to allow it: run host with --allow-tool 'bash(git status *)', or put `allow = ["bash(git status *)"]` under [policy] in toolhost.toml
         to allow it: run host with --allow-tool 'http_get(domain:a.example)', or put `allow = ["http_get(domain:a.example)"]` under [policy] in toolhost.toml
         to allow it: run host with --allow-tool unknown, or put `allow = ["unknown"]` under [policy] in toolhost.toml
         to allow it: remove or narrow rule user:1 ask `x` (policy), or answer at a terminal
+        to allow it: answer at a terminal, or change the hook that asks
     "#]].assert_eq(&out);
 }
