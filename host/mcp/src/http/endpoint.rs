@@ -20,7 +20,7 @@ use toolhost_kernel::Kernel;
 use super::body::{self, Body, Watched, text};
 use super::doors::{Doors, Visitor};
 use super::limits::Limits;
-use super::message::{Kind, Malformed, look};
+use super::message::{Kind, Malformed, Seen, look};
 use super::principal::{Busy, CURRENT, Current, Principal, Principals, Refused, Running, Stranger};
 use super::sessions::Sessions;
 use crate::client;
@@ -147,17 +147,29 @@ impl Endpoint {
             Err((status, why)) => return plain(status, why),
         };
         let is_json = is_json(&parts.headers);
-        let kind = match look(&body) {
-            Ok(kind) => kind,
-            Err(malformed) if is_json => return bad(malformed),
+        let Seen { kind, values } = match look(&body) {
+            Ok(seen) => seen,
+            Err(malformed) if is_json || malformed == Malformed::TooManyValues => {
+                return bad(malformed);
+            }
             // rmcp says what is wrong with the type.
-            Err(_) => Kind::Aside,
+            Err(_) => Seen {
+                kind: Kind::Aside,
+                values: 0,
+            },
         };
-        if kind != Kind::Aside
-            && let Err(busy) = principal.pace()
-        {
-            return come_again(busy);
-        }
+        let paced = match kind {
+            Kind::Aside => principal.pace_aside(body.len()),
+            Kind::Greeting | Kind::Request | Kind::Listen => principal.pace(),
+        };
+        let room = match paced {
+            Ok(()) => principal.more_room(room, values).await,
+            Err(busy) => Err(busy),
+        };
+        let room = match room {
+            Ok(room) => room,
+            Err(busy) => return come_again(busy),
+        };
         match kind {
             Kind::Aside => self.message(principal, parts, body, is_json).await,
             Kind::Listen => match principal.stream() {
