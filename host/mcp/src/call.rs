@@ -84,9 +84,11 @@ impl Server {
         let held = self.held(context).await;
         request.within.restriction = held.as_ref().map(|held| Arc::clone(&held.restriction));
         let desk = self.shared.desk.as_ref();
-        let opened = desk
-            .zip(abilities)
-            .map(|(desk, abilities)| desk.open(request.id.clone(), abilities));
+        let opened = desk.zip(abilities).map(|(desk, abilities)| {
+            let client = context.client_info();
+            let name = client.as_ref().map(|client| client.name.as_str());
+            desk.open(request.id.clone(), name, abilities)
+        });
         let asked = (self.shared.profile != Profile::Native)
             .then(|| (request.tool.clone(), request.input.clone()));
         let answering = self.answering(&request.caller, asked.clone(), modern);
