@@ -23,7 +23,6 @@ use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::Caller;
 use toolhost_kernel::Kernel;
@@ -136,7 +135,7 @@ impl HttpServer {
             limits.idle,
         ));
         let cancel = CancellationToken::new();
-        let shared = Shared::new(Arc::clone(&kernel), info);
+        let shared = Shared::new(kernel, info);
         let server = Server::new(Arc::clone(&shared), &run);
         // Names and origins were looked at before rmcp sees a request, and by one list.
         let config = StreamableHttpServerConfig::default()
@@ -155,14 +154,12 @@ impl HttpServer {
             principals: Principals::new(self.options.tokens, &limits),
             service,
             limits,
-            running: Arc::new(watch::Sender::new(0)),
-            kernel,
+            shared,
             run,
         });
         let serving = Arc::clone(&endpoint);
         connection::serve(self.listener, serving, sessions, cancel, stop, hurry).await;
         endpoint.farewell();
-        shared.end(&endpoint.run);
         Ok(())
     }
 }

@@ -19,6 +19,7 @@ mod line;
 mod noop;
 mod pages;
 mod roots;
+mod running;
 mod server;
 mod shared;
 mod tasks;

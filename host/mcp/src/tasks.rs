@@ -14,6 +14,7 @@ use toolhost_contract::text;
 
 use crate::answer::Answering;
 use crate::ask::{Ended, Going, Wish};
+use crate::running::Running;
 
 /// A task that takes longer is ended, and its result is kept as long.
 const TIME: Duration = Duration::from_mins(30);
@@ -50,9 +51,10 @@ impl Tasks {
             .with_ttl_ms(millis(TIME))
             .with_poll_interval_ms(millis(LOOK));
         let going = going.apart();
+        let running = Running::begin(&answering.shared.running);
         let task = self.manager.spawn(options, |context| {
             Box::pin(async move {
-                let ended = follow(going, &context).await?;
+                let ended = follow(going, &context, running).await?;
                 answering.answer(ended).map_err(TaskExit::Error)
             })
         });
@@ -104,8 +106,13 @@ fn unknown(id: &str) -> ErrorData {
     ErrorData::invalid_params(format!("there is no task {shown}, or not any more"), None)
 }
 
-/// Awaits the end of the call and passes on what it asks. Dropped, the call ends.
-async fn follow(mut going: Going, context: &TaskContext) -> Result<Ended, TaskExit> {
+/// Awaits the end of the call and passes on what it asks. Dropped, the call ends. It is one of those that run, except
+/// while it waits for an answer: a host that stops waits for work and not for people.
+async fn follow(
+    mut going: Going,
+    context: &TaskContext,
+    mut running: Running,
+) -> Result<Ended, TaskExit> {
     let mut asked = 0;
     loop {
         let wish = tokio::select! {
@@ -119,6 +126,7 @@ async fn follow(mut going: Going, context: &TaskContext) -> Result<Ended, TaskEx
         let Some(wish) = going.answer_known(wish) else {
             continue;
         };
+        let pause = running.pause();
         let Wish {
             requests,
             mut reply,
@@ -136,6 +144,7 @@ async fn follow(mut going: Going, context: &TaskContext) -> Result<Ended, TaskEx
                 () = reply.closed() => break,
             }
         }
+        running = pause.end();
         let _ = reply.send(answers);
     }
 }

@@ -13,13 +13,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::time::{Sleep, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::Endpoint;
-use super::principal::Running;
 use super::sessions::Sessions;
+use crate::running::{Count, Running};
 
 /// For the head of a request to arrive, and between two requests.
 const HEAD: Duration = Duration::from_secs(30);
@@ -49,7 +48,7 @@ pub(crate) async fn serve(
     stop: impl Future<Output = ()>,
     hurry: impl Future<Output = ()>,
 ) {
-    let open = Arc::new(watch::Sender::new(0));
+    let open = Count::default();
     let draining = CancellationToken::new();
     let cut = CancellationToken::new();
     let _cut_at_the_end = cut.clone().drop_guard();
@@ -60,7 +59,7 @@ pub(crate) async fn serve(
             () = &mut stop => break,
             _ = sweep.tick() => sessions.sweep(),
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if *open.borrow() >= endpoint.limits.connections => refuse(stream),
+                Ok((stream, _)) if open.now() >= endpoint.limits.connections => refuse(stream),
                 Ok((stream, _)) => {
                     let one = connection(stream, Arc::clone(&endpoint), draining.clone());
                     let (open, cut) = (Running::begin(&open), cut.clone());
@@ -82,25 +81,22 @@ pub(crate) async fn serve(
     drop(listener);
     draining.cancel();
     tokio::select! {
-        () = none(&endpoint.running) => {}
+        () = endpoint.shared.running.none() => {}
         () = sleep(endpoint.limits.grace) => {}
         () = hurry => {}
     }
     cancel.cancel();
+    // Tasks and calls that wait for an answer belong to no request.
+    endpoint.shared.end(&endpoint.run);
     let ended = async {
-        none(&endpoint.running).await;
-        none(&open).await;
+        endpoint.shared.running.none().await;
+        open.none().await;
         while sessions.count() > 0 {
             sleep(Duration::from_millis(5)).await;
         }
     };
     // Whoever is still there has had every chance.
     let _ = timeout(LAST_WORDS, ended).await;
-}
-
-async fn none(count: &watch::Sender<usize>) {
-    // The sender is here, so that this ends only with the count.
-    let _ = count.subscribe().wait_for(|count| *count == 0).await;
 }
 
 fn refuse(stream: TcpStream) {

@@ -14,16 +14,16 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use http_body_util::{BodyExt as _, Full};
 use rmcp::transport::streamable_http_server::StreamableHttpService;
-use tokio::sync::watch;
-use toolhost_kernel::Kernel;
 
 use super::body::{self, Body, Watched, text};
 use super::doors::{Doors, Visitor};
 use super::limits::Limits;
 use super::message::{Kind, Malformed, Seen, look};
-use super::principal::{Busy, CURRENT, Current, Principal, Principals, Refused, Running, Stranger};
+use super::principal::{Busy, CURRENT, Current, Principal, Principals, Refused, Stranger};
 use super::sessions::Sessions;
 use crate::client;
+use crate::running::Running;
+use crate::shared::Shared;
 
 /// The one address of the protocol.
 pub(crate) const PATH: &str = "/mcp";
@@ -35,8 +35,7 @@ pub(crate) struct Endpoint {
     pub(crate) principals: Principals,
     pub(crate) service: StreamableHttpService<crate::Handler, Sessions>,
     pub(crate) limits: Limits,
-    pub(crate) running: Arc<watch::Sender<usize>>,
-    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) shared: Arc<Shared>,
     /// What the names of this run's sessions begin with.
     pub(crate) run: String,
 }
@@ -46,7 +45,8 @@ impl Endpoint {
     pub(crate) fn farewell(&self) {
         for principal in self.principals.all() {
             if principal.was_met() {
-                self.kernel
+                self.shared
+                    .kernel
                     .close_session(&principal.label(&self.run), &client(None));
             }
         }
@@ -177,14 +177,15 @@ impl Endpoint {
                 Err(busy) => come_again(busy),
             },
             Kind::Greeting | Kind::Request => {
-                let running = Running::begin(&self.running);
+                let running = Running::begin(&self.shared.running);
                 let place = match principal.enter(room, running).await {
                     Ok(place) => Arc::new(place),
                     Err(busy) => return come_again(busy),
                 };
                 let newest = kind == Kind::Request && !parts.headers.contains_key("mcp-session-id");
                 if newest && principal.meet() {
-                    self.kernel
+                    self.shared
+                        .kernel
                         .open_session(&principal.label(&self.run), &client(None));
                 }
                 // A call of the older protocols goes on when its client is gone, and keeps its place.

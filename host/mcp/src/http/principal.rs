@@ -10,12 +10,13 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::limits::Limits;
 use super::message::{FEW_VALUES, MOST_VALUES};
 use super::token::Tokens;
+use crate::running::Running;
 
 /// What somebody is called who needs no token.
 const NOBODY: &str = "local";
@@ -172,22 +173,6 @@ fn kib(bytes: usize) -> usize {
     bytes.div_ceil(1 << 10)
 }
 
-/// One more request that runs, for as long as this is there.
-pub(crate) struct Running(Arc<watch::Sender<usize>>);
-
-impl Running {
-    pub(crate) fn begin(count: &Arc<watch::Sender<usize>>) -> Self {
-        count.send_modify(|count| *count += 1);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
-    }
-}
-
 /// Everybody who may come.
 pub(crate) enum Principals {
     Anyone(Arc<Principal>),
@@ -273,6 +258,7 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
+    use crate::running::Count;
 
     fn limits() -> Limits {
         Limits {
@@ -313,7 +299,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_run_wait_and_are_refused() {
         let principal = Principal::new("p", &limits());
-        let count = Arc::new(watch::Sender::new(0));
+        let count = Count::default();
         let enter = || principal.enter(Room::default(), Running::begin(&count));
         let first = enter().await.ok().unwrap();
         let second = enter().await.ok().unwrap();
@@ -322,9 +308,9 @@ mod tests {
         drop(first);
         let third = third.await.ok().unwrap();
         assert_eq!(enter().await.err(), Some(Busy::Full), "after its patience");
-        assert_eq!(*count.borrow(), 2);
+        assert_eq!(count.now(), 2);
         drop((second, third));
-        assert_eq!(*count.borrow(), 0);
+        assert_eq!(count.now(), 0);
         assert_eq!(principal.waiting.load(Relaxed), 0);
     }
 
