@@ -2,7 +2,7 @@
 //!
 //! Read in this order: `endpoint.rs` (the road of a request), `doors.rs` and `token.rs` (who may come),
 //! `principal.rs` and `limits.rs` (how much of it), `sessions.rs` (what the older protocols keep between requests),
-//! `connection.rs` (below all of that).
+//! `connection.rs` and `newcomers.rs` (below all of that).
 
 mod body;
 mod connection;
@@ -10,6 +10,7 @@ mod doors;
 mod endpoint;
 mod limits;
 mod message;
+mod newcomers;
 mod principal;
 mod sessions;
 mod token;

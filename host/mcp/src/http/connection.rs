@@ -17,10 +17,11 @@ use tokio::time::{Sleep, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::Endpoint;
+use super::newcomers::{Newcomer, Newcomers};
 use super::sessions::Sessions;
 use crate::running::{Count, Running};
 
-/// For the head of a request to arrive, and between two requests.
+/// For the head of a request to arrive, and between two requests. The first has less: see `newcomers.rs`.
 const HEAD: Duration = Duration::from_secs(30);
 /// Of one head, and of what is read ahead.
 const BUFFER: usize = 128 << 10;
@@ -49,6 +50,7 @@ pub(crate) async fn serve(
     hurry: impl Future<Output = ()>,
 ) {
     let open = Count::default();
+    let newcomers = Newcomers::new(endpoint.limits.connections);
     let draining = CancellationToken::new();
     let cut = CancellationToken::new();
     let _cut_at_the_end = cut.clone().drop_guard();
@@ -59,9 +61,10 @@ pub(crate) async fn serve(
             () = &mut stop => break,
             _ = sweep.tick() => sessions.sweep(),
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if open.now() >= endpoint.limits.connections => refuse(stream),
+                Ok((stream, _)) if open.now() >= endpoint.limits.connections && !newcomers.oust() => refuse(stream),
                 Ok((stream, _)) => {
-                    let one = connection(stream, Arc::clone(&endpoint), draining.clone());
+                    let newcomer = newcomers.enter();
+                    let one = connection(stream, Arc::clone(&endpoint), newcomer, draining.clone());
                     let (open, cut) = (Running::begin(&open), cut.clone());
                     tokio::spawn(async move {
                         let _open = open;
@@ -104,14 +107,21 @@ fn refuse(stream: TcpStream) {
     let _ = stream.into_std().and_then(|mut stream| stream.write(FULL));
 }
 
-async fn connection(stream: TcpStream, endpoint: Arc<Endpoint>, draining: CancellationToken) {
+async fn connection(
+    stream: TcpStream,
+    endpoint: Arc<Endpoint>,
+    newcomer: Newcomer,
+    draining: CancellationToken,
+) {
     // Answers go out in several small writes. Without this each waits for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
     // Without it the connection is only slower to go when its client is.
     let _ = probe(&stream);
+    let newcomer = &newcomer;
     let service = service_fn(|request| {
+        newcomer.heard();
         let endpoint = Arc::clone(&endpoint);
-        async move { Ok::<_, Infallible>(endpoint.answer(request).await) }
+        async move { Ok::<_, Infallible>(endpoint.answer(request, newcomer).await) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -121,6 +131,7 @@ async fn connection(stream: TcpStream, endpoint: Arc<Endpoint>, draining: Cancel
     let mut serving = pin!(serving);
     let result = tokio::select! {
         result = &mut serving => result,
+        () = newcomer.is_over() => return,
         () = draining.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await

@@ -19,6 +19,7 @@ use super::body::{self, Body, Watched, text};
 use super::doors::{Doors, Visitor};
 use super::limits::Limits;
 use super::message::{Kind, Malformed, Seen, look};
+use super::newcomers::Newcomer;
 use super::principal::{Busy, CURRENT, Current, Principal, Principals, Refused, Stranger};
 use super::sessions::Sessions;
 use crate::client;
@@ -52,7 +53,7 @@ impl Endpoint {
         }
     }
 
-    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    pub(crate) async fn answer<B>(&self, request: Request<B>, newcomer: &Newcomer) -> Response<Body>
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
@@ -75,7 +76,10 @@ impl Endpoint {
             allowed()
         } else {
             match self.admit(&parts) {
-                Ok(principal) => self.enter(principal, parts, body).await,
+                Ok(principal) => {
+                    newcomer.known();
+                    self.enter(principal, parts, body).await
+                }
                 Err(refusal) => unread(refusal, body).await,
             }
         };
