@@ -72,6 +72,12 @@ impl Shared {
         })
     }
 
+    /// Lets go what was kept long enough. For whoever serves to say now and then: nobody else may come for long.
+    pub(crate) fn sweep(&self) {
+        self.kept.sweep();
+        self.tasks.sweep();
+    }
+
     /// Ends what waits for clients that will not come any more.
     pub(crate) fn end(&self, run: &str) {
         if let Some(desk) = &self.desk {

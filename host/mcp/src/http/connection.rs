@@ -31,7 +31,7 @@ const STALL: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(30);
 const PROBE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
-/// Between two looks for sessions that nobody uses.
+/// Between two looks for sessions that nobody uses, and for what was kept long enough.
 const SWEEP: Duration = Duration::from_secs(15);
 /// For calls that were cancelled to be recorded.
 const LAST_WORDS: Duration = Duration::from_secs(3);
@@ -59,7 +59,10 @@ pub(crate) async fn serve(
     loop {
         tokio::select! {
             () = &mut stop => break,
-            _ = sweep.tick() => sessions.sweep(),
+            _ = sweep.tick() => {
+                sessions.sweep();
+                endpoint.shared.sweep();
+            }
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) if open.now() >= endpoint.limits.connections && !newcomers.oust() => refuse(stream),
                 Ok((stream, _)) => {
