@@ -7,10 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData, Resource, ResourceContents};
-use serde_json::json;
+use serde_json::{Value, json};
 use toolhost_contract::text;
 use toolhost_contract::units::show_size;
 
+use crate::cuttable::cut_texts;
 use crate::shelf::{Load, Room, Shelf};
 
 /// Bytes of a text that go out in a message.
@@ -42,41 +43,50 @@ impl Default for Kept {
 }
 
 impl Kept {
-    /// Cuts what is too long and keeps it for `owner`.
-    pub(crate) fn shorten(&self, result: &mut CallToolResult, owner: &str) {
+    /// Cuts what is too long and keeps it for `owner`. The structured content is held to `schema`.
+    pub(crate) fn shorten(&self, result: &mut CallToolResult, owner: &str, schema: Option<&Value>) {
         let is_long = |block: &ContentBlock| matches!(block, ContentBlock::Text(text) if text.text.len() > LONG);
-        if !result.content.iter().any(is_long) {
-            return;
-        }
-        let blocks = std::mem::take(&mut result.content);
-        for block in blocks {
-            match block {
-                ContentBlock::Text(text) if text.text.len() > LONG => {
-                    result.content.extend(self.cut(text.text, owner));
+        if result.content.iter().any(is_long) {
+            let blocks = std::mem::take(&mut result.content);
+            for block in blocks {
+                match block {
+                    ContentBlock::Text(text) if text.text.len() > LONG => {
+                        let (note, link) = self.cut(text.text, owner);
+                        result.content.push(ContentBlock::text(note));
+                        result.content.extend(link.map(ContentBlock::resource_link));
+                    }
+                    block => result.content.push(block),
                 }
-                block => result.content.push(block),
             }
+        }
+        if let Some(structured) = &mut result.structured_content {
+            cut_texts(structured, schema, LONG, |text| self.cut(text, owner).0);
         }
     }
 
-    fn cut(&self, whole: String, owner: &str) -> Vec<ContentBlock> {
+    /// The beginning, which says where the rest is, and a link to all of it.
+    fn cut(&self, whole: String, owner: &str) -> (String, Option<Resource>) {
         let size = whole.len();
         let shown = text::head(&whole, SHOWN).to_owned();
         let rest = show_size((size - shown.len()) as u64);
         let Some(uri) = self.keep(whole, owner) else {
             let note = format!("{shown}\n… {rest} more, too much to be kept; ask for a part");
-            return vec![ContentBlock::text(note)];
+            return (note, None);
         };
         let note = format!("{shown}\n… {rest} more; all of it for a while: {uri}");
         let mut link = Resource::new(uri, "the whole text");
         link.mime_type = Some("text/plain".to_owned());
         link.size = u64::try_from(size).ok();
-        vec![ContentBlock::text(note), ContentBlock::resource_link(link)]
+        (note, Some(link))
     }
 
     /// None when there is no room for it whatever goes.
     fn keep(&self, whole: String, owner: &str) -> Option<String> {
         let mut texts = self.texts();
+        // Often a result says the same in words and as a value.
+        if let Some(id) = texts.again(owner, |text| *text == whole) {
+            return Some(format!("{SCHEME}{id}"));
+        }
         let mut id = [0; 16];
         getrandom::fill(&mut id).ok()?;
         let id = format!("{:032x}", u128::from_be_bytes(id));
@@ -123,7 +133,7 @@ mod tests {
     /// Where the link of a shortened result leads.
     fn link(kept: &Kept, text: &str, owner: &str) -> Option<String> {
         let mut result = result(text);
-        kept.shorten(&mut result, owner);
+        kept.shorten(&mut result, owner, None);
         result.content.into_iter().find_map(|block| match block {
             ContentBlock::ResourceLink(link) => Some(link.uri),
             _ => None,
@@ -136,7 +146,7 @@ mod tests {
         assert_eq!(link(&kept, &"x".repeat(LONG), "me"), None);
         let long = "ä".repeat(LONG);
         let mut cut = result(&long);
-        kept.shorten(&mut cut, "me");
+        kept.shorten(&mut cut, "me", None);
         assert!(json!(cut).to_string().len() < SHOWN + 2_000);
         let uri = link(&kept, &long, "me").unwrap();
         let ResourceContents::TextResourceContents { text, .. } = kept.read(&uri, "me").unwrap()
@@ -149,6 +159,34 @@ mod tests {
         assert!(kept.read("file:///etc/passwd", "me").is_err());
         tokio::time::advance(TIME).await;
         assert!(kept.read(&uri, "me").is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_structured_text_is_cut_as_well_and_kept_once() {
+        let long = "x".repeat(3 * LONG);
+        let schema = |of_b: Value| json!({"properties": {"b": of_b}});
+        for (schema, both) in [
+            (Some(schema(json!({"type": "string"}))), true),
+            (Some(schema(json!({"pattern": "^x*$"}))), false),
+            (None, true),
+        ] {
+            let kept = Kept::default();
+            let mut result = result(&long);
+            let value = json!({"n": 1, "a": long, "b": long});
+            result.structured_content = Some(value.clone());
+            kept.shorten(&mut result, "me", schema.as_ref());
+            let links = result.content.iter().filter_map(|block| match block {
+                ContentBlock::ResourceLink(link) => Some(link.uri.clone()),
+                _ => None,
+            });
+            let links: Vec<String> = links.collect();
+            let cut = result.structured_content.unwrap();
+            assert_eq!(cut["n"], json!(1));
+            assert!(cut["a"].as_str().unwrap().ends_with(&links[0]));
+            assert_eq!(cut["a"] == cut["b"], both);
+            assert!(both || cut["b"] == value["b"]);
+            assert!(kept.read(&links[0], "me").is_ok());
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ mod answer;
 mod ask;
 mod call;
 mod content;
+mod cuttable;
 mod events;
 #[cfg(feature = "conformance")]
 mod fixtures;

@@ -133,6 +133,8 @@ async fn connection(
         .serve_connection(TokioIo::new(Patient::new(stream)), service);
     let mut serving = pin!(serving);
     let result = tokio::select! {
+        // What has come counts, however late it is looked at.
+        biased;
         result = &mut serving => result,
         () = newcomer.is_over() => return,
         () = draining.cancelled() => {

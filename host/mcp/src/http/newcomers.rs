@@ -9,8 +9,10 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// For the first head on a connection to arrive.
-const FIRST_HEAD: Duration = Duration::from_secs(5);
+/// For the first head on a connection to arrive, in steps: a host that was busy for long has not listened for as long, and
+/// that is one step.
+const STEPS: u32 = 5;
+const STEP: Duration = Duration::from_secs(1);
 /// Of few connections newcomers may have all: several that come at once are no attack.
 const AT_LEAST: usize = 64;
 
@@ -91,8 +93,10 @@ impl Newcomer {
     /// Ends when the connection has to.
     pub(crate) async fn is_over(&self) {
         let silent = async {
-            if timeout(FIRST_HEAD, self.heard.notified()).await.is_ok() {
-                std::future::pending::<()>().await;
+            for _ in 0..STEPS {
+                if timeout(STEP, self.heard.notified()).await.is_ok() {
+                    std::future::pending::<()>().await;
+                }
             }
         };
         tokio::select! {
@@ -148,10 +152,10 @@ mod tests {
         talks.heard();
         let start = Instant::now();
         silent.is_over().await;
-        assert_eq!(start.elapsed(), FIRST_HEAD);
+        assert_eq!(start.elapsed(), Duration::from_secs(5));
         let mut talks = Box::pin(talks.is_over());
         assert!((&mut talks).now_or_never().is_none());
-        advance(FIRST_HEAD * 10).await;
+        advance(Duration::from_mins(1)).await;
         assert!((&mut talks).now_or_never().is_none());
     }
 }
