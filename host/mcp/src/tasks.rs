@@ -124,7 +124,7 @@ impl Tasks {
             let mut results = self.book.results();
             // It may have made room for others.
             let kept = results.get(id, owner).ok_or_else(|| unknown(id))?;
-            *result = kept.clone();
+            result.clone_from(kept);
         }
         Ok(task)
     }
