@@ -22,6 +22,11 @@ pub trait Prompter: Send + Sync {
         "person"
     }
 
+    /// Who answers what is asked about this call, where that is known better.
+    fn who(&self, _call: &CallId) -> String {
+        self.name().to_owned()
+    }
+
     /// Dropped when the call is cancelled or the answer came another way. The calls of one turn ask side by side.
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer>;
 

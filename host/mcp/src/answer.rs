@@ -26,6 +26,11 @@ pub(crate) struct Answering {
 
 impl Answering {
     pub(crate) fn answer(&self, ended: Ended) -> Result<CallToolResult, ErrorData> {
+        let registry = self.shared.kernel.registry();
+        let tool = match &ended {
+            Ok(report) => report.tool.clone(),
+            Err(()) => None,
+        };
         let mut result = match ended {
             Ok(report) => match &self.asked {
                 None => self.native(report)?,
@@ -33,7 +38,9 @@ impl Answering {
             },
             Err(()) => content::failed(&CallError::internal("the call panicked")),
         };
-        self.shared.kept.shorten(&mut result, &self.owner);
+        let entry = tool.and_then(|name| registry.get(name.as_str()));
+        let schema = entry.and_then(|entry| entry.tool.output_schema.as_ref());
+        self.shared.kept.shorten(&mut result, &self.owner, schema);
         self.sign(&mut result.meta);
         Ok(result)
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use rmcp::model::{ClientCapabilities, ElicitRequestParams, InputRequest};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-use toolhost_contract::{Answer, BoxFuture, Call, CallId, Interview, Question, Reply};
+use toolhost_contract::{Answer, BoxFuture, Call, CallId, Interview, Question, Reply, text};
 use toolhost_kernel::Prompter;
 
 pub use self::agent::ClientAgents;
@@ -33,6 +33,8 @@ use self::state::Seals;
 
 /// So often a question is put again to a client that answers with something else.
 const ROUNDS: usize = 3;
+/// Characters of what a client calls itself.
+const NAME: usize = 60;
 /// A client that shows a question for longer than this has forgotten it.
 const PATIENCE: Duration = Duration::from_mins(30);
 
@@ -62,6 +64,7 @@ pub struct Desk {
 /// The other side of one request, as long as it can be asked.
 #[derive(Debug, Clone)]
 struct Client {
+    name: Option<String>,
     abilities: Abilities,
     wishes: mpsc::Sender<Wish>,
 }
@@ -129,9 +132,16 @@ impl Desk {
         (abilities.forms || abilities.samples).then_some(abilities)
     }
 
-    pub(crate) fn open(self: &Arc<Self>, call: CallId, abilities: Abilities) -> Opened {
+    /// `name` is what the client calls itself.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        call: CallId,
+        name: Option<&str>,
+        abilities: Abilities,
+    ) -> Opened {
         let (sender, wishes) = mpsc::channel(1);
         let client = Client {
+            name: name.map(|name| text::inline(name, NAME)),
             abilities,
             wishes: sender,
         };
@@ -238,6 +248,14 @@ impl fmt::Debug for Desk {
 impl Prompter for Desk {
     fn name(&self) -> &'static str {
         "mcp client"
+    }
+
+    /// With the name that the client gives itself: nobody has looked whether it is true.
+    fn who(&self, call: &CallId) -> String {
+        match self.client(call).and_then(|client| client.name) {
+            Some(name) => format!("{} {name}", self.name()),
+            None => self.name().to_owned(),
+        }
     }
 
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {

@@ -12,7 +12,6 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
-use toolhost_contract::policy::Restriction;
 use toolhost_contract::profile::Profile;
 use toolhost_contract::{CallError, Caller, ErrorClass};
 use toolhost_kernel::CallRequest;
@@ -21,6 +20,7 @@ use crate::answer::Answering;
 use crate::ask::{Abilities, Bound, Ended, Flow, Going, Returned, push_all};
 use crate::events::Events;
 use crate::http::caller;
+use crate::roots::Held;
 use crate::server::{Server, is_modern, owner};
 use crate::{ask, content};
 
@@ -81,11 +81,14 @@ impl Server {
         modern: bool,
     ) -> (Going, Answering) {
         let mut request = self.request(params, caller);
-        request.within.restriction = self.restriction(context).await;
+        let held = self.held(context).await;
+        request.within.restriction = held.as_ref().map(|held| Arc::clone(&held.restriction));
         let desk = self.shared.desk.as_ref();
-        let opened = desk
-            .zip(abilities)
-            .map(|(desk, abilities)| desk.open(request.id.clone(), abilities));
+        let opened = desk.zip(abilities).map(|(desk, abilities)| {
+            let client = context.client_info();
+            let name = client.as_ref().map(|client| client.name.as_str());
+            desk.open(request.id.clone(), name, abilities)
+        });
         let asked = (self.shared.profile != Profile::Native)
             .then(|| (request.tool.clone(), request.input.clone()));
         let answering = self.answering(&request.caller, asked.clone(), modern);
@@ -96,7 +99,13 @@ impl Server {
         ));
         let (kernel, sink) = (Arc::clone(&self.shared.kernel), Arc::clone(&events));
         // The kernel catches what a backend does. This is for a fault of the road itself: rmcp would not answer.
-        let call = AssertUnwindSafe(async move { kernel.call(request, sink as _).await });
+        let call = AssertUnwindSafe(async move {
+            let mut report = kernel.call(request, sink as _).await;
+            if let Some(held) = held {
+                report.result = report.result.map_err(|error| held.explain(error));
+            }
+            report
+        });
         let call = call.catch_unwind().map(|report| report.map_err(drop));
         let going = Going {
             flow: Flow::Here(Box::pin(call)),
@@ -123,12 +132,12 @@ impl Server {
         }
     }
 
-    async fn restriction(&self, context: &RequestContext<RoleServer>) -> Option<Arc<Restriction>> {
+    async fn held(&self, context: &RequestContext<RoleServer>) -> Option<Held> {
         if !self.roots.are_declared() {
             return None;
         }
         let policy = self.shared.kernel.policy();
-        self.roots.restriction(&context.peer, &policy).await
+        self.roots.held(&context.peer, &policy).await
     }
 
     /// Awaits the end of a call or its first question, with which the request ends. A call that takes long becomes a

@@ -2,7 +2,7 @@
 //!
 //! Read in this order: `endpoint.rs` (the road of a request), `doors.rs` and `token.rs` (who may come),
 //! `principal.rs` and `limits.rs` (how much of it), `sessions.rs` (what the older protocols keep between requests),
-//! `connection.rs` (below all of that).
+//! `connection.rs` and `newcomers.rs` (below all of that).
 
 mod body;
 mod connection;
@@ -10,6 +10,7 @@ mod doors;
 mod endpoint;
 mod limits;
 mod message;
+mod newcomers;
 mod principal;
 mod sessions;
 mod token;
@@ -23,7 +24,6 @@ use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::Caller;
 use toolhost_kernel::Kernel;
@@ -136,7 +136,7 @@ impl HttpServer {
             limits.idle,
         ));
         let cancel = CancellationToken::new();
-        let shared = Shared::new(Arc::clone(&kernel), info);
+        let shared = Shared::new(kernel, info);
         let server = Server::new(Arc::clone(&shared), &run);
         // Names and origins were looked at before rmcp sees a request, and by one list.
         let config = StreamableHttpServerConfig::default()
@@ -155,14 +155,12 @@ impl HttpServer {
             principals: Principals::new(self.options.tokens, &limits),
             service,
             limits,
-            running: Arc::new(watch::Sender::new(0)),
-            kernel,
+            shared,
             run,
         });
         let serving = Arc::clone(&endpoint);
         connection::serve(self.listener, serving, sessions, cancel, stop, hurry).await;
         endpoint.farewell();
-        shared.end(&endpoint.run);
         Ok(())
     }
 }

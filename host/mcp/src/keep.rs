@@ -3,15 +3,16 @@
 //! A text that no model could read at once makes every client slow. The message has its beginning and a link; what
 //! the link leads to is there for whoever made the call, in this process, until its time or its room is over.
 
-use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData, Resource, ResourceContents};
-use serde_json::json;
-use tokio::time::Instant;
+use serde_json::{Value, json};
 use toolhost_contract::text;
 use toolhost_contract::units::show_size;
+
+use crate::cuttable::cut_texts;
+use crate::shelf::{Load, Room, Shelf};
 
 /// Bytes of a text that go out in a message.
 const LONG: usize = 256 << 10;
@@ -20,93 +21,83 @@ const SHOWN: usize = 64 << 10;
 /// How long a text is kept.
 const TIME: Duration = Duration::from_mins(15);
 /// Texts that are kept, and their bytes; of one principal, and of all.
-const TEXTS: usize = 256;
-const BYTES: usize = 64 << 20;
-const TEXTS_OF_ONE: usize = 32;
-const BYTES_OF_ONE: usize = 32 << 20;
+const ROOM: Room = Room {
+    time: TIME,
+    of_one: Load {
+        things: 32,
+        bytes: 32 << 20,
+    },
+    of_all: Load {
+        things: 256,
+        bytes: 64 << 20,
+    },
+};
 const SCHEME: &str = "toolhost://result/";
 
-/// The oldest first.
-#[derive(Default)]
-pub(crate) struct Kept(Mutex<VecDeque<Text>>);
+pub(crate) struct Kept(Mutex<Shelf<String>>);
 
-struct Text {
-    id: String,
-    owner: String,
-    whole: String,
-    until: Instant,
+impl Default for Kept {
+    fn default() -> Self {
+        Self(Mutex::new(Shelf::new(ROOM)))
+    }
 }
 
 impl Kept {
-    /// Cuts what is too long and keeps it for `owner`.
-    pub(crate) fn shorten(&self, result: &mut CallToolResult, owner: &str) {
+    /// Cuts what is too long and keeps it for `owner`. The structured content is held to `schema`.
+    pub(crate) fn shorten(&self, result: &mut CallToolResult, owner: &str, schema: Option<&Value>) {
         let is_long = |block: &ContentBlock| matches!(block, ContentBlock::Text(text) if text.text.len() > LONG);
-        if !result.content.iter().any(is_long) {
-            return;
-        }
-        let blocks = std::mem::take(&mut result.content);
-        for block in blocks {
-            match block {
-                ContentBlock::Text(text) if text.text.len() > LONG => {
-                    result.content.extend(self.cut(text.text, owner));
+        if result.content.iter().any(is_long) {
+            let blocks = std::mem::take(&mut result.content);
+            for block in blocks {
+                match block {
+                    ContentBlock::Text(text) if text.text.len() > LONG => {
+                        let (note, link) = self.cut(text.text, owner);
+                        result.content.push(ContentBlock::text(note));
+                        result.content.extend(link.map(ContentBlock::resource_link));
+                    }
+                    block => result.content.push(block),
                 }
-                block => result.content.push(block),
             }
+        }
+        if let Some(structured) = &mut result.structured_content {
+            cut_texts(structured, schema, LONG, |text| self.cut(text, owner).0);
         }
     }
 
-    fn cut(&self, whole: String, owner: &str) -> Vec<ContentBlock> {
+    /// The beginning, which says where the rest is, and a link to all of it.
+    fn cut(&self, whole: String, owner: &str) -> (String, Option<Resource>) {
         let size = whole.len();
         let shown = text::head(&whole, SHOWN).to_owned();
         let rest = show_size((size - shown.len()) as u64);
         let Some(uri) = self.keep(whole, owner) else {
             let note = format!("{shown}\n… {rest} more, too much to be kept; ask for a part");
-            return vec![ContentBlock::text(note)];
+            return (note, None);
         };
         let note = format!("{shown}\n… {rest} more; all of it for a while: {uri}");
         let mut link = Resource::new(uri, "the whole text");
         link.mime_type = Some("text/plain".to_owned());
         link.size = u64::try_from(size).ok();
-        vec![ContentBlock::text(note), ContentBlock::resource_link(link)]
+        (note, Some(link))
     }
 
     /// None when there is no room for it whatever goes.
     fn keep(&self, whole: String, owner: &str) -> Option<String> {
-        let mut id = [0; 16];
-        if whole.len() > BYTES_OF_ONE || getrandom::fill(&mut id).is_err() {
-            return None;
-        }
-        let id = format!("{:032x}", u128::from_be_bytes(id));
-        let now = Instant::now();
         let mut texts = self.texts();
-        texts.retain(|text| text.until > now);
-        let of_one = |text: &Text| text.owner == owner;
-        while full(&texts, whole.len(), TEXTS_OF_ONE, BYTES_OF_ONE, of_one) {
-            let oldest = texts.iter().position(of_one)?;
-            texts.remove(oldest);
+        // Often a result says the same in words and as a value.
+        if let Some(id) = texts.again(owner, |text| *text == whole) {
+            return Some(format!("{SCHEME}{id}"));
         }
-        while full(&texts, whole.len(), TEXTS, BYTES, |_| true) {
-            texts.pop_front()?;
-        }
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).ok()?;
+        let id = format!("{:032x}", u128::from_be_bytes(id));
         let uri = format!("{SCHEME}{id}");
-        texts.push_back(Text {
-            id,
-            owner: owner.to_owned(),
-            whole,
-            until: now + TIME,
-        });
-        Some(uri)
+        texts.put(id, owner, whole.len(), whole).then_some(uri)
     }
 
     /// Another owner's text is as unknown as one that never was.
     pub(crate) fn read(&self, uri: &str, owner: &str) -> Result<ResourceContents, ErrorData> {
-        let now = Instant::now();
         let mut texts = self.texts();
-        texts.retain(|text| text.until > now);
-        let id = uri.strip_prefix(SCHEME);
-        let found = texts
-            .iter()
-            .find(|text| Some(text.id.as_str()) == id && text.owner == owner);
+        let found = uri.strip_prefix(SCHEME).and_then(|id| texts.get(id, owner));
         let Some(found) = found else {
             let shown = text::inline(uri, 200);
             return Err(ErrorData::resource_not_found(
@@ -117,29 +108,18 @@ impl Kept {
         Ok(ResourceContents::TextResourceContents {
             uri: uri.to_owned(),
             mime_type: Some("text/plain".to_owned()),
-            text: found.whole.clone(),
+            text: found.clone(),
             meta: None,
         })
     }
 
-    fn texts(&self) -> MutexGuard<'_, VecDeque<Text>> {
+    pub(crate) fn sweep(&self) {
+        self.texts().sweep();
+    }
+
+    fn texts(&self) -> MutexGuard<'_, Shelf<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Would one more text of so many bytes be too much?
-fn full(
-    texts: &VecDeque<Text>,
-    bytes: usize,
-    most: usize,
-    most_bytes: usize,
-    counts: impl Fn(&Text) -> bool,
-) -> bool {
-    let sizes = texts
-        .iter()
-        .filter(|text| counts(text))
-        .map(|text| text.whole.len());
-    sizes.clone().count() >= most || sizes.sum::<usize>() + bytes > most_bytes
 }
 
 #[cfg(test)]
@@ -153,7 +133,7 @@ mod tests {
     /// Where the link of a shortened result leads.
     fn link(kept: &Kept, text: &str, owner: &str) -> Option<String> {
         let mut result = result(text);
-        kept.shorten(&mut result, owner);
+        kept.shorten(&mut result, owner, None);
         result.content.into_iter().find_map(|block| match block {
             ContentBlock::ResourceLink(link) => Some(link.uri),
             _ => None,
@@ -166,7 +146,7 @@ mod tests {
         assert_eq!(link(&kept, &"x".repeat(LONG), "me"), None);
         let long = "ä".repeat(LONG);
         let mut cut = result(&long);
-        kept.shorten(&mut cut, "me");
+        kept.shorten(&mut cut, "me", None);
         assert!(json!(cut).to_string().len() < SHOWN + 2_000);
         let uri = link(&kept, &long, "me").unwrap();
         let ResourceContents::TextResourceContents { text, .. } = kept.read(&uri, "me").unwrap()
@@ -182,23 +162,52 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_structured_text_is_cut_as_well_and_kept_once() {
+        let long = "x".repeat(3 * LONG);
+        let schema = |of_b: Value| json!({"properties": {"b": of_b}});
+        for (schema, both) in [
+            (Some(schema(json!({"type": "string"}))), true),
+            (Some(schema(json!({"pattern": "^x*$"}))), false),
+            (None, true),
+        ] {
+            let kept = Kept::default();
+            let mut result = result(&long);
+            let value = json!({"n": 1, "a": long, "b": long});
+            result.structured_content = Some(value.clone());
+            kept.shorten(&mut result, "me", schema.as_ref());
+            let links = result.content.iter().filter_map(|block| match block {
+                ContentBlock::ResourceLink(link) => Some(link.uri.clone()),
+                _ => None,
+            });
+            let links: Vec<String> = links.collect();
+            let cut = result.structured_content.unwrap();
+            assert_eq!(cut["n"], json!(1));
+            assert!(cut["a"].as_str().unwrap().ends_with(&links[0]));
+            assert_eq!(cut["a"] == cut["b"], both);
+            assert!(both || cut["b"] == value["b"]);
+            assert!(kept.read(&links[0], "me").is_ok());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn nobody_keeps_more_than_their_room() {
         let kept = Kept::default();
-        let long = "x".repeat(LONG + 1);
-        let first = link(&kept, &long, "me").unwrap();
-        let other = link(&kept, &long, "you").unwrap();
-        for _ in 0..TEXTS_OF_ONE {
-            link(&kept, &long, "me").unwrap();
+        let long = |at: usize| format!("{}{at}", "x".repeat(LONG));
+        let first = link(&kept, &long(0), "me").unwrap();
+        let other = link(&kept, &long(0), "you").unwrap();
+        for at in 0..ROOM.of_one.things {
+            link(&kept, &long(1 + at), "me").unwrap();
         }
         assert!(kept.read(&first, "me").is_err());
         assert!(kept.read(&other, "you").is_ok());
-        let huge = "x".repeat(BYTES_OF_ONE + 1);
+        let huge = "x".repeat(ROOM.of_one.bytes + 1);
         assert_eq!(link(&kept, &huge, "me"), None);
-        for principal in 0..TEXTS {
-            link(&kept, &long, &principal.to_string()).unwrap();
+        // Two that fill the whole room take it from each other.
+        let half = ROOM.of_all.bytes / 2 - 1;
+        for at in 0..4 {
+            let owner = ["ann", "bob"][at % 2];
+            link(&kept, &"x".repeat(half - at), owner).unwrap();
         }
-        let texts = kept.texts();
-        assert!(texts.len() <= TEXTS);
-        assert!(texts.iter().map(|text| text.whole.len()).sum::<usize>() <= BYTES);
+        assert!(kept.read(&other, "you").is_ok());
     }
 }

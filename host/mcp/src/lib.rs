@@ -9,6 +9,7 @@ mod answer;
 mod ask;
 mod call;
 mod content;
+mod cuttable;
 mod events;
 #[cfg(feature = "conformance")]
 mod fixtures;
@@ -19,8 +20,10 @@ mod line;
 mod noop;
 mod pages;
 mod roots;
+mod running;
 mod server;
 mod shared;
+mod shelf;
 mod tasks;
 mod tools;
 mod transport;
@@ -38,8 +41,12 @@ use rmcp::model::InitializeRequestParams;
 use rmcp::service::{ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
+use tokio::time::interval;
 use toolhost_contract::text;
 use toolhost_kernel::Kernel;
+
+/// Between two looks for what was kept long enough.
+const SWEEP: Duration = Duration::from_mins(1);
 
 /// Who we say we are.
 #[derive(Debug, Clone)]
@@ -115,12 +122,20 @@ where
     // rmcp waits some seconds for running calls after the end of input. Its token makes them give up first.
     let calls = running.cancellation_token();
     let mut waiting = pin!(running.waiting());
+    let sweeping = async {
+        let mut sweep = interval(SWEEP);
+        loop {
+            sweep.tick().await;
+            ending.sweep();
+        }
+    };
     let result = tokio::select! {
         result = &mut waiting => result,
         _ = end => {
             calls.cancel();
             waiting.await
         }
+        () = sweeping => unreachable!("it goes on for ever"),
     };
     ending.end(session);
     records.close_session(session, &client);

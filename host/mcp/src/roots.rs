@@ -1,37 +1,84 @@
 //! The folders that a client says it works in. They only ever narrow what the operator granted.
 //!
-//! Only a client with a session is asked, once before its first call and again when it says that they changed: one
-//! without a session would have to be asked anew in each request.
+//! Only a client with a session is asked, before its first call and again when it says that they changed: one without a
+//! session would have to be asked anew in each request. Until it has said what they are, its calls may name no file:
+//! whoever relies on them would not want the others to be open meanwhile.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use rmcp::model::{ClientResult, ErrorCode, ServerRequest};
 #[expect(
     deprecated,
     reason = "2026-07-28 keeps roots for a year, older clients know nothing else"
 )]
-use rmcp::model::{ListRootsResult, Root};
+use rmcp::model::{ListRootsRequest, ListRootsResult, Root};
+use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
 use rmcp::{Peer, RoleServer};
 use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 use toolhost_contract::policy::{Policy, Restriction};
+use toolhost_contract::{CallError, ErrorClass};
 
-/// A client that takes longer has none.
+/// So long a call waits for the client to say what its folders are.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// A client that has not said it for so long is asked again.
+const AGAIN: Duration = Duration::from_secs(30);
 /// Folders that count.
 const MOST: usize = 64;
 /// Bytes of the name of one.
 const MAX_NAME: usize = 4_096;
+/// No file is in there: no name of one has this character.
+const NOWHERE: &str = "/\0";
+
+const SILENT: &str = "the client said that it has roots and has not answered `roots/list` yet; call again, or start the host with `roots = false` under [mcp]";
+const ELSEWHERE: &str = "none of the roots that the client named is a folder of this machine (`file:///PATH`); open one there, or start the host with `roots = false` under [mcp]";
 
 #[derive(Default)]
 pub(crate) struct Roots {
     /// The client has said that it has some.
     declared: AtomicBool,
-    /// What is known is what the client would say now.
-    fresh: AtomicBool,
+    /// How often it said that they changed.
+    changes: AtomicU64,
     /// Whoever asks holds it, so that calls which begin at once ask once.
-    known: Mutex<Option<Arc<Restriction>>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    said: Said,
+    /// The change after which the client was asked what it said.
+    at: Option<u64>,
+    asked: Option<Asked>,
+}
+
+/// What the client said last.
+#[derive(Default)]
+enum Said {
+    #[default]
+    Nothing,
+    /// Whoever has no folder open may still use those that the operator granted.
+    NoFolders,
+    Folders(Held),
+}
+
+/// What calls are held to.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub(crate) restriction: Arc<Restriction>,
+    /// Why it lets no file through.
+    nowhere: Option<&'static str>,
+}
+
+/// The question that the client has not answered yet. An answer that comes late is an answer.
+struct Asked {
+    handle: RequestHandle<RoleServer>,
+    at: u64,
+    since: Instant,
+    /// A call has waited for it already.
+    waited: bool,
 }
 
 impl Roots {
@@ -44,37 +91,99 @@ impl Roots {
     }
 
     pub(crate) fn changed(&self) {
-        self.fresh.store(false, Relaxed);
+        self.changes.fetch_add(1, Relaxed);
     }
 
     /// What the calls of this client are held to. Asks in the task of a request, because only then does rmcp know
     /// where the question belongs.
-    pub(crate) async fn restriction(
-        &self,
-        peer: &Peer<RoleServer>,
-        policy: &Policy,
-    ) -> Option<Arc<Restriction>> {
+    pub(crate) async fn held(&self, peer: &Peer<RoleServer>, policy: &Policy) -> Option<Held> {
         let mut known = self.known.lock().await;
-        if !self.fresh.swap(true, Relaxed) {
-            #[expect(deprecated, reason = "see the use above")]
-            let asked = tokio::time::timeout(PATIENCE, peer.list_roots()).await;
-            // A client that does not say how they changed is held to what it said before.
-            if let Ok(Ok(roots)) = asked {
-                *known = restriction(roots, policy).await;
-            }
+        let now = self.changes.load(Relaxed);
+        if known.at != Some(now) {
+            known.ask(peer, policy, now).await;
         }
-        known.clone()
+        match &known.said {
+            // A client that does not say how they changed is held to what it said before, if that was anything.
+            Said::Folders(held) => Some(held.clone()),
+            Said::NoFolders if known.at == Some(now) => None,
+            Said::Nothing | Said::NoFolders => Some(Held::nowhere(SILENT, policy)),
+        }
+    }
+}
+
+impl Known {
+    async fn ask(&mut self, peer: &Peer<RoleServer>, policy: &Policy, now: u64) {
+        let is_old = |asked: &mut Asked| asked.at != now || asked.since.elapsed() >= AGAIN;
+        if let Some(old) = self.asked.take_if(is_old) {
+            let why = "the answer is not waited for any more".to_owned();
+            tokio::spawn(old.handle.cancel(Some(why)));
+        }
+        if self.asked.is_none() {
+            #[expect(deprecated, reason = "see the use above")]
+            let request = ServerRequest::ListRootsRequest(ListRootsRequest::default());
+            let options = PeerRequestOptions::no_options();
+            let Ok(handle) = peer.send_cancellable_request(request, options).await else {
+                return;
+            };
+            self.asked = Some(Asked {
+                handle,
+                at: now,
+                since: Instant::now(),
+                waited: false,
+            });
+        }
+        let Some(asked) = &mut self.asked else { return };
+        let patience = if asked.waited {
+            Duration::ZERO
+        } else {
+            PATIENCE
+        };
+        let Ok(answer) = timeout(patience, &mut asked.handle.rx).await else {
+            asked.waited = true;
+            return;
+        };
+        self.asked = None;
+        self.said = match answer {
+            Ok(Ok(ClientResult::ListRootsResult(roots))) => said(roots, policy).await,
+            Ok(Err(ServiceError::McpError(error))) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                Said::NoFolders
+            }
+            // The next call asks again.
+            _ => return,
+        };
+        self.at = Some(now);
+    }
+}
+
+impl Held {
+    fn nowhere(why: &'static str, policy: &Policy) -> Self {
+        let restriction = Restriction::within(&[NOWHERE.to_owned()], policy);
+        Self {
+            restriction: Arc::new(restriction.expect("a policy without rules has nothing wrong")),
+            nowhere: Some(why),
+        }
+    }
+
+    /// Adds to a refusal why nothing is allowed.
+    pub(crate) fn explain(&self, error: CallError) -> CallError {
+        match self.nowhere {
+            Some(why) if error.class == ErrorClass::Denied => error.recommend(why),
+            _ => error,
+        }
     }
 }
 
 #[expect(deprecated, reason = "see the use above")]
-async fn restriction(roots: ListRootsResult, policy: &Policy) -> Option<Arc<Restriction>> {
-    let folders: Vec<String> = roots.roots.iter().take(MOST).filter_map(folder).collect();
-    // An empty list says nothing: who has no folder open may still use those that the operator granted.
-    if folders.is_empty() {
-        return None;
+async fn said(roots: ListRootsResult, policy: &Policy) -> Said {
+    if roots.roots.is_empty() {
+        return Said::NoFolders;
     }
-    let policy = policy.clone();
+    let folders: Vec<String> = roots.roots.iter().take(MOST).filter_map(folder).collect();
+    // A list that names only what we cannot read names something, and that is not everything.
+    if folders.is_empty() {
+        return Said::Folders(Held::nowhere(ELSEWHERE, policy));
+    }
+    let within = policy.clone();
     let made = tokio::task::spawn_blocking(move || {
         // Rules speak of folders by the names that they really have.
         let real = folders
@@ -82,9 +191,15 @@ async fn restriction(roots: ListRootsResult, policy: &Policy) -> Option<Arc<Rest
             .filter_map(|folder| Path::new(folder).canonicalize().ok())
             .filter_map(|real| real.into_os_string().into_string().ok());
         let all: Vec<String> = real.chain(folders.iter().cloned()).collect();
-        Restriction::within(&all, &policy)
+        Restriction::within(&all, &within)
     });
-    made.await.ok()?.ok().map(Arc::new)
+    Said::Folders(match made.await {
+        Ok(Ok(restriction)) => Held {
+            restriction: Arc::new(restriction),
+            nowhere: None,
+        },
+        Ok(Err(_)) | Err(_) => Held::nowhere(ELSEWHERE, policy),
+    })
 }
 
 /// `file:///home/me/a%20b` is `/home/me/a b`. Other kinds of roots are no folders.

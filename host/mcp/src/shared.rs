@@ -13,6 +13,7 @@ use toolhost_kernel::Kernel;
 use crate::ServerInfo;
 use crate::ask::Desk;
 use crate::keep::Kept;
+use crate::running::Count;
 use crate::tasks::Tasks;
 use crate::tools::{ToolList, Tools};
 
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) desk: Option<Arc<Desk>>,
     pub(crate) roots: bool,
     pub(crate) kept: Kept,
+    /// What a host that stops lets go on for a while.
+    pub(crate) running: Count,
     pub(crate) tasks: Tasks,
     pub(crate) tasks_after: Option<Duration>,
     list: ToolList,
@@ -61,11 +64,18 @@ impl Shared {
             desk: info.desk,
             roots: info.roots,
             kept: Kept::default(),
+            running: Count::default(),
             tasks: Tasks::default(),
             tasks_after: info.tasks_after,
             list: ToolList::default(),
             calls: AtomicU64::new(0),
         })
+    }
+
+    /// Lets go what was kept long enough. For whoever serves to say now and then: nobody else may come for long.
+    pub(crate) fn sweep(&self) {
+        self.kept.sweep();
+        self.tasks.sweep();
     }
 
     /// Ends what waits for clients that will not come any more.

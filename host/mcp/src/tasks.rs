@@ -4,16 +4,22 @@
 //! what it asks is asked through the task. A task belongs to the principal that called.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{CreateTaskResult, DetailedTask, ErrorData, InputResponses};
+use rmcp::model::{
+    CallToolResult, ContentBlock, CreateTaskResult, DetailedTask, ErrorData, InputResponses,
+    JsonObject, TaskPayload,
+};
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 use toolhost_contract::text;
 
 use crate::answer::Answering;
 use crate::ask::{Ended, Going, Wish};
+use crate::running::Running;
+use crate::shelf::{Load, Room, Shelf};
 
 /// A task that takes longer is ended, and its result is kept as long.
 const TIME: Duration = Duration::from_mins(30);
@@ -22,12 +28,52 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Tasks that are kept, ended ones included; of all principals, and of one.
 const TASKS: usize = 256;
 const TASKS_OF_ONE: usize = 32;
+/// Bytes of a value besides its text.
+const VALUE: usize = 32;
 
-#[derive(Default)]
+/// Room for results, which are kept apart from what rmcp knows of a task: it can neither let one go nor look at one
+/// without copying it.
+const RESULTS: Room = Room {
+    time: TIME,
+    of_one: Load {
+        things: TASKS_OF_ONE,
+        bytes: 32 << 20,
+    },
+    of_all: Load {
+        things: TASKS,
+        bytes: 64 << 20,
+    },
+};
+
 pub(crate) struct Tasks {
     manager: TaskManager,
+    book: Arc<Book>,
+}
+
+/// Whose tasks there are, and what came of them.
+struct Book {
     /// By the ids of tasks.
-    owners: Mutex<HashMap<String, String>>,
+    owners: Mutex<HashMap<String, Owner>>,
+    results: Mutex<Shelf<JsonObject>>,
+}
+
+struct Owner {
+    name: String,
+    /// rmcp does not know the task any more then.
+    until: Instant,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        let book = Book {
+            owners: Mutex::default(),
+            results: Mutex::new(Shelf::new(RESULTS)),
+        };
+        Self {
+            manager: TaskManager::default(),
+            book: Arc::new(book),
+        }
+    }
 }
 
 impl Tasks {
@@ -37,10 +83,11 @@ impl Tasks {
         going: Going,
         answering: Answering,
     ) -> Result<CreateTaskResult, Box<(Going, Answering)>> {
-        let owner = answering.owner.clone();
-        let mut owners = self.owners();
-        owners.retain(|id, _| self.manager.get_task(id).is_ok());
-        let own = owners.values().filter(|other| **other == owner).count();
+        let name = answering.owner.clone();
+        let now = Instant::now();
+        let mut owners = self.book.owners();
+        owners.retain(|_, owner| owner.until > now);
+        let own = owners.values().filter(|other| other.name == name).count();
         if owners.len() >= TASKS || own >= TASKS_OF_ONE {
             return Err(Box::new((going, answering)));
         }
@@ -50,19 +97,36 @@ impl Tasks {
             .with_ttl_ms(millis(TIME))
             .with_poll_interval_ms(millis(LOOK));
         let going = going.apart();
+        let running = Running::begin(&answering.shared.running);
+        let book = Arc::clone(&self.book);
         let task = self.manager.spawn(options, |context| {
             Box::pin(async move {
-                let ended = follow(going, &context).await?;
-                answering.answer(ended).map_err(TaskExit::Error)
+                let ending = Ending {
+                    id: context.task_id(),
+                    book: &book,
+                };
+                let ended = follow(going, &context, running).await?;
+                let result = answering.answer(ended).map_err(TaskExit::Error)?;
+                ending.keep(&result, &answering.owner);
+                Ok(CallToolResult::default())
             })
         });
-        owners.insert(task.task_id.clone(), owner);
+        // It has at most its time to run and as much to be looked at. Whatever it does first waits for this entry.
+        let until = now + 2 * TIME;
+        owners.insert(task.task_id.clone(), Owner { name, until });
         Ok(CreateTaskResult::new(task))
     }
 
     pub(crate) fn get(&self, id: &str, owner: &str) -> Result<DetailedTask, ErrorData> {
         self.known(id, owner)?;
-        self.manager.get_task(id).map_err(|_| unknown(id))
+        let mut task = self.manager.get_task(id).map_err(|_| unknown(id))?;
+        if let TaskPayload::Completed { result } = &mut task.payload {
+            let mut results = self.book.results();
+            // It may have made room for others.
+            let kept = results.get(id, owner).ok_or_else(|| unknown(id))?;
+            result.clone_from(kept);
+        }
+        Ok(task)
     }
 
     pub(crate) fn update(
@@ -81,22 +145,86 @@ impl Tasks {
         self.manager.cancel_task(id).map_err(|_| unknown(id))
     }
 
+    /// Lets go what was kept long enough, and ends what took too long.
+    pub(crate) fn sweep(&self) {
+        // To be asked for anything is when rmcp sweeps, and this is the cheapest question.
+        let _ = self.manager.running_task_count();
+        let now = Instant::now();
+        self.book.owners().retain(|_, owner| owner.until > now);
+        self.book.results().sweep();
+    }
+
     /// Nobody asks any more.
     pub(crate) fn end(&self) {
         self.manager.shutdown();
-        self.owners().clear();
+        self.book.owners().clear();
+        self.book.results().clear();
     }
 
     /// Another principal's task is as unknown as one that never was.
     fn known(&self, id: &str, owner: &str) -> Result<(), ErrorData> {
-        let owners = self.owners();
-        let known = owners.get(id).is_some_and(|other| other == owner);
+        let owners = self.book.owners();
+        let known = owners.get(id).is_some_and(|other| other.name == owner);
         known.then_some(()).ok_or_else(|| unknown(id))
     }
+}
 
-    fn owners(&self) -> MutexGuard<'_, HashMap<String, String>> {
+impl Book {
+    fn owners(&self) -> MutexGuard<'_, HashMap<String, Owner>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn results(&self) -> MutexGuard<'_, Shelf<JsonObject>> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// However a task ends, its entry goes when its time to be looked at is over.
+struct Ending<'a> {
+    id: &'a str,
+    book: &'a Book,
+}
+
+impl Ending<'_> {
+    fn keep(&self, result: &CallToolResult, owner: &str) {
+        let object = |result: &CallToolResult| match json!(result) {
+            Value::Object(result) => result,
+            _ => JsonObject::new(),
+        };
+        let mut results = self.book.results();
+        let whole = object(result);
+        if results.put(self.id.to_owned(), owner, weight(&whole), whole) {
+            return;
+        }
+        let note = "the call has ended, and its result is too large to be kept; ask for a part";
+        let instead = object(&CallToolResult::error(vec![ContentBlock::text(note)]));
+        results.put(self.id.to_owned(), owner, weight(&instead), instead);
+    }
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if let Some(owner) = self.book.owners().get_mut(self.id) {
+            owner.until = Instant::now() + TIME;
+        }
+    }
+}
+
+/// About the bytes that it takes here.
+fn weight(result: &JsonObject) -> usize {
+    fn of(value: &Value) -> usize {
+        VALUE
+            + match value {
+                Value::String(text) => text.len(),
+                Value::Array(items) => items.iter().map(of).sum(),
+                Value::Object(members) => weight(members),
+                Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            }
+    }
+    let members = result.iter();
+    members
+        .map(|(name, value)| VALUE + name.len() + of(value))
+        .sum()
 }
 
 fn unknown(id: &str) -> ErrorData {
@@ -104,8 +232,13 @@ fn unknown(id: &str) -> ErrorData {
     ErrorData::invalid_params(format!("there is no task {shown}, or not any more"), None)
 }
 
-/// Awaits the end of the call and passes on what it asks. Dropped, the call ends.
-async fn follow(mut going: Going, context: &TaskContext) -> Result<Ended, TaskExit> {
+/// Awaits the end of the call and passes on what it asks. Dropped, the call ends. It is one of those that run, except
+/// while it waits for an answer: a host that stops waits for work and not for people.
+async fn follow(
+    mut going: Going,
+    context: &TaskContext,
+    mut running: Running,
+) -> Result<Ended, TaskExit> {
     let mut asked = 0;
     loop {
         let wish = tokio::select! {
@@ -119,6 +252,7 @@ async fn follow(mut going: Going, context: &TaskContext) -> Result<Ended, TaskEx
         let Some(wish) = going.answer_known(wish) else {
             continue;
         };
+        let pause = running.pause();
         let Wish {
             requests,
             mut reply,
@@ -136,6 +270,43 @@ async fn follow(mut going: Going, context: &TaskContext) -> Result<Ended, TaskEx
                 () = reply.closed() => break,
             }
         }
+        running = pause.end();
         let _ = reply.send(answers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(book: &Book, id: &str, text: &str) {
+        let until = Instant::now() + 2 * TIME;
+        let name = "me".to_owned();
+        book.owners().insert(id.to_owned(), Owner { name, until });
+        let ending = Ending { id, book };
+        let result = CallToolResult::success(vec![ContentBlock::text(text)]);
+        ending.keep(&result, "me");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn results_are_bounded_and_go_when_nobody_comes() {
+        let tasks = Tasks::default();
+        let book = &tasks.book;
+        let has = |id: &str| book.results().get(id, "me").is_some();
+        kept(book, "first", "x");
+        kept(book, "second", "x");
+        let large = "x".repeat(RESULTS.of_one.bytes - 1_000);
+        kept(book, "large", &large);
+        assert!(!has("first"), "the oldest made room");
+        assert!(has("second") && has("large"));
+        kept(book, "huge", &"x".repeat(RESULTS.of_one.bytes + 1));
+        let said = json!(book.results().get("huge", "me")).to_string();
+        assert!(said.contains("too large to be kept"), "{said}");
+        // An entry is kept from its end on and not from its beginning.
+        assert_eq!(book.owners().len(), 4);
+        tokio::time::advance(TIME).await;
+        tasks.sweep();
+        assert_eq!(book.owners().len(), 0);
+        assert!(!has("large"));
     }
 }

@@ -59,7 +59,7 @@ pub struct HttpArgs {
     pub http_in_flight: NonZeroUsize,
 
     /// Largest request
-    #[arg(long, value_name = "SIZE", requires = "http", default_value = "8MiB", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", requires = "http", default_value = "2MiB", value_parser = parse_size)]
     pub http_max_body: u64,
 
     /// Sessions, and as many lasting streams, that the holder of a token may have open

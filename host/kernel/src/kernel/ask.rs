@@ -164,7 +164,7 @@ impl Kernel {
                     {
                         return None;
                     }
-                    let by = self.prompter.name().to_owned();
+                    let by = self.prompter.who(&run.id);
                     return Some(Answered { answer, by });
                 }
                 _ = look.tick() => {

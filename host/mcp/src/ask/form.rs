@@ -2,6 +2,7 @@
 
 use rmcp::model::{ElicitRequestParams, ElicitationSchema};
 use serde_json::{Map, Value, json};
+use toolhost_contract::policy::{Offer, Scope};
 use toolhost_contract::{Answer, Call, FileDiff, Question, text};
 
 use super::{state, words};
@@ -21,8 +22,7 @@ pub(super) fn form(
 ) -> ElicitRequestParams {
     let mut choices: Vec<(String, String)> = values(question)
         .into_iter()
-        .zip(&question.offers)
-        .map(|(value, offer)| (value, text::inline(&offer.words, WORDS)))
+        .map(|(value, _, offer)| (value, text::inline(&offer.words, WORDS)))
         .collect();
     choices.push((DENY.to_owned(), "No: it does not run".to_owned()));
     choices.push((
@@ -80,15 +80,20 @@ pub(super) fn request(message: String, schema: Value) -> ElicitRequestParams {
     }
 }
 
-/// `once`, `session`, `project`, `user`; of two with the same reach the second is `session_wider`.
-fn values(question: &Question) -> Vec<String> {
-    let mut values: Vec<String> = Vec::new();
-    for offer in &question.offers {
+/// What may be answered: the value, the place in the question's offers, and the offer. `once`, `session`; of two with
+/// the same reach the second is `session_wider`.
+///
+/// Whoever sits at a client answers for what that client does. A yes that lasts longer would be one for other clients,
+/// other principals and the operator, and they were not asked.
+fn values(question: &Question) -> Vec<(String, usize, &Offer)> {
+    let mut values: Vec<(String, usize, &Offer)> = Vec::new();
+    let offers = question.offers.iter().enumerate();
+    for (place, offer) in offers.filter(|(_, offer)| offer.scope <= Scope::Session) {
         let mut value = offer.scope.as_str().to_owned();
-        while values.contains(&value) {
+        while values.iter().any(|(other, ..)| *other == value) {
             value.push_str("_wider");
         }
-        values.push(value);
+        values.push((value, place, offer));
     }
     values
 }
@@ -131,8 +136,8 @@ pub(super) fn answer(question: &Question, result: Option<&Value>) -> Result<Answ
     match said {
         DENY => Ok(Answer::Deny { note }),
         STOP => Ok(Answer::Cancel),
-        said => match values(question).iter().position(|value| value == said) {
-            Some(offer) => Ok(Answer::Allow { offer, note }),
+        said => match values(question).iter().find(|(value, ..)| value == said) {
+            Some(&(_, offer, _)) => Ok(Answer::Allow { offer, note }),
             None => Err(format!(
                 "`{}` was not one of the answers.",
                 text::inline(said, 80)

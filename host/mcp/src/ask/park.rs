@@ -82,10 +82,9 @@ pub(crate) struct Bound {
 impl Bound {
     pub(crate) fn to(caller: &Caller, params: &CallToolRequestParams) -> Self {
         let principal = caller.user_id.clone().unwrap_or_default();
-        let arguments = Value::Object(params.arguments.clone().unwrap_or_default());
         Self {
             session: caller.session_id.clone(),
-            call: state::binding(&principal, &params.name, &arguments),
+            call: state::binding(&principal, &params.name, params.arguments.as_ref()),
             principal,
         }
     }

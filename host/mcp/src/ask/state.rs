@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{ErrorData, RequestStateCodec, RequestStateError, SealOptions};
+use rmcp::model::{ErrorData, JsonObject, RequestStateCodec, RequestStateError, SealOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -123,41 +123,47 @@ pub(super) fn refused(why: &str) -> ErrorData {
 }
 
 /// What a state is good for. Members of the arguments may come back in another order.
-pub(super) fn binding(principal: &str, tool: &str, arguments: &Value) -> String {
-    digest_of(&json!([principal, tool, arguments]))
+/// Arguments can be large, so they are read where they are.
+pub(super) fn binding(principal: &str, tool: &str, arguments: Option<&JsonObject>) -> String {
+    let mut digest = Sha256::new();
+    canonical(&json!([principal, tool]), &mut digest);
+    object(arguments.unwrap_or(&JsonObject::new()), &mut digest);
+    hex(&digest.finalize())
 }
 
 pub(super) fn digest_of(value: &impl Serialize) -> String {
-    let mut text = String::new();
-    canonical(&json!(value), &mut text);
-    hex(&Sha256::digest(text.as_bytes()))
+    let mut digest = Sha256::new();
+    canonical(&json!(value), &mut digest);
+    hex(&digest.finalize())
 }
 
-/// The members of objects by their names.
-fn canonical(value: &Value, out: &mut String) {
+fn canonical(value: &Value, out: &mut Sha256) {
     match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by_key(|(name, _)| *name);
-            out.push('{');
-            for (name, value) in members {
-                out.push_str(&Value::from(name.as_str()).to_string());
-                out.push(':');
-                canonical(value, out);
-                out.push(',');
-            }
-            out.push('}');
-        }
+        Value::Object(members) => object(members, out),
         Value::Array(items) => {
-            out.push('[');
+            out.update("[");
             for item in items {
                 canonical(item, out);
-                out.push(',');
+                out.update(",");
             }
-            out.push(']');
+            out.update("]");
         }
-        other => out.push_str(&other.to_string()),
+        other => out.update(other.to_string()),
     }
+}
+
+/// The members by their names.
+fn object(members: &JsonObject, out: &mut Sha256) {
+    let mut members: Vec<_> = members.iter().collect();
+    members.sort_by_key(|(name, _)| *name);
+    out.update("{");
+    for (name, value) in members {
+        out.update(Value::from(name.as_str()).to_string());
+        out.update(":");
+        canonical(value, out);
+        out.update(",");
+    }
+    out.update("}");
 }
 
 fn random<const N: usize>() -> Result<[u8; N], KeyError> {
@@ -199,7 +205,7 @@ mod tests {
         let made = seals();
         let arguments = json!({"path": "a", "n": 1});
         let sealed = made
-            .seal(&state(), &binding("me", "write", &arguments))
+            .seal(&state(), &binding("me", "write", arguments.as_object()))
             .unwrap();
         for (principal, tool, arguments, good) in [
             ("me", "write", json!({"n": 1, "path": "a"}), true),
@@ -209,10 +215,14 @@ mod tests {
             ("me", "write", json!({}), false),
         ] {
             // Another host with the same key.
-            let opened = seals().open(&sealed, &binding(principal, tool, &arguments));
+            let opened = seals().open(&sealed, &binding(principal, tool, arguments.as_object()));
             assert_eq!(opened.is_ok(), good, "{principal} {tool} {arguments}");
         }
-        let own = binding("me", "write", &arguments);
+        assert_eq!(
+            binding("", "t", None),
+            binding("", "t", json!({}).as_object())
+        );
+        let own = binding("me", "write", arguments.as_object());
         assert!(Seals::new(None).unwrap().open(&sealed, &own).is_err());
         assert!(made.open(&format!("{sealed}A"), &own).is_err());
         assert!(made.open("", &own).is_err());

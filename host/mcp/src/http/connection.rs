@@ -13,15 +13,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio::time::{Sleep, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::Endpoint;
-use super::principal::Running;
+use super::newcomers::{Newcomer, Newcomers};
 use super::sessions::Sessions;
+use crate::running::{Count, Running};
 
-/// For the head of a request to arrive, and between two requests.
+/// For the head of a request to arrive, and between two requests. The first has less: see `newcomers.rs`.
 const HEAD: Duration = Duration::from_secs(30);
 /// Of one head, and of what is read ahead.
 const BUFFER: usize = 128 << 10;
@@ -31,7 +31,7 @@ const STALL: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(30);
 const PROBE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
-/// Between two looks for sessions that nobody uses.
+/// Between two looks for sessions that nobody uses, and for what was kept long enough.
 const SWEEP: Duration = Duration::from_secs(15);
 /// For calls that were cancelled to be recorded.
 const LAST_WORDS: Duration = Duration::from_secs(3);
@@ -49,7 +49,8 @@ pub(crate) async fn serve(
     stop: impl Future<Output = ()>,
     hurry: impl Future<Output = ()>,
 ) {
-    let open = Arc::new(watch::Sender::new(0));
+    let open = Count::default();
+    let newcomers = Newcomers::new(endpoint.limits.connections);
     let draining = CancellationToken::new();
     let cut = CancellationToken::new();
     let _cut_at_the_end = cut.clone().drop_guard();
@@ -58,11 +59,15 @@ pub(crate) async fn serve(
     loop {
         tokio::select! {
             () = &mut stop => break,
-            _ = sweep.tick() => sessions.sweep(),
+            _ = sweep.tick() => {
+                sessions.sweep();
+                endpoint.shared.sweep();
+            }
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if *open.borrow() >= endpoint.limits.connections => refuse(stream),
+                Ok((stream, _)) if open.now() >= endpoint.limits.connections && !newcomers.oust() => refuse(stream),
                 Ok((stream, _)) => {
-                    let one = connection(stream, Arc::clone(&endpoint), draining.clone());
+                    let newcomer = newcomers.enter();
+                    let one = connection(stream, Arc::clone(&endpoint), newcomer, draining.clone());
                     let (open, cut) = (Running::begin(&open), cut.clone());
                     tokio::spawn(async move {
                         let _open = open;
@@ -82,14 +87,16 @@ pub(crate) async fn serve(
     drop(listener);
     draining.cancel();
     tokio::select! {
-        () = none(&endpoint.running) => {}
+        () = endpoint.shared.running.none() => {}
         () = sleep(endpoint.limits.grace) => {}
         () = hurry => {}
     }
     cancel.cancel();
+    // Tasks and calls that wait for an answer belong to no request.
+    endpoint.shared.end(&endpoint.run);
     let ended = async {
-        none(&endpoint.running).await;
-        none(&open).await;
+        endpoint.shared.running.none().await;
+        open.none().await;
         while sessions.count() > 0 {
             sleep(Duration::from_millis(5)).await;
         }
@@ -98,24 +105,26 @@ pub(crate) async fn serve(
     let _ = timeout(LAST_WORDS, ended).await;
 }
 
-async fn none(count: &watch::Sender<usize>) {
-    // The sender is here, so that this ends only with the count.
-    let _ = count.subscribe().wait_for(|count| *count == 0).await;
-}
-
 fn refuse(stream: TcpStream) {
     // One try: whoever cannot take these few bytes at once learns it from the end of the connection.
     let _ = stream.into_std().and_then(|mut stream| stream.write(FULL));
 }
 
-async fn connection(stream: TcpStream, endpoint: Arc<Endpoint>, draining: CancellationToken) {
+async fn connection(
+    stream: TcpStream,
+    endpoint: Arc<Endpoint>,
+    newcomer: Newcomer,
+    draining: CancellationToken,
+) {
     // Answers go out in several small writes. Without this each waits for the client to acknowledge the one before.
     let _ = stream.set_nodelay(true);
     // Without it the connection is only slower to go when its client is.
     let _ = probe(&stream);
+    let newcomer = &newcomer;
     let service = service_fn(|request| {
+        newcomer.heard();
         let endpoint = Arc::clone(&endpoint);
-        async move { Ok::<_, Infallible>(endpoint.answer(request).await) }
+        async move { Ok::<_, Infallible>(endpoint.answer(request, newcomer).await) }
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -124,7 +133,10 @@ async fn connection(stream: TcpStream, endpoint: Arc<Endpoint>, draining: Cancel
         .serve_connection(TokioIo::new(Patient::new(stream)), service);
     let mut serving = pin!(serving);
     let result = tokio::select! {
+        // What has come counts, however late it is looked at.
+        biased;
         result = &mut serving => result,
+        () = newcomer.is_over() => return,
         () = draining.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await

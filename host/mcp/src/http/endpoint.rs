@@ -14,16 +14,17 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use http_body_util::{BodyExt as _, Full};
 use rmcp::transport::streamable_http_server::StreamableHttpService;
-use tokio::sync::watch;
-use toolhost_kernel::Kernel;
 
 use super::body::{self, Body, Watched, text};
 use super::doors::{Doors, Visitor};
 use super::limits::Limits;
-use super::message::{Kind, Malformed, look};
-use super::principal::{Busy, CURRENT, Current, Principal, Principals, Refused, Running, Stranger};
+use super::message::{Kind, Malformed, Seen, look};
+use super::newcomers::Newcomer;
+use super::principal::{Busy, CURRENT, Current, Principal, Principals, Refused, Stranger};
 use super::sessions::Sessions;
 use crate::client;
+use crate::running::Running;
+use crate::shared::Shared;
 
 /// The one address of the protocol.
 pub(crate) const PATH: &str = "/mcp";
@@ -35,8 +36,7 @@ pub(crate) struct Endpoint {
     pub(crate) principals: Principals,
     pub(crate) service: StreamableHttpService<crate::Handler, Sessions>,
     pub(crate) limits: Limits,
-    pub(crate) running: Arc<watch::Sender<usize>>,
-    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) shared: Arc<Shared>,
     /// What the names of this run's sessions begin with.
     pub(crate) run: String,
 }
@@ -46,13 +46,14 @@ impl Endpoint {
     pub(crate) fn farewell(&self) {
         for principal in self.principals.all() {
             if principal.was_met() {
-                self.kernel
+                self.shared
+                    .kernel
                     .close_session(&principal.label(&self.run), &client(None));
             }
         }
     }
 
-    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    pub(crate) async fn answer<B>(&self, request: Request<B>, newcomer: &Newcomer) -> Response<Body>
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
@@ -75,7 +76,10 @@ impl Endpoint {
             allowed()
         } else {
             match self.admit(&parts) {
-                Ok(principal) => self.enter(principal, parts, body).await,
+                Ok(principal) => {
+                    newcomer.known();
+                    self.enter(principal, parts, body).await
+                }
                 Err(refusal) => unread(refusal, body).await,
             }
         };
@@ -147,17 +151,29 @@ impl Endpoint {
             Err((status, why)) => return plain(status, why),
         };
         let is_json = is_json(&parts.headers);
-        let kind = match look(&body) {
-            Ok(kind) => kind,
-            Err(malformed) if is_json => return bad(malformed),
+        let Seen { kind, values } = match look(&body) {
+            Ok(seen) => seen,
+            Err(malformed) if is_json || malformed == Malformed::TooManyValues => {
+                return bad(malformed);
+            }
             // rmcp says what is wrong with the type.
-            Err(_) => Kind::Aside,
+            Err(_) => Seen {
+                kind: Kind::Aside,
+                values: 0,
+            },
         };
-        if kind != Kind::Aside
-            && let Err(busy) = principal.pace()
-        {
-            return come_again(busy);
-        }
+        let paced = match kind {
+            Kind::Aside => principal.pace_aside(body.len()),
+            Kind::Greeting | Kind::Request | Kind::Listen => principal.pace(),
+        };
+        let room = match paced {
+            Ok(()) => principal.more_room(room, values).await,
+            Err(busy) => Err(busy),
+        };
+        let room = match room {
+            Ok(room) => room,
+            Err(busy) => return come_again(busy),
+        };
         match kind {
             Kind::Aside => self.message(principal, parts, body, is_json).await,
             Kind::Listen => match principal.stream() {
@@ -165,14 +181,15 @@ impl Endpoint {
                 Err(busy) => come_again(busy),
             },
             Kind::Greeting | Kind::Request => {
-                let running = Running::begin(&self.running);
+                let running = Running::begin(&self.shared.running);
                 let place = match principal.enter(room, running).await {
                     Ok(place) => Arc::new(place),
                     Err(busy) => return come_again(busy),
                 };
                 let newest = kind == Kind::Request && !parts.headers.contains_key("mcp-session-id");
                 if newest && principal.meet() {
-                    self.kernel
+                    self.shared
+                        .kernel
                         .open_session(&principal.label(&self.run), &client(None));
                 }
                 // A call of the older protocols goes on when its client is gone, and keeps its place.

@@ -24,7 +24,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            body: 8 << 20,
+            // The kernel takes 1 MiB of input.
+            body: 2 << 20,
             in_flight: 64,
             rate: None,
             sessions: 1024,

@@ -7,6 +7,12 @@ use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::json;
 
+/// Values of one message: members, elements, and what is in them. Each costs some hundred bytes once it is read, however few
+/// it has in the body.
+pub(crate) const MOST_VALUES: usize = 100_000;
+/// So many cost no more than any message does.
+pub(crate) const FEW_VALUES: usize = 2_000;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The greeting of the older protocols. Its answer ends before the session does.
@@ -23,7 +29,15 @@ pub(crate) enum Kind {
 pub(crate) enum Malformed {
     NotJson,
     NotOneMessage,
+    TooManyValues,
     IdInUse,
+}
+
+/// What is known of a message before it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) kind: Kind,
+    pub(crate) values: usize,
 }
 
 #[derive(Deserialize)]
@@ -49,7 +63,38 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-pub(crate) fn look(body: &[u8]) -> Result<Kind, Malformed> {
+pub(crate) fn look(body: &[u8]) -> Result<Seen, Malformed> {
+    let values = values(body);
+    if values > MOST_VALUES {
+        return Err(Malformed::TooManyValues);
+    }
+    let kind = kind(body)?;
+    // An aside waits for nobody, so there is no room that it could wait for.
+    if kind == Kind::Aside && values > FEW_VALUES {
+        return Err(Malformed::TooManyValues);
+    }
+    Ok(Seen { kind, values })
+}
+
+/// How many values there are, never too few. Counts what stands between them, so that nothing is made of any; what is no
+/// JSON is found out later.
+fn values(body: &[u8]) -> usize {
+    let (mut count, mut is_text) = (1, false);
+    let mut bytes = body.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => is_text = !is_text,
+            b'\\' if is_text => {
+                bytes.next();
+            }
+            b',' | b':' | b'[' | b'{' if !is_text => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+fn kind(body: &[u8]) -> Result<Kind, Malformed> {
     let malformed = |error: serde_json::Error| match error.classify() {
         Category::Data => Malformed::NotOneMessage,
         Category::Io | Category::Syntax | Category::Eof => Malformed::NotJson,
@@ -77,6 +122,10 @@ impl Malformed {
             Self::NotOneMessage => (
                 -32600,
                 "the body is not one JSON-RPC message: an object with `jsonrpc`, and an `id` that is a string or an integer if it is a request",
+            ),
+            Self::TooManyValues => (
+                -32600,
+                "the message holds too many values: 100000 in a request, 2000 in anything else",
             ),
             Self::IdInUse => (
                 -32600,
@@ -130,8 +179,54 @@ mod tests {
                 Err(Malformed::NotOneMessage),
             ),
         ] {
-            assert_eq!(look(body.as_bytes()), expected, "{body}");
+            let kind = look(body.as_bytes()).map(|seen| seen.kind);
+            assert_eq!(kind, expected, "{body}");
         }
         assert_eq!(look(b"\xff\xfe{}"), Err(Malformed::NotJson));
+    }
+
+    /// The least that the count may be: what serde makes of it.
+    fn made(value: &serde_json::Value) -> usize {
+        use serde_json::Value;
+
+        1 + match value {
+            Value::Array(elements) => elements.iter().map(made).sum::<usize>(),
+            Value::Object(members) => members.values().map(|value| 1 + made(value)).sum(),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn values_are_counted_outside_of_texts_and_never_too_few() {
+        for (body, expected) in [
+            ("1", 1),
+            ("[1,2,3]", 4),
+            ("[[0],[0]]", 5),
+            ("{}", 2),
+            (r#"{"a":1,"b":[2]}"#, 6),
+            (r#"["[,,,:{",1]"#, 3),
+            (r#"["\"[,,,",1]"#, 3),
+            (r#"["\\",[1]]"#, 4),
+            (r#"{"\\\":[":[[]]}"#, 5),
+        ] {
+            assert_eq!(values(body.as_bytes()), expected, "{body}");
+            let value = serde_json::from_str(body).unwrap();
+            assert!(made(&value) <= expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_too_many_values_is_refused_before_it_is_read() {
+        let of = |head: &str, values: usize| {
+            let body = format!("{head}\"params\":[{}]}}", vec!["[0]"; values].join(","));
+            look(body.as_bytes()).map(|seen| seen.kind)
+        };
+        let request = r#"{"method":"m","id":1,"#;
+        assert_eq!(of(request, MOST_VALUES / 3), Ok(Kind::Request));
+        assert_eq!(of(request, MOST_VALUES / 2), Err(Malformed::TooManyValues));
+        for aside in [r#"{"method":"m","#, r#"{"id":1,"result":{},"#] {
+            assert_eq!(of(aside, FEW_VALUES / 3), Ok(Kind::Aside));
+            assert_eq!(of(aside, FEW_VALUES / 2), Err(Malformed::TooManyValues));
+        }
     }
 }

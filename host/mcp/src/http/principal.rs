@@ -10,11 +10,13 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::limits::Limits;
+use super::message::{FEW_VALUES, MOST_VALUES};
 use super::token::Tokens;
+use crate::running::Running;
 
 /// What somebody is called who needs no token.
 const NOBODY: &str = "local";
@@ -25,7 +27,9 @@ const WAITING: usize = 1024;
 /// A body up to this size needs no share of the room for bodies: connections bound how many there are.
 const SMALL: usize = 64 << 10;
 /// Room for the large bodies of one principal, in requests of the largest size.
-const LARGE_BODIES: usize = 8;
+const LARGE_BODIES: usize = 4;
+/// Room for the values of one principal's requests that have many, in requests of the most.
+const LARGE_MESSAGES: usize = 3;
 
 pub(crate) struct Principal {
     pub(crate) name: String,
@@ -34,6 +38,7 @@ pub(crate) struct Principal {
     waiting: AtomicUsize,
     /// In KiB.
     bodies: Arc<Semaphore>,
+    values: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     /// Has it called without a session?
     met: AtomicBool,
@@ -42,9 +47,13 @@ pub(crate) struct Principal {
 /// Held from the moment a request may run until nothing of it runs any more.
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
-    _body: Option<OwnedSemaphorePermit>,
+    _room: Room,
     _running: Running,
 }
+
+/// What a message takes of its principal's share of our memory.
+#[derive(Debug, Default)]
+pub(crate) struct Room(Vec<OwnedSemaphorePermit>);
 
 /// Why a request has to come again later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +73,7 @@ impl Principal {
             places: Arc::new(Semaphore::new(limits.in_flight)),
             waiting: AtomicUsize::new(0),
             bodies: Arc::new(Semaphore::new(LARGE_BODIES * kib(limits.body))),
+            values: Arc::new(Semaphore::new(LARGE_MESSAGES * MOST_VALUES)),
             streams: Arc::new(Semaphore::new(limits.sessions)),
             met: AtomicBool::new(false),
         }
@@ -91,36 +101,47 @@ impl Principal {
             .map_err(|until| Busy::TooFast(until.wait_time_from(DefaultClock::default().now())))
     }
 
+    /// For a message of so many bytes that is no request.
+    pub(crate) fn pace_aside(&self, size: usize) -> Result<(), Busy> {
+        if size <= SMALL { Ok(()) } else { self.pace() }
+    }
+
     /// Room for a body of this size, before any of it is read.
-    pub(crate) async fn room(&self, size: usize) -> Result<Option<OwnedSemaphorePermit>, Busy> {
+    pub(crate) async fn room(&self, size: usize) -> Result<Room, Busy> {
         if size <= SMALL {
-            return Ok(None);
+            return Ok(Room::default());
         }
-        let size = u32::try_from(kib(size)).map_err(|_| Busy::Full)?;
-        let _waiting = self.wait()?;
-        let permit = timeout(PATIENCE, Arc::clone(&self.bodies).acquire_many_owned(size)).await;
-        Ok(Some(
-            permit
-                .map_err(|_| Busy::Full)?
-                .expect("nobody closes this semaphore"),
-        ))
+        Ok(Room(vec![self.share(&self.bodies, kib(size)).await?]))
+    }
+
+    /// Room for what the body becomes when it is read. Whoever has it waits for no room for bodies any more, so that
+    /// nobody waits for each other.
+    pub(crate) async fn more_room(&self, mut room: Room, values: usize) -> Result<Room, Busy> {
+        if values <= FEW_VALUES {
+            return Ok(room);
+        }
+        room.0.push(self.share(&self.values, values).await?);
+        Ok(room)
     }
 
     /// A place among the requests that run.
-    pub(crate) async fn enter(
-        &self,
-        body: Option<OwnedSemaphorePermit>,
-        running: Running,
-    ) -> Result<Place, Busy> {
-        let _waiting = self.wait()?;
-        let permit = timeout(PATIENCE, Arc::clone(&self.places).acquire_owned()).await;
+    pub(crate) async fn enter(&self, room: Room, running: Running) -> Result<Place, Busy> {
+        let permit = self.share(&self.places, 1).await?;
         Ok(Place {
-            _permit: permit
-                .map_err(|_| Busy::Full)?
-                .expect("nobody closes this semaphore"),
-            _body: body,
+            _permit: permit,
+            _room: room,
             _running: running,
         })
+    }
+
+    /// Waits a while for so much of something.
+    async fn share(&self, of: &Arc<Semaphore>, many: usize) -> Result<OwnedSemaphorePermit, Busy> {
+        let many = u32::try_from(many).map_err(|_| Busy::Full)?;
+        let _waiting = self.wait()?;
+        let permit = timeout(PATIENCE, Arc::clone(of).acquire_many_owned(many)).await;
+        Ok(permit
+            .map_err(|_| Busy::Full)?
+            .expect("nobody closes this semaphore"))
     }
 
     /// A lasting stream takes no place: it runs nothing.
@@ -150,22 +171,6 @@ impl Drop for Waiting<'_> {
 
 fn kib(bytes: usize) -> usize {
     bytes.div_ceil(1 << 10)
-}
-
-/// One more request that runs, for as long as this is there.
-pub(crate) struct Running(Arc<watch::Sender<usize>>);
-
-impl Running {
-    pub(crate) fn begin(count: &Arc<watch::Sender<usize>>) -> Self {
-        count.send_modify(|count| *count += 1);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
-    }
 }
 
 /// Everybody who may come.
@@ -253,6 +258,7 @@ mod tests {
     use futures::FutureExt as _;
 
     use super::*;
+    use crate::running::Count;
 
     fn limits() -> Limits {
         Limits {
@@ -293,8 +299,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_run_wait_and_are_refused() {
         let principal = Principal::new("p", &limits());
-        let count = Arc::new(watch::Sender::new(0));
-        let enter = || principal.enter(None, Running::begin(&count));
+        let count = Count::default();
+        let enter = || principal.enter(Room::default(), Running::begin(&count));
         let first = enter().await.ok().unwrap();
         let second = enter().await.ok().unwrap();
         let mut third = Box::pin(enter());
@@ -302,9 +308,9 @@ mod tests {
         drop(first);
         let third = third.await.ok().unwrap();
         assert_eq!(enter().await.err(), Some(Busy::Full), "after its patience");
-        assert_eq!(*count.borrow(), 2);
+        assert_eq!(count.now(), 2);
         drop((second, third));
-        assert_eq!(*count.borrow(), 0);
+        assert_eq!(count.now(), 0);
         assert_eq!(principal.waiting.load(Relaxed), 0);
     }
 
@@ -316,9 +322,23 @@ mod tests {
             held.push(principal.room(1 << 20).await.unwrap());
         }
         assert_eq!(principal.room(1 << 20).await.err(), Some(Busy::Full));
-        assert!(principal.room(SMALL).await.unwrap().is_none());
+        assert!(principal.room(SMALL).await.unwrap().0.is_empty());
         held.pop();
-        assert!(principal.room(1 << 20).await.unwrap().is_some());
+        assert_eq!(principal.room(1 << 20).await.unwrap().0.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_values_share_room_and_few_need_none() {
+        let principal = Principal::new("p", &limits());
+        let more = |values| principal.more_room(Room::default(), values);
+        let mut held = Vec::new();
+        for _ in 0..LARGE_MESSAGES {
+            held.push(more(MOST_VALUES).await.unwrap());
+        }
+        assert_eq!(more(FEW_VALUES + 1).await.err(), Some(Busy::Full));
+        assert!(more(FEW_VALUES).await.unwrap().0.is_empty());
+        held.pop();
+        assert_eq!(more(MOST_VALUES).await.unwrap().0.len(), 1);
     }
 
     #[test]
@@ -330,6 +350,8 @@ mod tests {
         let (one, other) = (Principal::new("a", &limits), Principal::new("b", &limits));
         assert_eq!((one.pace(), one.pace()), (Ok(()), Ok(())));
         assert!(matches!(one.pace(), Err(Busy::TooFast(_))));
+        assert!(matches!(one.pace_aside(SMALL + 1), Err(Busy::TooFast(_))));
+        assert_eq!(one.pace_aside(SMALL), Ok(()), "a word never waits");
         assert_eq!(other.pace(), Ok(()));
     }
 }

@@ -162,3 +162,36 @@ async fn too_many_connections_are_told_so() {
     let answer = held[0].call_modern(2, "echo", json!({"text": "on"})).await;
     assert_eq!(answer.text(), "on");
 }
+
+#[tokio::test]
+async fn whoever_shows_no_token_keeps_nobody_out() {
+    // As many as there may be at all, and more than may be there without a token.
+    for (connections, silent) in [(8, 8), (400, 300)] {
+        let site = Site::start(HttpOptions {
+            limits: Limits {
+                connections,
+                ..Limits::default()
+            },
+            ..closed()
+        })
+        .await;
+        let mut known = site.client().await.with_token(ANN);
+        let said = known.call_modern(1, "echo", json!({"text": "in"})).await;
+        assert_eq!(said.text(), "in");
+        let mut held = Vec::new();
+        for at in 0..silent {
+            let mut stranger = site.client().await;
+            if at % 2 == 0 {
+                let answer = stranger.call_modern(1, "echo", json!({})).await;
+                assert_eq!(answer.status, 401);
+            }
+            held.push(stranger);
+        }
+        let mut bob = site.client().await.with_token(BOB);
+        let said = bob.call_modern(2, "echo", json!({"text": "in"})).await;
+        assert_eq!(said.text(), "in");
+        assert!(held[0].is_closed().await);
+        let said = known.call_modern(3, "echo", json!({"text": "on"})).await;
+        assert_eq!(said.text(), "on");
+    }
+}

@@ -7,6 +7,7 @@ mod rude;
 mod site;
 mod strangers;
 
+use futures::FutureExt as _;
 use serde_json::json;
 
 use client::{MODERN, headers, modern, request};
@@ -202,5 +203,39 @@ async fn a_server_that_has_to_stop_cancels_what_is_left() {
         let tools = std::sync::Arc::clone(&site.tools);
         site.end().await;
         tools.dropped.notified().await;
+    }
+}
+
+#[tokio::test]
+async fn a_task_has_the_grace_like_any_call() {
+    for finishes in [true, false] {
+        let mut options = open();
+        options.limits.grace = if finishes {
+            site::NEVER * 10
+        } else {
+            std::time::Duration::from_millis(50)
+        };
+        let mut site = Site::start_tasking(options).await;
+        let mut client = site.client().await;
+        let mut asked = modern(client::call(1, "wait", json!({})));
+        let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        asked["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+        let headers = headers("tools/call", "wait");
+        let answer = client.post(&headers, &asked.to_string()).await.json();
+        assert_eq!(answer["result"]["resultType"], json!("task"), "{answer}");
+        site.tools.begun.notified().await;
+        site.stop();
+        while tokio::net::TcpStream::connect(site.address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        let tools = std::sync::Arc::clone(&site.tools);
+        if finishes {
+            tools.go.notify_one();
+            site.end().await;
+            assert!(tools.dropped.notified().now_or_never().is_none());
+        } else {
+            site.end().await;
+            tools.dropped.notified().await;
+        }
     }
 }

@@ -47,6 +47,27 @@ async fn a_body_that_is_too_large_is_refused_however_it_comes() {
 }
 
 #[tokio::test]
+async fn a_message_of_too_many_values_is_refused_before_it_is_read() {
+    let site = Site::start(open()).await;
+    let mut client = site.client().await;
+    let arguments = |values: usize| json!({"a": vec![json!([0]); values]});
+    let headers = headers("tools/call", "echo");
+    let many = modern(call(1, "echo", arguments(200_000))).to_string();
+    let answer = client.post(&headers, &many).await;
+    assert_eq!((answer.status, answer.code()), (400, -32600));
+    let some = modern(call(2, "echo", arguments(20_000))).to_string();
+    assert_eq!(client.post(&headers, &some).await.status, 200);
+    // An aside is held to less, because it waits for nobody; and so is what says that it is something else.
+    let aside = json!({"jsonrpc": "2.0", "method": "notifications/x", "params": arguments(20_000)});
+    for kind in ["application/json", "text/plain"] {
+        let answer = client
+            .post(&[("content-type", kind)], &aside.to_string())
+            .await;
+        assert_eq!((answer.status, answer.code()), (400, -32600), "{kind}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_never_reads_keeps_nobody_waiting() {
     let site = Site::start(open()).await;
     let mut deaf = Vec::new();

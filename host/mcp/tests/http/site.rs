@@ -60,7 +60,12 @@ pub fn limited(limits: Limits) -> HttpOptions {
 
 impl Site {
     pub async fn start(options: HttpOptions) -> Self {
-        Self::of(options, None).await
+        Self::of(options, None, Duration::from_secs(10)).await
+    }
+
+    /// One whose calls become tasks at once.
+    pub async fn start_tasking(options: HttpOptions) -> Self {
+        Self::of(options, None, Duration::ZERO).await
     }
 
     /// One that asks its clients, and has a tool `wipe` to ask about.
@@ -69,10 +74,11 @@ impl Site {
             questions: true,
             sampling: false,
         };
-        Self::of(options, Some(Arc::new(Desk::new(asks, None).unwrap()))).await
+        let desk = Desk::new(asks, None).unwrap();
+        Self::of(options, Some(Arc::new(desk)), Duration::from_secs(10)).await
     }
 
-    async fn of(options: HttpOptions, desk: Option<Arc<Desk>>) -> Self {
+    async fn of(options: HttpOptions, desk: Option<Arc<Desk>>, tasks_after: Duration) -> Self {
         let tools = Arc::new(Tools::new(desk.is_some()));
         let prompter: Arc<dyn Prompter> = match &desk {
             Some(desk) => Arc::clone(desk) as _,
@@ -94,7 +100,7 @@ impl Site {
             others: Others::default(),
             desk,
             roots: true,
-            tasks_after: Some(Duration::from_secs(10)),
+            tasks_after: Some(tasks_after),
         };
         let port = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = HttpServer::bind(port, options).await.unwrap();

@@ -1,6 +1,7 @@
 //! Questions that a person answers at their client, in both eras.
 
 use serde_json::{Value, json};
+use toolhost_contract::bus::Happening;
 
 use crate::fake::{Client, able, call, request};
 
@@ -168,6 +169,71 @@ async fn a_yes_for_the_session_spares_the_next_question() {
     client.ask(&again(asked.clone(), &question, &yes)).await;
     let result = client.ask(&able(asked, forms())).await["result"].take();
     assert_eq!(ended(&result), "wiped");
+}
+
+/// Who said yes or no, in the order it was said.
+fn deciders(heard: &mut toolhost_kernel::Subscription) -> Vec<String> {
+    let mut by = Vec::new();
+    while let Some(event) = heard.try_next() {
+        if let Happening::PermissionDecided { by: one, .. } = &event.unwrap().happening {
+            by.push(one.clone());
+        }
+    }
+    by
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_answers_for_its_session_and_no_further() {
+    let check = |answer: &Value| {
+        let values = answer["oneOf"].as_array().unwrap().iter();
+        let values: Vec<_> = values.map(|one| one["const"].as_str().unwrap()).collect();
+        assert_eq!(values, ["once", "session", "session_wider", "deny", "stop"]);
+    };
+    let yes = |answer: &str| accept(&json!({"answer": answer}));
+
+    let mut newest = Client::asked(None);
+    let mut heard = newest.kernel.subscribe(None, None);
+    let asked = call(1, "wipe", json!({"n": 1}));
+    let mut question = input_required(&mut newest, asked.clone()).await;
+    // There is more to be had, for whoever is asked elsewhere.
+    let offers = newest.kernel.pending().remove(0).question.offers;
+    assert_eq!(offers.len(), 7, "{offers:?}");
+    for beyond in ["project", "user", "user_wider"] {
+        let form = &question["inputRequests"]["permission"]["params"];
+        check(&form["requestedSchema"]["properties"]["answer"]);
+        let retry = again(asked.clone(), &question, &yes(beyond));
+        question = newest.ask(&retry).await["result"].take();
+    }
+    assert!(ended(&question).starts_with("user_denied"), "{question}");
+    // The wider one is the wider one, wherever it stands among the offers.
+    let question = input_required(&mut newest, asked.clone()).await;
+    let retry = again(asked, &question, &yes("session_wider"));
+    assert_eq!(ended(&newest.ask(&retry).await["result"]), "wiped");
+    let other = able(call(2, "wipe", json!({"n": 2})), forms());
+    assert_eq!(ended(&newest.ask(&other).await["result"]), "wiped");
+    assert_eq!(deciders(&mut heard)[..2], ["mcp client"; 2]);
+
+    let name = "c\u{1b}".repeat(100);
+    let mut older = Client::asked(None);
+    let mut heard = older.kernel.subscribe(None, None);
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": forms(), "clientInfo": {"name": name, "version": "1"}});
+    older.ask(&request(0, "initialize", hello)).await;
+    older
+        .say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+        .await;
+    older.say(&call(1, "wipe", json!({"n": 1}))).await;
+    let mut asked = older.hear().await;
+    check(&asked["params"]["requestedSchema"]["properties"]["answer"]);
+    for answer in ["user_wider", "once"] {
+        older
+            .say(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": yes(answer)}))
+            .await;
+        asked = older.hear().await;
+    }
+    assert_eq!(ended(&asked["result"]), "wiped");
+    let by = deciders(&mut heard).remove(0);
+    assert!(by.starts_with(r"mcp client c\u{1b}c"), "{by}");
+    assert!(by.ends_with("… (+140 characters)"), "{by}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, timeout};
 use toolhost_contract::{
-    Annotations, Backend, BoxFuture, Call, CallError, Concurrency, Descriptor, ErrorClass, Event,
-    Failure, Grant, Level, Outcome, Part, PluginName, Query, Sink, ToolName,
+    Annotations, Backend, BoxFuture, Call, CallError, Concurrency, Descriptor, Digest, ErrorClass,
+    Event, Failure, Grant, Level, Outcome, Part, PluginName, Query, Sink, ToolName,
 };
 use toolhost_kernel::{Kernel, PluginInfo, Settings, Without};
 use toolhost_mcp::{Asks, ClientAgents, Desk, ServeError, ServerInfo};
@@ -61,7 +61,7 @@ impl Client {
         let plugin = PluginInfo {
             name: plugin,
             version: "1.0.0".to_owned(),
-            digest: None,
+            digest: Some(Digest([7; 32])),
             timeout: None,
         };
         kernel.register(plugin, Arc::clone(&tools) as _).unwrap();

@@ -64,25 +64,132 @@ async fn the_folders_of_a_client_narrow_what_its_calls_may_name() {
     check(&mut client, None, true).await;
 }
 
+/// The client calls, and is asked for its folders: the id of that question.
+async fn asked(client: &mut Client) -> Value {
+    client.say(&look(Some("/workspace/a"))).await;
+    let asked = client.hear().await;
+    assert_eq!(asked["method"], json!("roots/list"), "{asked}");
+    asked["id"].clone()
+}
+
+/// What came of the call that was made, without what else the server says meanwhile.
+async fn ended(client: &mut Client) -> Value {
+    loop {
+        let heard = client.hear().await;
+        if heard["id"] == json!(1) && heard["result"].is_object() {
+            return heard["result"].clone();
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_without_folders_is_not_narrowed() {
-    for uris in [&[][..], &["https://example.org"]] {
-        let mut client = rooted().await;
-        client.say(&look(Some("/workspace/a"))).await;
-        tell(&mut client, uris).await;
-        assert_eq!(client.hear().await["result"]["isError"], json!(false));
-    }
-    // One that never says.
     let mut client = rooted().await;
     client.say(&look(Some("/workspace/a"))).await;
-    client.hear().await;
-    let answer = loop {
-        // Its request for the folders is taken back first.
-        let heard = client.hear().await;
-        if heard["id"] == json!(1) {
-            break heard;
-        }
-    };
-    assert_eq!(answer["result"]["isError"], json!(false));
+    tell(&mut client, &[]).await;
+    assert_eq!(client.hear().await["result"]["isError"], json!(false));
+    // One that knows no such question has none.
+    let mut client = rooted().await;
+    let id = asked(&mut client).await;
+    let error = json!({"code": -32601, "message": "what?"});
+    client
+        .say(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
+        .await;
+    assert_eq!(ended(&mut client).await["isError"], json!(false));
     check(&mut client, Some("/workspace/b"), true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn folders_that_nobody_here_knows_are_not_all_of_them() {
+    for uri in [
+        "https://example.org",
+        "file:///workspace/sub?x",
+        "file://elsewhere/home/x",
+        "vscode-remote://x/y",
+    ] {
+        let mut client = rooted().await;
+        client.say(&look(Some("/workspace/sub"))).await;
+        tell(&mut client, &[uri]).await;
+        let refused = client.hear().await["result"].take();
+        assert_eq!(refused["isError"], json!(true), "{uri}");
+        assert!(refused.to_string().contains("roots = false"), "{refused}");
+        // What names no file is none of their business.
+        assert_eq!(
+            client.call("echo", json!({"text": "hi"})).await["isError"],
+            json!(false)
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_late_counts_and_nothing_is_open_before() {
+    let mut client = rooted().await;
+    let id = asked(&mut client).await;
+    let refused = ended(&mut client).await;
+    assert_eq!(refused["isError"], json!(true), "{refused}");
+    assert!(refused.to_string().contains("roots/list"), "{refused}");
+    // Nobody waits a second time.
+    let start = tokio::time::Instant::now();
+    check(&mut client, Some("/workspace/sub/a"), false).await;
+    assert_eq!(start.elapsed(), std::time::Duration::ZERO);
+    let roots = json!({"roots": [{"uri": "file:///workspace/sub"}]});
+    client
+        .say(&json!({"jsonrpc": "2.0", "id": id, "result": roots}))
+        .await;
+    check(&mut client, Some("/workspace/sub/a"), true).await;
+    check(&mut client, Some("/workspace/a"), false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_say_is_asked_again() {
+    // After an error by the next call, and after silence by one that comes half a minute later.
+    for says_no in [true, false] {
+        let mut client = rooted().await;
+        let id = asked(&mut client).await;
+        if says_no {
+            let error = json!({"code": -1, "message": "not now"});
+            client
+                .say(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
+                .await;
+        }
+        assert_eq!(ended(&mut client).await["isError"], json!(true));
+        if !says_no {
+            tokio::time::sleep(std::time::Duration::from_secs(30)).await;
+        }
+        client.say(&look(Some("/workspace/sub/a"))).await;
+        let again = loop {
+            let heard = client.hear().await;
+            if heard["method"] == json!("roots/list") {
+                break heard;
+            }
+        };
+        let roots = json!({"roots": [{"uri": "file:///workspace/sub"}]});
+        client
+            .say(&json!({"jsonrpc": "2.0", "id": again["id"], "result": roots}))
+            .await;
+        assert_eq!(ended(&mut client).await["isError"], json!(false));
+        check(&mut client, Some("/workspace/b"), false).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_not_told_opens_nothing() {
+    let changed = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
+    for (before, path, may) in [
+        (&["file:///workspace/sub"][..], "/workspace/sub/a", true),
+        (&["file:///workspace/sub"][..], "/workspace/a", false),
+        (&[][..], "/workspace/a", false),
+    ] {
+        let mut client = rooted().await;
+        client.say(&look(Some("/workspace/sub"))).await;
+        tell(&mut client, before).await;
+        assert_eq!(client.hear().await["result"]["isError"], json!(false));
+        client.say(&changed).await;
+        client
+            .ask(&crate::fake::request(2, "ping", json!({})))
+            .await;
+        client.say(&look(Some(path))).await;
+        let is_error = ended(&mut client).await["isError"].take();
+        assert_eq!(is_error, json!(!may), "{before:?} {path}");
+    }
 }

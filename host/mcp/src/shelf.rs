@@ -1,0 +1,205 @@
+//! What is kept for a while for whoever may come for it: bounded for each owner and for all of them, so that nobody
+//! loses a thing because another keeps much.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) time: Duration,
+    pub(crate) of_one: Load,
+    pub(crate) of_all: Load,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Load {
+    pub(crate) things: usize,
+    pub(crate) bytes: usize,
+}
+
+/// The oldest first.
+pub(crate) struct Shelf<T> {
+    room: Room,
+    things: VecDeque<Thing<T>>,
+}
+
+struct Thing<T> {
+    id: String,
+    owner: String,
+    bytes: usize,
+    until: Instant,
+    what: T,
+}
+
+impl Load {
+    fn with(self, bytes: usize) -> Self {
+        Self {
+            things: self.things + 1,
+            bytes: self.bytes + bytes,
+        }
+    }
+
+    fn is_within(self, most: Self) -> bool {
+        self.things <= most.things && self.bytes <= most.bytes
+    }
+}
+
+impl<T> Shelf<T> {
+    pub(crate) fn new(room: Room) -> Self {
+        Self {
+            room,
+            things: VecDeque::new(),
+        }
+    }
+
+    /// Puts it on the shelf; older things may have to go for it. False: it would not fit if all of its owner's went.
+    pub(crate) fn put(&mut self, id: String, owner: &str, bytes: usize, what: T) -> bool {
+        if !Load::default().with(bytes).is_within(self.room.of_one) {
+            return false;
+        }
+        self.sweep();
+        while let Some(who) = self.over(owner, bytes) {
+            let Some(oldest) = self.things.iter().position(|thing| thing.owner == who) else {
+                return false;
+            };
+            self.things.remove(oldest);
+        }
+        self.things.push_back(Thing {
+            id,
+            owner: owner.to_owned(),
+            bytes,
+            until: Instant::now() + self.room.time,
+            what,
+        });
+        true
+    }
+
+    /// Whose oldest thing has to go before `owner` puts one more there: their own when their part is full, and when the
+    /// whole is, that of whoever keeps the most of what is short.
+    fn over(&self, owner: &str, bytes: usize) -> Option<String> {
+        let mut loads: HashMap<&str, Load> = HashMap::new();
+        let mut all = Load::default().with(bytes);
+        for thing in &self.things {
+            all = all.with(thing.bytes);
+            let load = loads.entry(&thing.owner).or_default();
+            *load = load.with(thing.bytes);
+        }
+        let own = loads.entry(owner).or_default();
+        *own = own.with(bytes);
+        if !own.is_within(self.room.of_one) {
+            return Some(owner.to_owned());
+        }
+        if all.is_within(self.room.of_all) {
+            return None;
+        }
+        let by_bytes = all.bytes > self.room.of_all.bytes;
+        // Of several that keep as much, the one whose oldest is the oldest.
+        let mut most: Option<(&str, usize)> = None;
+        for thing in &self.things {
+            let load = loads[thing.owner.as_str()];
+            let load = if by_bytes { load.bytes } else { load.things };
+            if most.is_none_or(|(_, other)| load > other) {
+                most = Some((&thing.owner, load));
+            }
+        }
+        most.map(|(who, _)| who.to_owned())
+    }
+
+    /// Another owner's thing is as unknown as one that never was.
+    pub(crate) fn get(&mut self, id: &str, owner: &str) -> Option<&T> {
+        self.sweep();
+        self.things
+            .iter()
+            .find(|thing| thing.id == id && thing.owner == owner)
+            .map(|thing| &thing.what)
+    }
+
+    /// The id of a thing of this owner, kept anew for the whole time.
+    pub(crate) fn again(&mut self, owner: &str, is: impl Fn(&T) -> bool) -> Option<&str> {
+        self.sweep();
+        let found = self
+            .things
+            .iter()
+            .position(|thing| thing.owner == owner && is(&thing.what))?;
+        let mut thing = self.things.remove(found)?;
+        thing.until = Instant::now() + self.room.time;
+        self.things.push_back(thing);
+        self.things.back().map(|thing| thing.id.as_str())
+    }
+
+    /// Lets go what was there long enough.
+    pub(crate) fn sweep(&mut self) {
+        let now = Instant::now();
+        self.things.retain(|thing| thing.until > now);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.things.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is left of things that were put there in this order, as `owner:bytes`.
+    fn check(put: &str, left: &str) {
+        let mut shelf = Shelf::new(Room {
+            time: Duration::from_secs(10),
+            of_one: Load {
+                things: 4,
+                bytes: 50,
+            },
+            of_all: Load {
+                things: 6,
+                bytes: 100,
+            },
+        });
+        for one in put.split_whitespace() {
+            let (owner, bytes) = one.split_once(':').unwrap();
+            shelf.put(one.to_owned(), owner, bytes.parse().unwrap(), ());
+        }
+        let ids: Vec<_> = shelf.things.iter().map(|thing| thing.id.as_str()).collect();
+        assert_eq!(ids.join(" "), left, "{put}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_keeps_the_most_makes_room() {
+        check("a:50 b:50", "a:50 b:50");
+        check("a:51", "");
+        // Their own when it is their part that is full.
+        check("a:20 a:30 a:10", "a:30 a:10");
+        check("a:1 b:1 a:2 a:3 a:4 a:5", "b:1 a:2 a:3 a:4 a:5");
+        // The few bytes of a third stay, however old they are.
+        check("c:9 a:40 b:45 b:5 a:10", "c:9 b:45 b:5 a:10");
+        check("c:9 a:40 b:45 b:1 d:30", "c:9 a:40 b:1 d:30");
+        // And so does their one thing, where things are short.
+        check("c:9 a:1 b:1 a:2 b:2 a:3 b:3", "c:9 b:1 a:2 b:2 a:3 b:3");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_thing_is_there_for_its_owner_and_its_time() {
+        let room = Load {
+            things: 2,
+            bytes: 2,
+        };
+        let mut shelf = Shelf::new(Room {
+            time: Duration::from_secs(10),
+            of_one: room,
+            of_all: room,
+        });
+        assert!(shelf.put("1".to_owned(), "me", 1, "x"));
+        assert_eq!(shelf.get("1", "me"), Some(&"x"));
+        assert_eq!(shelf.get("1", "you"), None);
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert_eq!(shelf.again("you", |what| *what == "x"), None);
+        assert_eq!(shelf.again("me", |what| *what == "x"), Some("1"));
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert_eq!(shelf.get("1", "me"), Some(&"x"));
+        tokio::time::advance(Duration::from_secs(6)).await;
+        assert_eq!(shelf.get("1", "me"), None);
+        assert!(shelf.things.is_empty());
+    }
+}
