@@ -107,11 +107,10 @@ where
     let records = Arc::clone(&kernel);
     let shared = shared::Shared::new(kernel, info);
     let ending = Arc::clone(&shared);
+    let mut server = server::Server::new(shared, session);
+    server.line = line::Line::behind(transport.outbox());
     // In a box, as its state is larger than a caller would expect of its own.
-    let beginning = Box::pin(serve_server(
-        handler(server::Server::new(shared, session)),
-        transport,
-    ));
+    let beginning = Box::pin(serve_server(handler(server), transport));
     let running = match beginning.await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

@@ -1,8 +1,11 @@
 //! How many calls one client may have here at once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::transport::Outbox;
 
 /// In the kernel at once; the others wait in the order they came.
 const RUNNING: usize = 64;
@@ -12,6 +15,8 @@ const PRESENT: usize = 1024;
 pub(crate) struct Line {
     running: Semaphore,
     present: AtomicUsize,
+    /// Where the answers wait for the client to read them. Over HTTP each has a connection of its own to wait at.
+    outbox: Option<Arc<Outbox>>,
 }
 
 /// One place in the line, given back when dropped.
@@ -27,6 +32,15 @@ impl Line {
         Self {
             running: Semaphore::new(RUNNING),
             present: AtomicUsize::new(0),
+            outbox: None,
+        }
+    }
+
+    /// Lets nobody run while the client leaves too many answers unread: there would be one more.
+    pub(crate) fn behind(outbox: Arc<Outbox>) -> Self {
+        Self {
+            outbox: Some(outbox),
+            ..Self::new()
         }
     }
 
@@ -39,6 +53,9 @@ impl Line {
             return None;
         }
         let running = self.running.acquire().await;
+        if let Some(outbox) = &self.outbox {
+            outbox.room().await;
+        }
         Some(Place {
             _running: running.expect("nobody closes this semaphore"),
             _present: present,

@@ -9,6 +9,7 @@ mod roots;
 mod tasks;
 
 use serde_json::{Value, json};
+use tokio::time::{Duration, timeout};
 
 use fake::{Client, call, modern, request};
 
@@ -352,13 +353,81 @@ async fn garbage_does_not_end_a_session() {
             let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
             let mut answer = client.hear().await;
             if answer["id"] != json!(7) {
-                assert_eq!(answer["error"]["code"], json!(-32600), "{shown}");
+                let code = answer["error"]["code"].as_i64();
+                assert!(matches!(code, Some(-32600 | -32700)), "{shown}: {answer}");
                 answer = client.hear().await;
             }
             assert_eq!(answer["result"], json!({}), "{shown}");
             assert_eq!(client.close().await, [] as [Value; 0]);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_sends_and_does_not_read_is_not_listened_to() {
+    let mut client = Client::initialized().await;
+    let never = Duration::from_mins(1);
+    // Each answer is a list of all tools. What the client has not written by then, nobody reads.
+    let mut sent = 0;
+    while timeout(never, client.say(&request(sent, "tools/list", json!({}))))
+        .await
+        .is_ok()
+    {
+        sent += 1;
+        assert!(sent < 60_000, "the host takes everything");
+    }
+    let mut last = 0;
+    for _ in 0..sent {
+        let answer = client.hear().await;
+        assert_eq!(names(&answer), TOOLS);
+        last = answer["id"].as_i64().unwrap().max(last);
+    }
+    assert_eq!(last, i64::from(sent) - 1, "nothing is lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_calls_are_begun_for_whoever_does_not_read() {
+    let mut client = Client::initialized().await;
+    let text = "x".repeat(200_000);
+    let mut sent = 0;
+    let never = Duration::from_mins(1);
+    while timeout(
+        never,
+        client.say(&call(sent, "echo", json!({"text": text}))),
+    )
+    .await
+    .is_ok()
+    {
+        sent += 1;
+        assert!(sent < 2000, "the host takes everything");
+    }
+    let begun = client.tools.ids.lock().unwrap().len();
+    assert!((70..200).contains(&begun), "{begun} of {sent}");
+    let tools = client.tools.clone();
+    drop(client);
+    assert_eq!(tools.ids.lock().unwrap().len(), begun);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_is_open_is_refused_and_its_call_can_still_be_cancelled() {
+    let mut client = Client::initialized().await;
+    client.say(&call(6, "wait", json!({}))).await;
+    client.tools.begun.notified().await;
+    let answer = client.ask(&call(6, "echo", json!({"text": "hi"}))).await;
+    assert_eq!(answer["error"]["code"], json!(-32600), "{answer}");
+    client.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}})).await;
+    client.tools.dropped.notified().await;
+    assert_eq!(client.tools.ids.lock().unwrap().len(), 1);
+    assert_eq!(client.close().await, [] as [Value; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ping_before_the_session_may_be_followed_by_a_notification() {
+    let mut client = Client::new();
+    client.ask(&request(1, "ping", json!({}))).await;
+    client.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})).await;
+    client.ask(&request(2, "ping", json!({}))).await;
+    assert_eq!(client.close().await, [] as [Value; 0]);
 }
 
 #[tokio::test(start_paused = true)]

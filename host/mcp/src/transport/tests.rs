@@ -1,0 +1,371 @@
+//! The transport between a client that does what it likes and what rmcp would do with its messages.
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use rmcp::model::{ServerNotification, ServerResult, ToolListChangedNotification};
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split,
+};
+
+use super::*;
+
+/// What the pipe takes before somebody has to read.
+const PIPE: usize = 1 << 16;
+
+type Ours = Lines<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
+
+struct Client {
+    writer: WriteHalf<DuplexStream>,
+    reader: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
+}
+
+impl Client {
+    fn new() -> (Self, Ours) {
+        let (client, server) = duplex(PIPE);
+        let (reader, writer) = split(server);
+        let (at_end, _) = oneshot::channel();
+        let lines = Lines::new(reader, writer, at_end);
+        let (reader, writer) = split(client);
+        let reader = BufReader::new(reader).lines();
+        (Self { writer, reader }, lines)
+    }
+
+    async fn say(&mut self, line: &[u8]) {
+        self.writer.write_all(line).await.unwrap();
+        self.writer.write_all(b"\n").await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Value {
+        let line = self.reader.next_line().await.unwrap().expect("a line");
+        serde_json::from_str(&line).expect("one message")
+    }
+}
+
+fn request(id: impl Into<Value>, method: &str) -> Vec<u8> {
+    let id: Value = id.into();
+    let params = json!({"name": "tool"});
+    let message = json!({"method": method, "params": params, "jsonrpc": "2.0", "id": id});
+    message.to_string().into_bytes()
+}
+
+fn result(id: i64, bytes: usize) -> ServerJsonRpcMessage {
+    let text = ServerResult::CustomResult(rmcp::model::CustomResult(json!("x".repeat(bytes))));
+    ServerJsonRpcMessage::response(text, RequestId::Number(id))
+}
+
+/// What rmcp does with a message: writing it goes on beside everything else.
+fn send(lines: &mut Ours, message: ServerJsonRpcMessage) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(lines.send(message))
+}
+
+fn told() -> ServerJsonRpcMessage {
+    let told =
+        ServerNotification::ToolListChangedNotification(ToolListChangedNotification::default());
+    ServerJsonRpcMessage::notification(told)
+}
+
+fn id(message: Option<ClientJsonRpcMessage>) -> i64 {
+    match message.expect("a message") {
+        JsonRpcMessage::Request(request) => match request.id {
+            RequestId::Number(id) => id,
+            RequestId::String(id) => panic!("{id}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What is answered to a line, as codes by ids, before the session goes on.
+async fn check(line: &[u8], expected: &[(Value, i64)]) {
+    let (mut client, mut lines) = Client::new();
+    let talk = async {
+        client.say(&request(0, "tools/call")).await;
+        client.say(line).await;
+        client.say(&request(99, "ping")).await;
+        let mut heard = Vec::new();
+        for _ in expected {
+            let answer = client.hear().await;
+            heard.push((
+                answer["id"].clone(),
+                answer["error"]["code"].as_i64().unwrap(),
+            ));
+        }
+        heard
+    };
+    let serve = async {
+        assert_eq!(id(lines.receive().await), 0);
+        assert_eq!(id(lines.receive().await), 99);
+    };
+    let (heard, ()) = tokio::join!(talk, serve);
+    let shown = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
+    assert_eq!(heard, expected, "{shown}");
+    // And nothing else.
+    lines.send(told()).await.unwrap();
+    assert_eq!(client.hear().await["id"], Value::Null, "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_request_is_answered_and_nothing_else() {
+    let long = "x".repeat(MAX_LINE);
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let ping = r#"{"jsonrpc":"2.0","id":5,"method":"ping"}"#;
+    let batch = format!("[{ping},{}]", ping.replace('5', "6"));
+    let both = format!("{ping}{}", ping.replace('5', "6"));
+    let with =
+        |x: &str| format!(r#"{{"method":"tools/call","params":{x},"jsonrpc":"2.0","id":5}}"#);
+    let (invalid, broken) = (-32600, -32700);
+    for (line, expected) in [
+        (
+            with(&format!(r#"{{"name":"{long}"}}"#)),
+            vec![(json!(5), invalid)],
+        ),
+        (long.clone(), vec![(Value::Null, invalid)]),
+        (format!(r#"{{"method":"m","x":"{long}"}}"#), vec![]),
+        (with(&deep), vec![(json!(5), invalid)]),
+        (deep, vec![(Value::Null, broken)]),
+        (with("oops"), vec![(json!(5), broken)]),
+        (
+            with("oops").replace('5', "\"a b\""),
+            vec![(json!("a b"), broken)],
+        ),
+        (with("{"), vec![(Value::Null, broken)]),
+        (both, vec![(json!(5), broken), (json!(6), broken)]),
+        (batch, vec![(json!(5), invalid), (json!(6), invalid)]),
+        (format!("oops {ping}"), vec![(json!(5), broken)]),
+        ("{not json".to_owned(), vec![(Value::Null, broken)]),
+        ("{}".to_owned(), vec![(Value::Null, invalid)]),
+        (ping.replace('5', "null"), vec![(Value::Null, invalid)]),
+        (ping.replace('5', "1.5"), vec![(Value::Null, invalid)]),
+        (ping.replace("2.0", "1.0"), vec![(json!(5), invalid)]),
+        (
+            ping.replace("\"2.0\"", "\"2.0"),
+            vec![(Value::Null, broken)],
+        ),
+        (
+            r#"{"jsonrpc":"1.0","method":"notifications/x"}"#.to_owned(),
+            vec![],
+        ),
+        (String::new(), vec![]),
+        (" \r".to_owned(), vec![]),
+    ] {
+        check(line.as_bytes(), &expected).await;
+    }
+    let bytes = b"{\"method\":\"ping\",\"x\":\"\xff\xfe\",\"id\":5,\"jsonrpc\":\"2.0\"}";
+    check(bytes, &[(json!(5), broken)]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_id_is_answered_once_a_second() {
+    let (mut client, mut lines) = Client::new();
+    for (pause, answers) in [(0, 1), (900, 0), (100, 1), (2000, 1)] {
+        tokio::time::advance(Duration::from_millis(pause)).await;
+        for _ in 0..3 {
+            client.say(b"{").await;
+        }
+        client.say(&request(1, "tools/call")).await;
+        assert_eq!(id(lines.receive().await), 1);
+        lines.send(result(1, 0)).await.unwrap();
+        for _ in 0..answers {
+            assert_eq!(client.hear().await["error"]["code"], json!(-32700));
+        }
+        assert_eq!(client.hear().await["id"], json!(1), "after {pause}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_the_client_that_cannot_be_read_ends_the_question() {
+    let (mut client, mut lines) = Client::new();
+    client.say(&request(1, "tools/call")).await;
+    assert_eq!(id(lines.receive().await), 1);
+    client
+        .say(b"{\"jsonrpc\":\"2.0\",\"result\":{\"x\":\xff},\"id\":7}")
+        .await;
+    match lines.receive().await {
+        Some(JsonRpcMessage::Error(error)) => assert_eq!(error.id, Some(RequestId::Number(7))),
+        other => panic!("{other:?}"),
+    }
+    lines.send(told()).await.unwrap();
+    assert!(
+        client.hear().await["error"].is_null(),
+        "nothing is said of it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_is_open_is_not_taken_again() {
+    let (mut client, mut lines) = Client::new();
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}});
+    let cancel = cancel.to_string().into_bytes();
+    let six = request(6, "tools/call");
+    client.say(&six).await;
+    client.say(&six).await;
+    client.say(&request("6", "tools/call")).await;
+    client.say(&request(7, "tools/call")).await;
+    assert_eq!(id(lines.receive().await), 6);
+    assert!(
+        matches!(lines.receive().await, Some(JsonRpcMessage::Request(other)) if other.id == RequestId::String("6".into()))
+    );
+    assert_eq!(id(lines.receive().await), 7);
+    let answer = client.hear().await;
+    assert_eq!(
+        (&answer["id"], &answer["error"]["code"]),
+        (&json!(6), &json!(-32600))
+    );
+
+    // An answer frees it, and so does a cancelled call, as soon as nothing can be left of it.
+    lines.send(result(6, 0)).await.unwrap();
+    client.hear().await;
+    client.say(&six).await;
+    assert_eq!(id(lines.receive().await), 6);
+    client.say(&cancel).await;
+    assert!(matches!(
+        lines.receive().await,
+        Some(JsonRpcMessage::Notification(_))
+    ));
+    client.say(&six).await;
+    client.say(&request(8, "tools/call")).await;
+    assert_eq!(id(lines.receive().await), 8);
+    assert_eq!(client.hear().await["error"]["code"], json!(-32600));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    client.say(&six).await;
+    assert_eq!(id(lines.receive().await), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_requests_are_open_and_no_more() {
+    let (mut client, mut lines) = Client::new();
+    for number in 0..2048 {
+        client.say(&request(number, "subscriptions/listen")).await;
+        assert_eq!(id(lines.receive().await), number);
+    }
+    client.say(&request(5000, "tools/call")).await;
+    let cancel =
+        br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}"#;
+    client.say(cancel).await;
+    assert!(
+        matches!(lines.receive().await, Some(JsonRpcMessage::Notification(_))),
+        "what ends one is heard"
+    );
+    assert_eq!(client.hear().await["error"]["code"], json!(-32603));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    client.say(&request(5000, "tools/call")).await;
+    assert_eq!(id(lines.receive().await), 5000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_requests_take_so_much_memory_and_no_more() {
+    let (mut client, mut lines) = Client::new();
+    let large = "x".repeat(7 << 20);
+    let call = |number| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{number},"method":"tools/call","params":{{"name":"{large}"}}}}"#
+        )
+    };
+    for number in 0..4 {
+        let call = call(number);
+        let ((), message) = tokio::join!(client.say(call.as_bytes()), lines.receive());
+        assert_eq!(id(message), number);
+    }
+    let talk = async {
+        client.say(call(4).as_bytes()).await;
+        client.say(&request(5, "tools/call")).await;
+    };
+    let ((), message) = tokio::join!(talk, lines.receive());
+    assert_eq!(id(message), 5);
+    assert_eq!(client.hear().await["id"], json!(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_read_while_too_much_is_unread() {
+    let (mut client, mut lines) = Client::new();
+    let (each, count) = (1 << 20, 17);
+    for number in 0..count {
+        client.say(&request(number, "tools/call")).await;
+        assert_eq!(id(lines.receive().await), number);
+    }
+    let sends: Vec<_> = (0..count)
+        .map(|number| send(&mut lines, result(number, each)))
+        .collect();
+    client.say(&request(100, "tools/call")).await;
+    assert!(lines.receive().now_or_never().is_none());
+    // Whoever comes first to write, they come in this order.
+    let sends = tokio::spawn(futures::future::join_all(sends.into_iter().rev()));
+    for number in 0..count {
+        assert_eq!(client.hear().await["id"], json!(number));
+    }
+    assert!(sends.await.unwrap().iter().all(Result::is_ok));
+    assert_eq!(id(lines.receive().await), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_wait_for_nobody_are_read_a_few_at_a_time() {
+    let (mut client, mut lines) = Client::new();
+    for number in 0..65 {
+        client.say(&request(number, "tools/list")).await;
+    }
+    for number in 0..64 {
+        assert_eq!(id(lines.receive().await), number);
+    }
+    assert!(lines.receive().now_or_never().is_none());
+    lines.send(result(9, 0)).await.unwrap();
+    assert_eq!(id(lines.receive().await), 64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_served_who_cannot_hear_us() {
+    let (to_us, from_client) = duplex(PIPE);
+    let (to_client, from_us) = duplex(PIPE);
+    let (at_end, end) = oneshot::channel();
+    let mut lines = Lines::new(from_client, to_client, at_end);
+    let mut to_us = to_us;
+    to_us.write_all(&request(1, "tools/call")).await.unwrap();
+    to_us.write_all(b"\n").await.unwrap();
+    assert_eq!(id(lines.receive().await), 1);
+    drop(from_us);
+    to_us.write_all(&request(2, "tools/call")).await.unwrap();
+    to_us.write_all(b"\n").await.unwrap();
+    let write: BoxFuture<'static, _> = Box::pin(lines.send(told()));
+    {
+        let mut waiting = Box::pin(lines.next());
+        assert!(
+            waiting.as_mut().now_or_never().is_some(),
+            "until we know it"
+        );
+    }
+    write.await.unwrap_err();
+    to_us.write_all(&request(3, "tools/call")).await.unwrap();
+    to_us.write_all(b"\n").await.unwrap();
+    assert!(lines.receive().await.is_none());
+    end.await.unwrap();
+    lines.send(told()).await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_said_before_the_end_of_input_is_heard() {
+    let (mut client, mut lines) = Client::new();
+    client.say(&request(1, "tools/call")).await;
+    client.say(b"{").await;
+    client.writer.write_all(b"{\"jsonrpc\":").await.unwrap();
+    client.writer.shutdown().await.unwrap();
+    assert_eq!(id(lines.receive().await), 1);
+    assert!(lines.receive().await.is_none());
+    // Nobody polls it: the session ends.
+    let answer = send(&mut lines, result(1, 10));
+    lines.close().await.unwrap();
+    drop((answer, lines));
+    assert_eq!(client.hear().await["error"]["code"], json!(-32700));
+    assert_eq!(client.hear().await["id"], json!(1));
+    assert!(client.reader.next_line().await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_never_reads_does_not_keep_a_session_from_its_end() {
+    let (client, mut lines) = Client::new();
+    let stuck = tokio::spawn(send(&mut lines, result(1, 2 * PIPE)));
+    let rest = send(&mut lines, result(2, PIPE));
+    lines.close().await.unwrap_err();
+    stuck.abort();
+    rest.await.unwrap_err();
+    drop(client);
+}
