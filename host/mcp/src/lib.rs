@@ -22,6 +22,7 @@ mod pages;
 mod roots;
 mod running;
 mod server;
+mod shape;
 mod shared;
 mod shelf;
 mod tasks;

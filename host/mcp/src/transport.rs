@@ -25,11 +25,15 @@ use tokio::time::{Duration, Instant, timeout};
 
 pub(crate) use outbox::Outbox;
 
+use crate::shape::{MOST_VALUES, values};
 use open::Open;
+
 use outbox::Pen;
 use reader::{Line, MAX_LINE, Reader};
 use scan::{Found, Id, scan};
 
+/// What is shorter cannot hold too many values.
+const FEW_BYTES: usize = 64 << 10;
 /// serde_json reads no deeper.
 const DEEPEST: usize = 128;
 /// An answer to something without an id may be taken for another such thing, and answered. That goes on no faster.
@@ -110,6 +114,11 @@ where
     /// The message of the line that was read, or an answer to what is wrong with it.
     fn read(&mut self) -> Option<ClientJsonRpcMessage> {
         let line = self.reader.line();
+        if line.len() > FEW_BYTES && values(line) > MOST_VALUES {
+            let why = format!("the message holds more than {MOST_VALUES} JSON values");
+            let found = scan(line).found;
+            return self.refuse(found, &ErrorData::invalid_request(why, None));
+        }
         match serde_json::from_slice(line) {
             Ok(message) => {
                 let bytes = line.len();

@@ -7,9 +7,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::json;
 
-/// Values of one message: members, elements, and what is in them. Each costs some hundred bytes once it is read, however few
-/// it has in the body.
-pub(crate) const MOST_VALUES: usize = 100_000;
+use crate::shape::{MOST_VALUES, values};
+
 /// So many cost no more than any message does.
 pub(crate) const FEW_VALUES: usize = 2_000;
 
@@ -74,24 +73,6 @@ pub(crate) fn look(body: &[u8]) -> Result<Seen, Malformed> {
         return Err(Malformed::TooManyValues);
     }
     Ok(Seen { kind, values })
-}
-
-/// How many values there are, never too few. Counts what stands between them, so that nothing is made of any; what is no
-/// JSON is found out later.
-fn values(body: &[u8]) -> usize {
-    let (mut count, mut is_text) = (1, false);
-    let mut bytes = body.iter();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => is_text = !is_text,
-            b'\\' if is_text => {
-                bytes.next();
-            }
-            b',' | b':' | b'[' | b'{' if !is_text => count += 1,
-            _ => {}
-        }
-    }
-    count
 }
 
 fn kind(body: &[u8]) -> Result<Kind, Malformed> {
@@ -183,36 +164,6 @@ mod tests {
             assert_eq!(kind, expected, "{body}");
         }
         assert_eq!(look(b"\xff\xfe{}"), Err(Malformed::NotJson));
-    }
-
-    /// The least that the count may be: what serde makes of it.
-    fn made(value: &serde_json::Value) -> usize {
-        use serde_json::Value;
-
-        1 + match value {
-            Value::Array(elements) => elements.iter().map(made).sum::<usize>(),
-            Value::Object(members) => members.values().map(|value| 1 + made(value)).sum(),
-            _ => 0,
-        }
-    }
-
-    #[test]
-    fn values_are_counted_outside_of_texts_and_never_too_few() {
-        for (body, expected) in [
-            ("1", 1),
-            ("[1,2,3]", 4),
-            ("[[0],[0]]", 5),
-            ("{}", 2),
-            (r#"{"a":1,"b":[2]}"#, 6),
-            (r#"["[,,,:{",1]"#, 3),
-            (r#"["\"[,,,",1]"#, 3),
-            (r#"["\\",[1]]"#, 4),
-            (r#"{"\\\":[":[[]]}"#, 5),
-        ] {
-            assert_eq!(values(body.as_bytes()), expected, "{body}");
-            let value = serde_json::from_str(body).unwrap();
-            assert!(made(&value) <= expected, "{body}");
-        }
     }
 
     #[test]

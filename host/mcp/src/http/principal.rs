@@ -14,9 +14,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::limits::Limits;
-use super::message::{FEW_VALUES, MOST_VALUES};
+use super::message::FEW_VALUES;
 use super::token::Tokens;
 use crate::running::Running;
+use crate::shape::MOST_VALUES;
 
 /// What somebody is called who needs no token.
 const NOBODY: &str = "local";

@@ -108,6 +108,7 @@ async fn check(line: &[u8], expected: &[(Value, i64)]) {
 async fn each_request_is_answered_and_nothing_else() {
     let long = "x".repeat(MAX_LINE);
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let many = vec!["[0]"; MOST_VALUES / 2].join(",");
     let ping = r#"{"jsonrpc":"2.0","id":5,"method":"ping"}"#;
     let batch = format!("[{ping},{}]", ping.replace('5', "6"));
     let both = format!("{ping}{}", ping.replace('5', "6"));
@@ -123,6 +124,7 @@ async fn each_request_is_answered_and_nothing_else() {
         (format!(r#"{{"method":"m","x":"{long}"}}"#), vec![]),
         (with(&deep), vec![(json!(5), invalid)]),
         (deep, vec![(Value::Null, broken)]),
+        (with(&format!("[{many}]")), vec![(json!(5), invalid)]),
         (with("oops"), vec![(json!(5), broken)]),
         (
             with("oops").replace('5', "\"a b\""),
