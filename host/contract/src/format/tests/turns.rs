@@ -258,8 +258,8 @@ fn a_call_without_its_parts_is_a_call_nevertheless() {
 #[test]
 fn a_made_up_name_is_none_that_another_call_has() {
     fn labels(ids: &[Option<&str>]) -> Vec<String> {
-        let block = |id: &Option<&str>| json!({"type": "tool_use", "id": id, "name": "look"});
-        let turn: Vec<Value> = ids.iter().map(block).collect();
+        let block = |id: Option<&str>| json!({"type": "tool_use", "id": id, "name": "look"});
+        let turn: Vec<Value> = ids.iter().copied().map(block).collect();
         let calls = Format::Anthropic.read_turn(&json!(turn)).unwrap();
         calls.iter().map(crate::format::Wanted::label).collect()
     }

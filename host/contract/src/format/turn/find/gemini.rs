@@ -42,14 +42,14 @@ pub(super) fn turn(turn: &Value) -> Result<Found<'_>, FormatError> {
             no_messages(format, parts)?;
             Ok(Found::of(parts))
         }
-        body if is_body(body) => match body["candidates"].get(0) {
-            Some(first) => candidate(first),
-            None => {
-                let feedback = member(body, ["promptFeedback", "prompt_feedback"]);
-                let word = member(feedback, ["blockReason", "block_reason"]);
-                Ok(Found::default().ended(word, "", &[]))
+        body if is_body(body) => {
+            if let Some(first) = body["candidates"].get(0) {
+                return candidate(first);
             }
-        },
+            let feedback = member(body, ["promptFeedback", "prompt_feedback"]);
+            let word = member(feedback, ["blockReason", "block_reason"]);
+            Ok(Found::default().ended(word, "", &[]))
+        }
         Value::Object(members) => {
             if members.contains_key("content") {
                 return candidate(turn);
