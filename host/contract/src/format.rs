@@ -143,6 +143,17 @@ impl Format {
         turn::read(self, turn)
     }
 
+    /// The API's word for the end of a turn that did not end as usual, escaped and cut: `MALFORMED_FUNCTION_CALL`, say.
+    /// A turn without calls that ended so is none after which the model is done.
+    pub fn ended(self, turn: &Value) -> Option<String> {
+        turn::ended(self, turn)
+    }
+
+    /// Whose turn it looks like, to say what was meant. Nothing is read by a guess.
+    pub fn guess(turn: &Value) -> Option<Format> {
+        turn::looks_like(turn)
+    }
+
     /// What the API takes next: an answer for each call, in call order.
     pub fn answer(self, answered: &[Answered]) -> Value {
         answer::answer(self, answered)

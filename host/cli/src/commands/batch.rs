@@ -94,17 +94,18 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
     let events_file = args.events.open("the results")?;
     let said = match args.format {
         None => Said::Calls(read::wishes(&args.file)?),
-        Some(format) => Said::Turn(format, read::turn(&args.file, format)?),
+        Some(format) => {
+            let turn = read::turn(&args.file, format)?;
+            if turn.calls.is_empty() {
+                note(&turn.note());
+                let answer = format.answer(&[]);
+                print(&serde_json::to_string_pretty(&answer).or_exit(Exit::Internal)?)
+                    .or_exit(Exit::Internal)?;
+                return Ok(Exit::Ok);
+            }
+            Said::Turn(format, turn.calls)
+        }
     };
-    if let Said::Turn(format, wanted) = &said
-        && wanted.is_empty()
-    {
-        note("note: the turn calls no tool");
-        let answer = format.answer(&[]);
-        print(&serde_json::to_string_pretty(&answer).or_exit(Exit::Internal)?)
-            .or_exit(Exit::Internal)?;
-        return Ok(Exit::Ok);
-    }
     let mut following = None;
     let prompter = Arc::new(TerminalPrompter::default());
     let host = load_with(settings, prompter, Purpose::Run, |kernel| {
@@ -195,8 +196,12 @@ pub(super) async fn spoken_turn(
     view: View,
     sink: Arc<dyn Sink>,
 ) -> Result<Value, Failure> {
-    let wanted = read::wanted(turn, format);
-    let wanted = wanted.map_err(|message| Failure::new(Exit::Usage, message))?;
+    let turn = read::spoken(turn, format);
+    let turn = turn.map_err(|message| Failure::new(Exit::Usage, message))?;
+    if turn.calls.is_empty() && turn.ended.is_some() {
+        note(&turn.note());
+    }
+    let wanted = turn.calls;
     let wishes = spoken(kernel, view, format, &wanted);
     let (calls, reports) = turned(kernel, &wishes, strategy, caller, view, sink).await?;
     Ok(turn::answer(

@@ -5,5 +5,6 @@ mod fixture;
 mod lists;
 mod names;
 mod properties;
+mod refused;
 mod schemas;
 mod turns;

@@ -1,11 +1,17 @@
 //! What a model said: the calls in it, in the order in which they stand there.
 
+mod calls;
 mod find;
+mod looks;
 
-use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+
+use serde_json::Value;
 
 use super::{Format, FormatError};
 use crate::text;
+
+pub(super) use looks::looks_like;
 
 /// A call as the model wrote it.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,26 +25,27 @@ pub struct Wanted {
     pub input: Value,
     /// Why it must not run: what stands there is not what the model wanted to say.
     pub wrong: Option<String>,
-    pub(super) place: usize,
-    pub(super) legacy: bool,
+    pub(super) kind: Kind,
+    label: String,
+}
+
+/// In which of a format's forms a call was written, and so is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Usual,
+    /// The `function_call` of a message, which has no id.
+    Older,
+    /// A request that is answered with an error of JSON-RPC, by its code.
+    Refused(i64),
 }
 
 impl Wanted {
-    /// The name of the call, made up when there is none.
+    /// The name of the call. When the API gave none it is made up, and no other call of the turn has it.
     pub fn label(&self) -> String {
-        match &self.id {
-            Some(Value::String(id)) => id.clone(),
-            Some(id) => id.to_string(),
-            None => format!("call_{}", self.place + 1),
-        }
+        self.label.clone()
     }
 
-    pub(super) fn new(
-        place: usize,
-        id: Option<&Value>,
-        name: Option<&Value>,
-        input: Value,
-    ) -> Self {
+    fn new(id: Option<&Value>, name: Option<&Value>, input: Value) -> Self {
         let name = name.and_then(Value::as_str).unwrap_or_default();
         let plain = |id: &&Value| match id {
             Value::String(id) => !id.is_empty(),
@@ -51,25 +58,19 @@ impl Wanted {
             wrong: name
                 .is_empty()
                 .then(|| "the call names no tool; write the name of a listed tool".to_owned()),
-            place,
-            legacy: false,
+            kind: Kind::Usual,
+            label: String::new(),
         }
     }
 }
 
 pub(super) fn read(format: Format, turn: &Value) -> Result<Vec<Wanted>, FormatError> {
     let found = find::parts(format, turn)?;
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted = Vec::new();
     for part in &found.parts {
-        let place = wanted.len();
-        match format {
-            Format::Anthropic => wanted.extend(anthropic(place, part)),
-            Format::OpenAi => wanted.extend(openai(place, part)),
-            Format::OpenAiResponses => wanted.extend(responses(place, part)),
-            Format::Gemini => wanted.extend(gemini(place, part)),
-            Format::Mcp => wanted.extend(mcp(place, part)),
-        }
+        wanted.extend(calls::call(format, part)?);
     }
+    wanted.extend(found.older.map(calls::older));
     // What comes last is what the limit cut.
     if found.cut
         && let Some(last) = wanted.last_mut()
@@ -81,131 +82,47 @@ pub(super) fn read(format: Format, turn: &Value) -> Result<Vec<Wanted>, FormatEr
                 .to_owned(),
         );
     }
+    label(&mut wanted);
     Ok(wanted)
 }
 
-fn anthropic(place: usize, block: &Value) -> Option<Wanted> {
-    // `server_tool_use` and `mcp_tool_use` run elsewhere.
-    if block["type"] != "tool_use" {
-        return None;
-    }
-    let input = given(block.get("input"));
-    Some(Wanted::new(
-        place,
-        block.get("id"),
-        block.get("name"),
-        input,
-    ))
+/// How the turn ended, when that is no usual end.
+pub(super) fn ended(format: Format, turn: &Value) -> Option<String> {
+    find::parts(format, turn).ok()?.ended
 }
 
-fn openai(place: usize, call: &Value) -> Option<Wanted> {
-    if let Some(custom) = call.get("custom").filter(|custom| custom.is_object()) {
-        let input = custom.get("input").cloned().unwrap_or_default();
-        return Some(Wanted::new(
-            place,
-            call.get("id"),
-            custom.get("name"),
-            input,
-        ));
+/// Names the calls: `call_3` is the third one, or the next number that is free.
+fn label(wanted: &mut [Wanted]) {
+    for call in wanted.iter_mut() {
+        call.label = match &call.id {
+            Some(Value::String(id)) => id.clone(),
+            Some(id) => id.to_string(),
+            None => String::new(),
+        };
     }
-    if let Some(function) = call.get("function") {
-        let input = arguments(function.get("arguments"));
-        return Some(Wanted::new(
-            place,
-            call.get("id"),
-            function.get("name"),
-            input,
-        ));
-    }
-    // The older form, which stands in the message itself and has no id.
-    let input = arguments(call.get("arguments"));
-    Some(Wanted {
-        legacy: true,
-        ..Wanted::new(place, None, Some(call.get("name")?), input)
-    })
-}
-
-fn responses(place: usize, item: &Value) -> Option<Wanted> {
-    match item["type"].as_str()? {
-        "function_call" => {}
-        // A call of a tool that takes a text of any form; ours take objects.
-        "custom_tool_call" => {
-            let input = item.get("input").cloned().unwrap_or_default();
-            return Some(Wanted::new(
-                place,
-                item.get("call_id"),
-                item.get("name"),
-                input,
-            ));
+    let given: HashSet<String> = wanted.iter().map(|call| call.label.clone()).collect();
+    let mut last = 0;
+    for (place, call) in wanted.iter_mut().enumerate() {
+        if call.id.is_some() {
+            continue;
         }
-        _ => return None,
-    }
-    let id = item.get("call_id").or_else(|| item.get("id"));
-    let input = arguments(item.get("arguments"));
-    let mut wanted = Wanted::new(place, id, item.get("name"), input);
-    if item["status"] == "incomplete" && wanted.wrong.is_none() {
-        wanted.wrong = Some(
-            "this call was cut off and was not run; call again with a shorter input".to_owned(),
-        );
-    }
-    Some(wanted)
-}
-
-fn gemini(place: usize, part: &Value) -> Option<Wanted> {
-    let call = part
-        .get("functionCall")
-        .or_else(|| part.get("function_call"))?;
-    let input = given(call.get("args"));
-    Some(Wanted::new(place, call.get("id"), call.get("name"), input))
-}
-
-fn mcp(place: usize, request: &Value) -> Option<Wanted> {
-    if request
-        .get("method")
-        .is_some_and(|method| method != "tools/call")
-    {
-        return None;
-    }
-    let params = request.get("params").unwrap_or(request);
-    let input = given(params.get("arguments"));
-    Some(Wanted::new(
-        place,
-        request.get("id"),
-        Some(params.get("name")?),
-        input,
-    ))
-}
-
-fn given(input: Option<&Value>) -> Value {
-    match input {
-        None | Some(Value::Null) => Value::Object(Map::new()),
-        Some(input) => input.clone(),
+        // Never back to a lower number, so that many calls take one walk and no two take the same.
+        last = (place + 1).max(last + 1);
+        while given.contains(&format!("call_{last}")) {
+            last += 1;
+        }
+        call.label = format!("call_{last}");
     }
 }
 
-/// A text that holds JSON, as the model wrote it. For a tool without parameters it is often empty.
-fn arguments(arguments: Option<&Value>) -> Value {
-    match arguments {
-        Some(Value::String(text)) if text.trim().is_empty() => Value::Object(Map::new()),
-        Some(Value::String(text)) => match serde_json::from_str(text) {
-            Ok(Value::Object(members)) => Value::Object(members),
-            Ok(Value::Null) => Value::Object(Map::new()),
-            // Some models write the text of a text; whoever checks inputs reads that, and says what it cannot read.
-            Ok(Value::String(inner)) => Value::String(inner),
-            Ok(_) | Err(_) => json!(text),
-        },
-        other => given(other),
-    }
-}
-
-pub(super) fn not_a_turn(format: Format, reason: impl Into<String>) -> FormatError {
+fn not_a_turn(format: Format, reason: impl Into<String>) -> FormatError {
     FormatError::NotATurn {
         format,
         reason: reason.into(),
     }
 }
 
-pub(super) fn api_failed(error: &Value) -> FormatError {
+fn api_failed(error: &Value) -> FormatError {
     let message = match (error.get("message"), error) {
         (Some(Value::String(message)), _) | (None, Value::String(message)) => message.clone(),
         (_, other) => other.to_string(),

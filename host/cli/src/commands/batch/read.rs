@@ -25,20 +25,62 @@ pub(super) fn wishes(file: &Path) -> Result<Vec<Wish>, Failure> {
     parse(&text).map_err(|message| wrong(file, &message))
 }
 
-/// The calls of a turn in the form of a model's API.
-pub(super) fn turn(file: &Path, format: Format) -> Result<Vec<Wanted>, Failure> {
-    let text = text_of(file)?;
-    let turn: Value = serde_json::from_slice(&text)
-        .map_err(|error| wrong(file, &text::inline(&error.to_string(), 300)))?;
-    wanted(&turn, format).map_err(|message| wrong(file, &message))
+/// A turn in the form of a model's API.
+pub(super) struct Turn {
+    pub calls: Vec<Wanted>,
+    /// The API's word for an end that is no usual one.
+    pub ended: Option<String>,
 }
 
-pub(super) fn wanted(turn: &Value, format: Format) -> Result<Vec<Wanted>, String> {
-    let wanted = format.read_turn(turn).map_err(|error| error.to_string())?;
-    if wanted.len() > MAX_CALLS {
+impl Turn {
+    /// What is said of a turn without calls.
+    pub(super) fn note(&self) -> String {
+        match &self.ended {
+            Some(word) => format!("note: the turn calls no tool; it ended with `{word}`"),
+            None => "note: the turn calls no tool".to_owned(),
+        }
+    }
+}
+
+pub(super) fn turn(file: &Path, format: Format) -> Result<Turn, Failure> {
+    let text = text_of(file)?;
+    parse_turn(&text, format).map_err(|message| wrong(file, &message))
+}
+
+fn parse_turn(text: &[u8], format: Format) -> Result<Turn, String> {
+    let text = json_of(text, &format!("a turn in the format `{format}`"))?;
+    let turn = serde_json::from_slice(text);
+    let turn: Value = turn.map_err(|error| text::inline(&error.to_string(), 300))?;
+    spoken(&turn, format)
+}
+
+pub(super) fn spoken(turn: &Value, format: Format) -> Result<Turn, String> {
+    let calls = format.read_turn(turn).map_err(|error| error.to_string())?;
+    if calls.len() > MAX_CALLS {
         return Err(too_many());
     }
-    Ok(wanted)
+    let ended = format.ended(turn);
+    Ok(Turn { calls, ended })
+}
+
+/// The text without what some editors and shells put before it, if it can be JSON at all.
+fn json_of<'a>(text: &'a [u8], wanted: &str) -> Result<&'a [u8], String> {
+    if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
+        return Err("UTF-16; write it as UTF-8".to_owned());
+    }
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let body = text.trim_ascii_start();
+    if body.is_empty() {
+        return Err(format!("empty; {wanted} is wanted"));
+    }
+    if [&b"event:"[..], b"data:", b"id:", b"retry:", b":"]
+        .iter()
+        .any(|field| body.starts_with(field))
+    {
+        let message = "a stream of events; ask the API for a whole response, without `stream`, or put its pieces together";
+        return Err(message.to_owned());
+    }
+    Ok(text)
 }
 
 fn wrong(file: &Path, message: &str) -> Failure {
@@ -78,6 +120,7 @@ fn text_of(file: &Path) -> Result<Vec<u8>, Failure> {
 
 /// A list, or objects one after the other. Errors of JSON say line and column.
 fn parse(text: &[u8]) -> Result<Vec<Wish>, String> {
+    let text = json_of(text, "a list of calls")?;
     let is_list = text
         .iter()
         .find(|byte| !byte.is_ascii_whitespace())
@@ -89,9 +132,26 @@ fn parse(text: &[u8]) -> Result<Vec<Wish>, String> {
         // One more than fits, so that too many are noticed and no more are kept.
         stream.take(MAX_CALLS + 1).collect()
     };
-    let wishes = wishes.map_err(|error| text::inline(&error.to_string(), 300))?;
+    let wishes = wishes.map_err(|error| {
+        let message = error.to_string();
+        let guessed = error.is_data().then(|| guess(text)).flatten();
+        let hint = match guessed {
+            Some(format) => format!("; it looks like a turn of a model: add `--format {format}`"),
+            None if message.starts_with("unknown field") => {
+                "; a turn of a model's API needs `--format`".to_owned()
+            }
+            None => String::new(),
+        };
+        text::inline(&message, 300) + &hint
+    })?;
     check(&wishes)?;
     Ok(wishes)
+}
+
+/// Whose turn it could be, by its first value.
+fn guess(text: &[u8]) -> Option<Format> {
+    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<Value>();
+    Format::guess(&values.next()?.ok()?)
 }
 
 pub(super) fn check(wishes: &[Wish]) -> Result<(), String> {
@@ -183,7 +243,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
-        check("", Err("EOF while parsing a value at line 1 column 0"));
+        check("", Err("empty; a list of calls is wanted"));
+        check(" \n", Err("empty; a list of calls is wanted"));
         check(
             "[\n  {\"id\": \"1\",, \"name\": \"a\"}\n]",
             Err("key must be a string at line 2 column 14"),
@@ -194,7 +255,9 @@ mod tests {
         );
         check(
             r#"[{"id": "1", "tool": "a"}]"#,
-            Err("unknown field `tool`, expected one of `id`, `name`, `input` at line 1 column 19"),
+            Err(
+                "unknown field `tool`, expected one of `id`, `name`, `input` at line 1 column 19; a turn of a model's API needs `--format`",
+            ),
         );
         check(
             r#"[{"id": "1", "name": "a"}, {"id": "1", "name": "b"}]"#,
@@ -209,6 +272,71 @@ mod tests {
             &long,
             Err("call 1: its id has 257 bytes; at most 256 are taken"),
         );
+    }
+
+    #[test]
+    fn a_turn_of_a_model_is_told_from_calls() {
+        for (text, format) in [
+            (
+                r#"{"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "a", "input": {}}]}"#,
+                "anthropic",
+            ),
+            (
+                r#"[{"id": "1", "type": "function", "function": {"name": "a", "arguments": "{}"}}]"#,
+                "openai",
+            ),
+            (
+                r#"[{"type": "function_call", "name": "a"}]"#,
+                "openai-responses",
+            ),
+            (r#"{"candidates": []}"#, "gemini"),
+            ("{\"jsonrpc\": \"2.0\"}\n{\"jsonrpc\": \"2.0\"}", "mcp"),
+        ] {
+            let error = parse(text.as_bytes()).unwrap_err();
+            let hint = format!("; it looks like a turn of a model: add `--format {format}`");
+            assert!(error.ends_with(&hint), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_stands_before_the_json_is_skipped_or_named() {
+        let call = r#"[{"id": "1", "name": "a"}]"#;
+        check(&format!("\u{feff}{call}"), Ok(&["1"]));
+        let stream = "a stream of events; ask the API for a whole response, without `stream`, or put its pieces together";
+        for (text, expected) in [
+            (&b"\xef\xbb\xbf[]"[..], None),
+            (b"[", Some("EOF while parsing a list at line 1 column 1")),
+            (
+                b"",
+                Some("empty; a turn in the format `anthropic` is wanted"),
+            ),
+            (
+                b"\xef\xbb\xbf\n",
+                Some("empty; a turn in the format `anthropic` is wanted"),
+            ),
+            (b"event: message_start\ndata: {}\n", Some(stream)),
+            (b"\ndata: {\"choices\": []}\n", Some(stream)),
+            (b": ping\n", Some(stream)),
+            (b"\xff\xfe[\0]\0", Some("UTF-16; write it as UTF-8")),
+        ] {
+            let turn = parse_turn(text, Format::Anthropic);
+            let error = turn.map(|turn| turn.calls.len()).err();
+            assert_eq!(error.as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn a_turn_without_calls_says_how_it_ended() {
+        for (text, note) in [
+            ("[]", "note: the turn calls no tool"),
+            (
+                r#"{"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}"#,
+                "note: the turn calls no tool; it ended with `MALFORMED_FUNCTION_CALL`",
+            ),
+        ] {
+            let turn = parse_turn(text.as_bytes(), Format::Gemini).unwrap();
+            assert_eq!((turn.calls.len(), turn.note().as_str()), (0, note));
+        }
     }
 
     #[test]

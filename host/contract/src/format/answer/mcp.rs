@@ -5,12 +5,17 @@ use serde_json::{Map, Value, json};
 use super::shown::{Shown, encoded, shown};
 use crate::Part;
 use crate::format::Answered;
+use crate::format::turn::Kind;
 
 pub(super) fn responses(answered: &[Answered]) -> Value {
     answered.iter().map(response).collect()
 }
 
 fn response(one: &Answered) -> Value {
+    if let Kind::Refused(code) = one.call.kind {
+        let error = json!({"code": code, "message": one.call.wrong});
+        return json!({"jsonrpc": "2.0", "id": one.call.id, "error": error});
+    }
     let mut content: Vec<Value> = one
         .result
         .parts

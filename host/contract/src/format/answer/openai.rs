@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::shown::{Shown, all_words, data_url, encoded, is_picture, shown};
 use crate::Part;
 use crate::format::Answered;
+use crate::format::turn::Kind;
 use crate::profile::Rendered;
 
 /// For Chat Completions. A message of a tool is text alone, so what is none follows in a message of the user, after
@@ -14,7 +15,7 @@ pub(super) fn messages(answered: &[Answered]) -> Value {
     let mut after = Vec::new();
     for one in answered {
         let content = words(one.result);
-        messages.push(if one.call.legacy {
+        messages.push(if one.call.kind == Kind::Older {
             json!({"role": "function", "name": one.call.name, "content": content})
         } else {
             json!({"role": "tool", "tool_call_id": one.call.label(), "content": content})

@@ -207,6 +207,29 @@ fn mcp_gets_a_response_for_each_request() {
 }
 
 #[test]
+fn mcp_answers_what_it_cannot_do_with_an_error_and_notifications_not_at_all() {
+    let turn = json!([
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}},
+        {"jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": ["look"]},
+        {"jsonrpc": "2.0", "id": "", "method": "tools/call", "params": {"name": "look"}},
+    ]);
+    let results = [failed("unseen"), failed("unseen"), said("x")];
+    assert_eq!(
+        answer(Format::Mcp, &turn, &results),
+        json!([
+            {"jsonrpc": "2.0", "id": 1, "error": {
+                "code": -32601, "message": "no method is called `tools/list` here; there is `tools/call` alone",
+            }},
+            {"jsonrpc": "2.0", "id": "b", "error": {
+                "code": -32602, "message": "`params` names no tool; write {\"name\": …, \"arguments\": {…}}",
+            }},
+            {"jsonrpc": "2.0", "id": "", "result": {"content": [{"type": "text", "text": "x"}], "isError": false}},
+        ])
+    );
+}
+
+#[test]
 fn nothing_to_call_is_an_empty_answer() {
     for (format, expected) in [
         (Format::Anthropic, json!({"role": "user", "content": []})),

@@ -28,11 +28,6 @@ fn check(format: Format, turn: &Value, expected: &[&str]) {
     assert_eq!(calls, expected, "{turn}");
 }
 
-fn refused(format: Format, turn: &Value, expected: &str) {
-    let error = format.read_turn(turn).unwrap_err().to_string();
-    assert_eq!(error, expected);
-}
-
 #[test]
 fn anthropic_blocks_among_text_and_thinking() {
     let content = json!([
@@ -143,13 +138,9 @@ fn mcp_requests_with_ids_of_both_kinds() {
             {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "look", "arguments": {"a": 1}}},
             {"jsonrpc": "2.0", "method": "notifications/initialized"},
             {"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": {"name": "look"}},
+            {"jsonrpc": "2.0", "id": "", "method": "tools/call", "params": {"name": "look"}},
         ]),
-        &[r#"7 look {"a":1}"#, r#""x" look {}"#],
-    );
-    check(
-        Format::Mcp,
-        &json!({"name": "look", "arguments": {}}),
-        &["- look {}"],
+        &[r#"7 look {"a":1}"#, r#""x" look {}"#, r#""" look {}"#],
     );
 }
 
@@ -218,53 +209,128 @@ fn the_last_call_of_a_turn_that_was_cut_off_does_not_run() {
 }
 
 #[test]
-fn what_is_no_turn_is_refused_with_the_reason() {
-    let anthropic = "this is not a turn in the format `anthropic`: ";
-    let openai = "this is not a turn in the format `openai`: ";
-    for (format, turn, reason) in [
+fn a_call_without_its_parts_is_a_call_nevertheless() {
+    check(
+        Format::OpenAi,
+        &json!({"role": "assistant", "tool_calls": [
+            {"id": "c", "type": "function"},
+            {"id": "d", "type": "function", "function": null},
+            {"id": "e"},
+            {"id": "f", "type": "custom", "custom": {"name": "look", "input": "x"}},
+        ], "function_call": {"arguments": "{}"}}),
+        &[
+            r#""c"  {} (the call names no to)"#,
+            r#""d"  {} (the call names no to)"#,
+            r#""e"  {} (the call names no to)"#,
+            r#""f" look "x""#,
+            "-  {} (the call names no to)",
+        ],
+    );
+    check(
+        Format::Gemini,
+        &json!([
+            {"text": "hm", "functionCall": null},
+            {"functionCall": {"args": {}}},
+            {"functionCall": null, "function_call": {"name": "look"}},
+        ]),
+        &["-  {} (the call names no to)", "- look {}"],
+    );
+    check(
+        Format::OpenAiResponses,
+        &json!([{"type": "function_call", "call_id": "c"}]),
+        &[r#""c"  {} (the call names no to)"#],
+    );
+    check(
+        Format::Mcp,
+        &json!([
+            {"id": 1, "method": "tools/list"},
+            {"id": 2, "method": "tools/call", "params": []},
+            {"id": 3, "method": "tools/call", "params": {"name": ""}},
+        ]),
+        &[
+            "1  {} (no method is called )",
+            "2  {} (`params` names no to)",
+            "3  {} (`params` names no to)",
+        ],
+    );
+}
+
+#[test]
+fn a_made_up_name_is_none_that_another_call_has() {
+    fn labels(ids: &[Option<&str>]) -> Vec<String> {
+        let block = |id: Option<&str>| json!({"type": "tool_use", "id": id, "name": "look"});
+        let turn: Vec<Value> = ids.iter().copied().map(block).collect();
+        let calls = Format::Anthropic.read_turn(&json!(turn)).unwrap();
+        calls.iter().map(crate::format::Wanted::label).collect()
+    }
+    for (ids, expected) in [
+        (&[None, Some("call_1")][..], &["call_2", "call_1"][..]),
+        (&[Some("a"), None, None], &["a", "call_2", "call_3"]),
         (
-            Format::Anthropic,
-            json!([{"role": "user", "content": "hi"}]),
-            format!(
-                "{anthropic}this is a list of messages; hand in the last one, which has the calls"
-            ),
+            &[None, None, Some("call_2"), Some("call_3"), None],
+            &["call_1", "call_4", "call_2", "call_3", "call_5"],
         ),
+        (&[Some("x"), Some("x"), Some("")], &["x", "x", "call_3"]),
+    ] {
+        assert_eq!(labels(ids), expected);
+    }
+}
+
+#[test]
+fn an_end_that_is_no_usual_one_is_told_in_the_words_of_the_api() {
+    let gemini = |reason: &str| json!({"candidates": [{"finishReason": reason}]});
+    let openai = |reason: &str| json!({"choices": [{"message": {"role": "assistant", "content": ""}, "finish_reason": reason}]});
+    let anthropic =
+        |reason: Value| json!({"role": "assistant", "content": [], "stop_reason": reason});
+    for (format, turn, expected) in [
+        (Format::Gemini, gemini("STOP"), None),
         (
-            Format::Anthropic,
-            json!({"role": "user", "content": []}),
-            format!("{anthropic}its role is `user`; a turn of the model has `assistant`"),
+            Format::Gemini,
+            gemini("MALFORMED_FUNCTION_CALL"),
+            Some("MALFORMED_FUNCTION_CALL"),
         ),
+        (Format::Gemini, gemini("MAX_TOKENS"), Some("MAX_TOKENS")),
         (
-            Format::Anthropic,
-            json!("text"),
-            format!("{anthropic}a message with `content` is wanted, or its content"),
-        ),
-        (
-            Format::OpenAi,
-            json!({"content": "x", "tool_calls": {}}),
-            format!("{openai}`tool_calls` is not a list"),
-        ),
-        (
-            Format::OpenAi,
-            json!({"candidates": []}),
-            format!("{openai}a message with `tool_calls` or `content` is wanted"),
-        ),
-        (
-            Format::OpenAi,
-            json!({"choices": [{}]}),
-            format!("{openai}the choice has no `message`"),
-        ),
-        (
-            Format::Anthropic,
-            json!({"type": "error", "error": {"type": "overloaded_error", "message": "Over\u{7}loaded"}}),
-            r"the API answered with an error instead of a turn: Over\u{7}loaded".to_owned(),
+            Format::Gemini,
+            json!({"candidates": [{"content": {"role": "model"}, "finishReason": "\u{7}"}]}),
+            Some(r"\u{7}"),
         ),
         (
             Format::Gemini,
-            json!({"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}),
-            "the API answered with an error instead of a turn: no".to_owned(),
+            json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}}),
+            Some("SAFETY"),
         ),
+        (
+            Format::Gemini,
+            json!([gemini("SAFETY"), {"usageMetadata": {}}]),
+            Some("SAFETY"),
+        ),
+        (Format::OpenAi, openai("stop"), None),
+        (
+            Format::OpenAi,
+            openai("content_filter"),
+            Some("content_filter"),
+        ),
+        (Format::Anthropic, anthropic(Value::Null), None),
+        (Format::Anthropic, anthropic(json!("end_turn")), None),
+        (
+            Format::Anthropic,
+            anthropic(json!("refusal")),
+            Some("refusal"),
+        ),
+        (
+            Format::OpenAiResponses,
+            json!({"status": "completed", "incomplete_details": null, "output": []}),
+            None,
+        ),
+        (
+            Format::OpenAiResponses,
+            json!({"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": []}),
+            Some("content_filter"),
+        ),
+        (Format::Mcp, json!([]), None),
     ] {
-        refused(format, &turn, &reason);
+        assert_eq!(format.ended(&turn).as_deref(), expected, "{turn}");
+        check(format, &turn, &[]);
     }
 }

@@ -1,197 +1,206 @@
 //! Where in what was handed in the parts of the turn are: in the body of a response, in a message, in a list of parts.
 
-use serde_json::{Value, json};
+mod gemini;
 
+use serde_json::Value;
+
+use super::looks::{is_set, is_stream_event, only, wrong};
 use super::{api_failed, not_a_turn};
 use crate::format::{Format, FormatError};
+use crate::text;
 
-pub(super) struct Found {
+#[derive(Default)]
+pub(super) struct Found<'a> {
     /// Blocks, items, calls or requests, whatever the format has.
-    pub parts: Vec<Value>,
+    pub parts: Vec<&'a Value>,
+    /// A call in the older form, which is no part but a member of the message.
+    pub older: Option<&'a Value>,
     /// Did the turn end because it was too long?
     pub cut: bool,
+    /// The API's word for the end, when it is no usual one.
+    pub ended: Option<String>,
 }
 
-fn found(parts: Vec<Value>, cut: bool) -> Found {
-    Found { parts, cut }
-}
-
-pub(super) fn parts(format: Format, turn: &Value) -> Result<Found, FormatError> {
-    // What an API says when it says no.
-    let failed = turn.get("error").filter(|error| !error.is_null());
-    if let Some(error) = failed
-        && format != Format::Mcp
-    {
-        return Err(api_failed(error));
+impl<'a> Found<'a> {
+    fn of(parts: impl IntoIterator<Item = &'a Value>) -> Self {
+        Self {
+            parts: parts.into_iter().collect(),
+            ..Self::default()
+        }
     }
+
+    /// `cut`: the word for an end at the limit of tokens.
+    fn ended(self, word: &Value, cut: &str, usual: &[&str]) -> Self {
+        let word = word.as_str().unwrap_or_default();
+        Self {
+            cut: self.cut || word == cut,
+            ended: (!word.is_empty() && !usual.contains(&word)).then(|| text::inline(word, 80)),
+            ..self
+        }
+    }
+}
+
+pub(super) fn parts(format: Format, turn: &Value) -> Result<Found<'_>, FormatError> {
+    let pieces = match turn {
+        Value::Array(pieces) => pieces.as_slice(),
+        piece => std::slice::from_ref(piece),
+    };
+    if format != Format::Mcp {
+        // What an API says when it says no. Items have an `error` as well, of their own.
+        let failed = pieces
+            .iter()
+            .filter(|piece| !turn.is_array() || piece.get("type").is_none())
+            .find_map(|piece| is_set(piece, "error"));
+        if let Some(error) = failed {
+            return Err(api_failed(error));
+        }
+        if pieces.iter().any(is_stream_event) {
+            let reason = "this is an event of a stream; ask the API for a whole response, or put its pieces together";
+            return Err(not_a_turn(format, reason));
+        }
+    }
+    only(format, turn)?;
     match format {
         Format::Anthropic => anthropic(turn),
         Format::OpenAi => openai(turn),
         Format::OpenAiResponses => responses(turn),
-        Format::Gemini => gemini(turn),
-        Format::Mcp => match turn {
-            Value::Array(requests) => Ok(found(requests.clone(), false)),
-            Value::Object(_) => Ok(found(vec![turn.clone()], false)),
-            _ => Err(not_a_turn(format, "a request or a list of them is wanted")),
-        },
+        Format::Gemini => gemini::turn(turn),
+        Format::Mcp => Ok(Found::of(pieces)),
     }
 }
 
-fn anthropic(turn: &Value) -> Result<Found, FormatError> {
-    let wrong = |reason: &str| Err(not_a_turn(Format::Anthropic, reason));
+fn anthropic(turn: &Value) -> Result<Found<'_>, FormatError> {
+    let format = Format::Anthropic;
+    let refused = |reason: &str| Err(wrong(format, turn, reason));
+    let wanted = "a message with `content` is wanted, or its content";
     match turn {
         Value::Array(blocks) => {
-            no_messages(Format::Anthropic, blocks)?;
-            Ok(found(blocks.clone(), false))
+            no_messages(format, blocks)?;
+            Ok(Found::of(blocks))
         }
-        Value::Object(message) => match message.get("content") {
-            Some(Value::Array(blocks)) => {
-                spoken_by(Format::Anthropic, turn, &["assistant"])?;
-                let cut = message.get("stop_reason") == Some(&json!("max_tokens"));
-                Ok(found(blocks.clone(), cut))
+        Value::Object(message) => {
+            let kind = turn["type"].as_str().unwrap_or("message");
+            if kind == "tool_use" {
+                return Ok(Found::of([turn]));
             }
-            Some(Value::String(_)) => Ok(found(Vec::new(), false)),
-            Some(_) => wrong("`content` is neither a text nor a list"),
-            None if message.contains_key("type") => Ok(found(vec![turn.clone()], false)),
-            None => wrong("a message with `content` is wanted, or its content"),
-        },
-        _ => wrong("a message with `content` is wanted, or its content"),
+            if kind != "message" && !message.contains_key("role") {
+                return refused(wanted);
+            }
+            spoken_by(format, turn, "assistant")?;
+            let found = match message.get("content") {
+                Some(Value::Array(blocks)) => Found::of(blocks),
+                Some(Value::String(_)) => Found::default(),
+                Some(_) => return refused("`content` is neither a text nor a list"),
+                None => return refused(wanted),
+            };
+            let usual = ["end_turn", "tool_use", "stop_sequence"];
+            Ok(found.ended(&turn["stop_reason"], "max_tokens", &usual))
+        }
+        _ => refused(wanted),
     }
 }
 
-fn openai(turn: &Value) -> Result<Found, FormatError> {
+fn openai(turn: &Value) -> Result<Found<'_>, FormatError> {
     let format = Format::OpenAi;
-    let (message, cut) = match turn {
+    let is_call = |call: &Value| {
+        let kind = &call["type"];
+        ["function", "custom"]
+            .into_iter()
+            .any(|name| call.get(name).is_some() || kind == name)
+    };
+    let choice = match turn {
         Value::Array(calls) => {
             no_messages(format, calls)?;
-            return Ok(found(calls.clone(), false));
+            if let Some(other) = calls.iter().find(|call| !is_call(call)) {
+                let reason = "a list holds the calls of `tool_calls`, each with a `function`";
+                return Err(wrong(format, other, reason));
+            }
+            return Ok(Found::of(calls));
         }
         Value::Object(body) => {
             if let Some(Value::Array(choices)) = body.get("choices") {
                 // The first one, as everybody takes it; the others are other turns.
-                let Some(choice) = choices.first() else {
-                    return Ok(found(Vec::new(), false));
-                };
-                choice_of(choice)
+                match choices.first() {
+                    Some(choice) => Some(choice),
+                    None => return Ok(Found::default()),
+                }
             } else if body.contains_key("message") {
-                choice_of(turn)
-            } else if body.contains_key("function") {
-                return Ok(found(vec![turn.clone()], false));
+                Some(turn)
+            } else if is_call(turn) {
+                return Ok(Found::of([turn]));
             } else {
-                (turn, false)
+                None
             }
         }
-        _ => return Err(not_a_turn(format, "a message of the assistant is wanted")),
+        _ => {
+            return Err(wrong(format, turn, "a message of the assistant is wanted"));
+        }
     };
+    let found = message_of_openai(choice.map_or(turn, |choice| &choice["message"]))?;
+    let usual = ["stop", "tool_calls", "function_call"];
+    let end = choice.map_or(&Value::Null, |choice| &choice["finish_reason"]);
+    Ok(found.ended(end, "length", &usual))
+}
+
+fn message_of_openai(message: &Value) -> Result<Found<'_>, FormatError> {
+    let format = Format::OpenAi;
+    let refused = |reason: &str| Err(wrong(format, message, reason));
     let Some(members) = message.as_object() else {
-        return Err(not_a_turn(format, "the choice has no `message`"));
+        return refused("the choice has no `message`");
     };
     let known = ["role", "content", "tool_calls", "function_call", "refusal"];
     if !known.iter().any(|member| members.contains_key(*member)) {
-        return Err(not_a_turn(
-            format,
-            "a message with `tool_calls` or `content` is wanted",
-        ));
+        return refused("a message with `tool_calls` or `content` is wanted");
     }
-    spoken_by(format, message, &["assistant"])?;
-    let mut parts = match members.get("tool_calls") {
-        Some(Value::Array(calls)) => calls.clone(),
-        None | Some(Value::Null) => Vec::new(),
-        Some(_) => return Err(not_a_turn(format, "`tool_calls` is not a list")),
+    spoken_by(format, message, "assistant")?;
+    only(format, message)?;
+    match &message["content"] {
+        Value::Null | Value::String(_) => {}
+        Value::Array(content) => {
+            for part in content {
+                only(format, part)?;
+            }
+        }
+        _ => return refused("`content` is neither a text nor a list"),
+    }
+    let mut found = match is_set(message, "tool_calls") {
+        Some(Value::Array(calls)) => Found::of(calls),
+        None => Found::default(),
+        Some(_) => return refused("`tool_calls` is not a list"),
     };
-    if let Some(call) = members.get("function_call").filter(|call| call.is_object()) {
-        parts.push(call.clone());
+    found.older = is_set(message, "function_call");
+    if found.older.is_some_and(|call| !call.is_object()) {
+        return refused("`function_call` is not an object");
     }
-    Ok(found(parts, cut))
+    Ok(found)
 }
 
-fn choice_of(choice: &Value) -> (&Value, bool) {
-    (&choice["message"], choice["finish_reason"] == "length")
-}
-
-fn responses(turn: &Value) -> Result<Found, FormatError> {
+fn responses(turn: &Value) -> Result<Found<'_>, FormatError> {
     let format = Format::OpenAiResponses;
-    match turn {
-        Value::Array(items) => Ok(found(items.clone(), false)),
-        Value::Object(body) => match body.get("output") {
-            Some(Value::Array(items)) => {
-                let cut = body.get("status") == Some(&json!("incomplete"));
-                Ok(found(items.clone(), cut))
+    let alone = [
+        "function_call",
+        "custom_tool_call",
+        "function_call_output",
+        "custom_tool_call_output",
+        "message",
+        "reasoning",
+    ];
+    match (turn, turn["type"].as_str()) {
+        (Value::Array(items), _) => Ok(Found::of(items)),
+        (_, Some(kind)) if alone.contains(&kind) => Ok(Found::of([turn])),
+        (_, None) if turn["output"].is_array() => {
+            let found = Found::of(turn["output"].as_array().into_iter().flatten());
+            let mut found = found.ended(&turn["status"], "incomplete", &["completed"]);
+            if let Some(reason) = turn["incomplete_details"]["reason"].as_str() {
+                found.ended = Some(text::inline(reason, 80));
             }
-            _ if body.contains_key("type") => Ok(found(vec![turn.clone()], false)),
-            _ => Err(not_a_turn(
-                format,
-                "a response with `output` is wanted, or its items",
-            )),
-        },
-        _ => Err(not_a_turn(
-            format,
-            "a response with `output` is wanted, or its items",
-        )),
-    }
-}
-
-fn gemini(turn: &Value) -> Result<Found, FormatError> {
-    let format = Format::Gemini;
-    let wrong = || {
-        Err(not_a_turn(
-            format,
-            "a content with `parts` is wanted, or its parts",
-        ))
-    };
-    match turn {
-        Value::Array(parts) => {
-            // The pieces of a stream.
-            if parts.iter().any(|part| part.get("candidates").is_some()) {
-                let mut all = found(Vec::new(), false);
-                for piece in parts {
-                    let piece = gemini(piece)?;
-                    all.parts.extend(piece.parts);
-                    all.cut |= piece.cut;
-                }
-                return Ok(all);
-            }
-            no_messages(format, parts)?;
-            Ok(found(parts.clone(), false))
+            Ok(found)
         }
-        Value::Object(body) => {
-            if let Some(Value::Array(candidates)) = body.get("candidates") {
-                return match candidates.first() {
-                    Some(candidate) => Ok(candidate_of(candidate)),
-                    None => Ok(found(Vec::new(), false)),
-                };
-            }
-            if body.contains_key("content") {
-                return Ok(candidate_of(turn));
-            }
-            match body.get("parts") {
-                Some(Value::Array(parts)) => {
-                    spoken_by(format, turn, &["model"])?;
-                    Ok(found(parts.clone(), false))
-                }
-                _ if body.contains_key("functionCall") || body.contains_key("function_call") => {
-                    Ok(found(vec![turn.clone()], false))
-                }
-                // A prompt that was refused, or the end of a stream.
-                _ if ["promptFeedback", "usageMetadata", "role"]
-                    .iter()
-                    .any(|member| body.contains_key(*member)) =>
-                {
-                    Ok(found(Vec::new(), false))
-                }
-                _ => wrong(),
-            }
+        _ => {
+            let reason = "a response with `output` is wanted, or its items";
+            Err(wrong(format, turn, reason))
         }
-        _ => wrong(),
     }
-}
-
-fn candidate_of(candidate: &Value) -> Found {
-    let parts = candidate["content"]["parts"].as_array();
-    found(
-        parts.cloned().unwrap_or_default(),
-        candidate["finishReason"] == "MAX_TOKENS",
-    )
 }
 
 /// A whole conversation holds calls that were answered long ago.
@@ -204,15 +213,12 @@ fn no_messages(format: Format, parts: &[Value]) -> Result<(), FormatError> {
 }
 
 /// What a user said holds no calls of a model.
-fn spoken_by(format: Format, message: &Value, roles: &[&str]) -> Result<(), FormatError> {
-    match message.get("role").and_then(Value::as_str) {
-        Some(role) if !roles.contains(&role) => {
-            let role = crate::text::inline(role, 40);
-            let reason = format!(
-                "its role is `{role}`; a turn of the model has `{}`",
-                roles[0]
-            );
-            Err(not_a_turn(format, reason))
+fn spoken_by(format: Format, message: &Value, speaker: &str) -> Result<(), FormatError> {
+    match is_set(message, "role") {
+        Some(role) if role != speaker => {
+            let role = text::inline(role.as_str().unwrap_or("no text"), 40);
+            let reason = format!("its role is `{role}`; a turn of the model has `{speaker}`");
+            Err(wrong(format, message, &reason))
         }
         _ => Ok(()),
     }

@@ -1,0 +1,323 @@
+//! What is no turn of the format is refused, with what it looks like: read as a turn it would have no calls, or calls
+//! that were answered long ago.
+
+use serde_json::{Value, json};
+
+use crate::format::Format;
+
+/// `expected`: what follows on the name of the format.
+fn check(format: Format, turn: &Value, expected: &str) {
+    let error = match format.read_turn(turn) {
+        Ok(calls) => panic!("{format} reads {} calls in {turn}", calls.len()),
+        Err(error) => error.to_string(),
+    };
+    let head = format!("this is not a turn in the format `{format}`: ");
+    assert_eq!(error.strip_prefix(&head).unwrap_or(&error), expected);
+}
+
+/// A call in each form in which each API has it.
+fn turns() -> Vec<(Format, Value)> {
+    let block = json!({"type": "tool_use", "id": "c", "name": "look", "input": {}});
+    let said = json!({"type": "text", "text": "I look."});
+    let claude = json!({"role": "assistant", "content": [said, block]});
+    let mut body = claude.clone();
+    body["type"] = json!("message");
+    body["stop_reason"] = json!("tool_use");
+
+    let call =
+        json!({"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}});
+    let chat = json!({"role": "assistant", "content": "I look.", "tool_calls": [call]});
+    let empty = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    let older = json!({"role": "assistant", "content": null, "function_call": {"name": "look", "arguments": "{}"}});
+    let choice = json!({"index": 0, "message": chat, "finish_reason": "tool_calls"});
+
+    let item = json!({"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"});
+    let message = json!({
+        "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}],
+    });
+
+    let part = json!({"functionCall": {"name": "look", "args": {}}});
+    let content = json!({"role": "model", "parts": [{"text": "I look."}, part]});
+    let candidate = json!({"content": content, "finishReason": "STOP"});
+    let gemini = json!({"candidates": [candidate], "usageMetadata": {}});
+
+    let request =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "look"}});
+    vec![
+        (Format::Anthropic, block.clone()),
+        (Format::Anthropic, json!([said, block])),
+        (Format::Anthropic, claude),
+        (Format::Anthropic, body),
+        (Format::OpenAi, call.clone()),
+        (Format::OpenAi, json!([call])),
+        (Format::OpenAi, chat),
+        (Format::OpenAi, empty),
+        (Format::OpenAi, older),
+        (Format::OpenAi, choice.clone()),
+        (Format::OpenAi, json!({"choices": [choice]})),
+        (Format::OpenAiResponses, item.clone()),
+        (Format::OpenAiResponses, json!([message, item])),
+        (
+            Format::OpenAiResponses,
+            json!({"object": "response", "status": "completed", "output": [message, item]}),
+        ),
+        (Format::Gemini, part.clone()),
+        (Format::Gemini, json!([{"text": "I look."}, part])),
+        (
+            Format::Gemini,
+            json!({"function_call": {"name": "look", "args": {}}}),
+        ),
+        (Format::Gemini, content),
+        (Format::Gemini, candidate),
+        (Format::Gemini, json!([gemini])),
+        (Format::Gemini, gemini),
+        (Format::Mcp, json!([request])),
+        (Format::Mcp, request),
+    ]
+}
+
+#[test]
+fn a_turn_of_one_api_is_none_of_another_and_the_right_format_is_named() {
+    for (own, turn) in turns() {
+        assert_eq!(Format::guess(&turn), Some(own), "{turn}");
+        for format in Format::ALL {
+            let read = format.read_turn(&turn);
+            if format == own {
+                assert_eq!(read.map(|calls| calls.len()), Ok(1), "{format}: {turn}");
+                continue;
+            }
+            let error = read.expect_err(&format!("{format}: {turn}")).to_string();
+            let hint = format!("it looks like the format `{own}`");
+            assert!(error.ends_with(&hint), "{error}: {turn}");
+        }
+    }
+}
+
+#[test]
+fn calls_that_were_answered_long_ago_are_not_read_again() {
+    let call =
+        json!({"type": "function_call", "call_id": "c", "name": "write_file", "arguments": "{}"});
+    let output =
+        json!({"type": "function_call_output", "call_id": "c", "output": "Created log.txt"});
+    let user = json!({"role": "user", "content": "log it"});
+    let message = json!({
+        "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}],
+    });
+    let reason = "this is a conversation; hand in the `output` of the last response alone";
+    for list in [
+        json!([user, call, output, message]),
+        json!([call, output, message]),
+        json!([call, {"role": "assistant", "content": "done"}]),
+        json!([{"type": "message", "role": "user", "content": "log it"}, call]),
+        json!([{"type": "item_reference", "id": "fc_1"}, call]),
+        json!([call, {"type": "custom_tool_call_output", "call_id": "d", "output": "x"}]),
+    ] {
+        check(Format::OpenAiResponses, &list, reason);
+        check(Format::OpenAiResponses, &json!({ "output": list }), reason);
+    }
+    check(Format::OpenAiResponses, &output, reason);
+    let messages = "this is a list of messages; hand in the last one, which has the calls";
+    for format in [Format::Anthropic, Format::OpenAi, Format::Gemini] {
+        check(format, &json!([user]), messages);
+    }
+    let results = "these are results of calls; hand in what the model said";
+    check(
+        Format::Anthropic,
+        &json!([{"type": "tool_result", "tool_use_id": "c", "content": []}]),
+        results,
+    );
+    check(
+        Format::Gemini,
+        &json!({"parts": [{"functionResponse": {"name": "look", "response": {}}}]}),
+        results,
+    );
+}
+
+#[test]
+fn what_is_no_turn_is_refused_with_the_reason() {
+    let own = json!([{"id": "1", "name": "read_file", "input": {}}]);
+    let is_own = "; it looks like calls as `host batch` reads them without a format";
+    for (format, turn, reason) in [
+        (
+            Format::Anthropic,
+            own.clone(),
+            format!("a block has a `type`{is_own}"),
+        ),
+        (
+            Format::OpenAi,
+            own.clone(),
+            format!("a list holds the calls of `tool_calls`, each with a `function`{is_own}"),
+        ),
+        (
+            Format::OpenAiResponses,
+            own.clone(),
+            format!("an item has a `type`{is_own}"),
+        ),
+        (
+            Format::Gemini,
+            own.clone(),
+            format!("a part is an object, and a call stands in its `functionCall`{is_own}"),
+        ),
+        (
+            Format::Mcp,
+            own,
+            format!("a request has a `method` and an `id`{is_own}"),
+        ),
+    ] {
+        check(format, &turn, &reason);
+    }
+    for (format, turn, reason) in [
+        (
+            Format::Anthropic,
+            json!({"role": "user", "content": []}),
+            "its role is `user`; a turn of the model has `assistant`",
+        ),
+        (
+            Format::Anthropic,
+            json!({"role": "user", "content": "hi"}),
+            "its role is `user`; a turn of the model has `assistant`",
+        ),
+        (
+            Format::Anthropic,
+            json!("text"),
+            "a message with `content` is wanted, or its content",
+        ),
+        (
+            Format::Anthropic,
+            json!({"type": "text", "text": "Done."}),
+            "a message with `content` is wanted, or its content",
+        ),
+        (Format::Anthropic, json!(["hi"]), "a block has a `type`"),
+        (
+            Format::OpenAi,
+            json!({"content": "x", "tool_calls": {}}),
+            "`tool_calls` is not a list",
+        ),
+        (
+            Format::OpenAi,
+            json!({"content": "x", "function_call": "auto"}),
+            "`function_call` is not an object",
+        ),
+        (
+            Format::OpenAi,
+            json!({"content": {}}),
+            "`content` is neither a text nor a list",
+        ),
+        (
+            Format::OpenAi,
+            json!({"tool_calls": [null]}),
+            "a call is an object",
+        ),
+        (
+            Format::OpenAi,
+            json!([{"name": "look", "arguments": "{}"}]),
+            "a list holds the calls of `tool_calls`, each with a `function`",
+        ),
+        (
+            Format::OpenAi,
+            json!({"candidates": []}),
+            "it looks like the format `gemini`",
+        ),
+        (
+            Format::OpenAi,
+            json!({"choices": [{}]}),
+            "the choice has no `message`",
+        ),
+        (
+            Format::OpenAiResponses,
+            json!({"type": "local", "name": "x"}),
+            "a response with `output` is wanted, or its items",
+        ),
+        (
+            Format::Gemini,
+            json!({"role": "user"}),
+            "its role is `user`; a turn of the model has `model`",
+        ),
+        (
+            Format::Gemini,
+            json!({"content": "Done."}),
+            "the `content` of a candidate has `parts`",
+        ),
+        (
+            Format::Gemini,
+            json!({"parts": {}}),
+            "`parts` is not a list",
+        ),
+        (
+            Format::Gemini,
+            json!([{"name": "look", "args": {}}]),
+            "a part is an object, and a call stands in its `functionCall`",
+        ),
+        (
+            Format::Mcp,
+            json!({"jsonrpc": "2.0", "id": 1, "result": {}}),
+            "a request has a `method` and an `id`",
+        ),
+        (
+            Format::Mcp,
+            json!({"method": "tools/call", "params": {"name": "write_file"}}),
+            "a request of `tools/call` has no `id`, so there is nobody to answer; give it a text or a number",
+        ),
+        (
+            Format::Mcp,
+            json!([{"id": null, "method": "tools/call", "params": {"name": "write_file"}}]),
+            "a request of `tools/call` has no `id`, so there is nobody to answer; give it a text or a number",
+        ),
+    ] {
+        check(format, &turn, reason);
+    }
+}
+
+#[test]
+fn a_piece_of_a_stream_is_no_turn() {
+    let reason = "this is an event of a stream; ask the API for a whole response, or put its pieces together";
+    for (format, event) in [
+        (
+            Format::Anthropic,
+            json!({"type": "message_start", "message": {}}),
+        ),
+        (
+            Format::Anthropic,
+            json!([{"type": "content_block_delta", "index": 0}]),
+        ),
+        (
+            Format::OpenAi,
+            json!({"choices": [{"index": 0, "delta": {"tool_calls": []}}]}),
+        ),
+        (
+            Format::OpenAiResponses,
+            json!({"type": "response.completed", "response": {"output": []}}),
+        ),
+    ] {
+        check(format, &event, reason);
+    }
+}
+
+#[test]
+fn an_error_of_the_api_is_told_and_no_turn() {
+    for (format, body, message) in [
+        (
+            Format::Anthropic,
+            json!({"type": "error", "error": {"type": "overloaded_error", "message": "Over\u{7}loaded"}}),
+            r"Over\u{7}loaded",
+        ),
+        (
+            Format::Gemini,
+            json!({"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}),
+            "no",
+        ),
+        (
+            Format::Gemini,
+            json!([{"error": {"code": 429, "message": "quota"}}]),
+            "quota",
+        ),
+        (
+            Format::Gemini,
+            json!([{"candidates": []}, {"error": {"code": 503, "message": "gone"}}]),
+            "gone",
+        ),
+    ] {
+        let expected = format!("the API answered with an error instead of a turn: {message}");
+        check(format, &body, &expected);
+    }
+}

@@ -1,0 +1,197 @@
+//! One part of a turn: the call that it is, or none. What another format would call a call is refused, for passed over
+//! it would look as if the model were done.
+
+use serde_json::{Map, Value, json};
+
+use super::looks::{is_set, only, wrong};
+use super::{Kind, Wanted};
+use crate::format::{Format, FormatError};
+use crate::text;
+
+/// `part`: a block, a call, an item, a part or a request, whatever the format has.
+pub(super) fn call(format: Format, part: &Value) -> Result<Option<Wanted>, FormatError> {
+    match format {
+        Format::Anthropic => anthropic(part),
+        Format::OpenAi => openai(part).map(Some),
+        Format::OpenAiResponses => responses(part),
+        Format::Gemini => gemini(part),
+        Format::Mcp => mcp(part),
+    }
+}
+
+fn anthropic(block: &Value) -> Result<Option<Wanted>, FormatError> {
+    let format = Format::Anthropic;
+    match block["type"].as_str() {
+        Some("tool_use") => {
+            let input = given(block.get("input"));
+            Ok(Some(Wanted::new(block.get("id"), block.get("name"), input)))
+        }
+        Some("tool_result") => Err(wrong(
+            format,
+            block,
+            "these are results of calls; hand in what the model said",
+        )),
+        // `server_tool_use` and `mcp_tool_use` run elsewhere.
+        Some(_) => only(format, block).map(|()| None),
+        None => Err(wrong(format, block, "a block has a `type`")),
+    }
+}
+
+fn openai(call: &Value) -> Result<Wanted, FormatError> {
+    only(Format::OpenAi, call)?;
+    if !call.is_object() {
+        return Err(wrong(Format::OpenAi, call, "a call is an object"));
+    }
+    // A call of a tool that takes a text of any form; ours take objects.
+    if let Some(custom) = call.get("custom").filter(|custom| custom.is_object()) {
+        let input = custom.get("input").cloned().unwrap_or_default();
+        return Ok(Wanted::new(call.get("id"), custom.get("name"), input));
+    }
+    // Without `function` as well: the API wants an answer to each id.
+    let function = &call["function"];
+    let input = arguments(function.get("arguments"));
+    Ok(Wanted::new(call.get("id"), function.get("name"), input))
+}
+
+/// The older form, which stands in the message itself and has no id.
+pub(super) fn older(call: &Value) -> Wanted {
+    let input = arguments(call.get("arguments"));
+    Wanted {
+        kind: Kind::Older,
+        ..Wanted::new(None, call.get("name"), input)
+    }
+}
+
+/// What a conversation has and a response has not.
+const ANSWERED: [&str; 3] = [
+    "function_call_output",
+    "custom_tool_call_output",
+    "item_reference",
+];
+
+fn responses(item: &Value) -> Result<Option<Wanted>, FormatError> {
+    let format = Format::OpenAiResponses;
+    let kind = item["type"].as_str();
+    let is_answered = kind.is_some_and(|kind| ANSWERED.contains(&kind));
+    // What the model said has a role and a type.
+    let is_said = is_set(item, "role").is_none_or(|role| role == "assistant" && kind.is_some());
+    if is_answered || !is_said {
+        // The calls in it were answered long ago, and must not run again.
+        let reason = "this is a conversation; hand in the `output` of the last response alone";
+        return Err(wrong(format, item, reason));
+    }
+    let Some(kind) = kind else {
+        return Err(wrong(format, item, "an item has a `type`"));
+    };
+    match kind {
+        "function_call" => {}
+        "custom_tool_call" => {
+            let input = item.get("input").cloned().unwrap_or_default();
+            return Ok(Some(Wanted::new(
+                item.get("call_id"),
+                item.get("name"),
+                input,
+            )));
+        }
+        _ => {
+            return only(format, item).map(|()| None);
+        }
+    }
+    let id = item.get("call_id").or_else(|| item.get("id"));
+    let input = arguments(item.get("arguments"));
+    let mut wanted = Wanted::new(id, item.get("name"), input);
+    if item["status"] == "incomplete" && wanted.wrong.is_none() {
+        wanted.wrong = Some(
+            "this call was cut off and was not run; call again with a shorter input".to_owned(),
+        );
+    }
+    Ok(Some(wanted))
+}
+
+fn gemini(part: &Value) -> Result<Option<Wanted>, FormatError> {
+    let format = Format::Gemini;
+    let member = |names: [&str; 2]| names.into_iter().find_map(|name| is_set(part, name));
+    if let Some(call) = member(["functionCall", "function_call"]) {
+        let input = given(call.get("args"));
+        return Ok(Some(Wanted::new(call.get("id"), call.get("name"), input)));
+    }
+    if member(["functionResponse", "function_response"]).is_some() {
+        let reason = "these are results of calls; hand in what the model said";
+        return Err(wrong(format, part, reason));
+    }
+    if !part.is_object() || part.get("name").is_some() {
+        let reason = "a part is an object, and a call stands in its `functionCall`";
+        return Err(wrong(format, part, reason));
+    }
+    only(format, part).map(|()| None)
+}
+
+/// Codes of JSON-RPC.
+const NO_SUCH_METHOD: i64 = -32601;
+const WRONG_PARAMS: i64 = -32602;
+
+fn mcp(request: &Value) -> Result<Option<Wanted>, FormatError> {
+    let format = Format::Mcp;
+    let Some(method) = request["method"].as_str() else {
+        return Err(wrong(
+            format,
+            request,
+            "a request has a `method` and an `id`",
+        ));
+    };
+    let id = match request.get("id") {
+        Some(id) if id.is_string() || id.is_number() => id,
+        // A notification, which nobody answers.
+        None if method != "tools/call" => return Ok(None),
+        _ => {
+            let method = text::inline(method, 80);
+            let reason = format!(
+                "a request of `{method}` has no `id`, so there is nobody to answer; give it a text or a number"
+            );
+            return Err(wrong(format, request, &reason));
+        }
+    };
+    let refused = |code: i64, reason: String| Wanted {
+        id: Some(id.clone()),
+        wrong: Some(reason),
+        kind: Kind::Refused(code),
+        ..Wanted::new(None, None, given(None))
+    };
+    let params = &request["params"];
+    Ok(Some(if method != "tools/call" {
+        let method = text::inline(method, 80);
+        let reason = format!("no method is called `{method}` here; there is `tools/call` alone");
+        refused(NO_SUCH_METHOD, reason)
+    } else if params["name"].as_str().is_none_or(str::is_empty) {
+        let reason = "`params` names no tool; write {\"name\": …, \"arguments\": {…}}";
+        refused(WRONG_PARAMS, reason.to_owned())
+    } else {
+        Wanted {
+            // An empty text is an id here.
+            id: Some(id.clone()),
+            ..Wanted::new(None, params.get("name"), given(params.get("arguments")))
+        }
+    }))
+}
+
+fn given(input: Option<&Value>) -> Value {
+    match input {
+        None | Some(Value::Null) => Value::Object(Map::new()),
+        Some(input) => input.clone(),
+    }
+}
+
+/// A text that holds JSON, as the model wrote it. For a tool without parameters it is often empty.
+fn arguments(arguments: Option<&Value>) -> Value {
+    match arguments {
+        Some(Value::String(text)) if text.trim().is_empty() => Value::Object(Map::new()),
+        Some(Value::String(text)) => match serde_json::from_str(text) {
+            Ok(Value::Object(members)) => Value::Object(members),
+            Ok(Value::Null) => Value::Object(Map::new()),
+            // Some models write the text of a text; whoever checks inputs reads that, and says what it cannot read.
+            Ok(Value::String(inner)) => Value::String(inner),
+            Ok(_) | Err(_) => json!(text),
+        },
+        other => given(other),
+    }
+}

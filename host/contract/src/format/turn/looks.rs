@@ -1,0 +1,110 @@
+//! Whose JSON it looks like. A turn of one API read as that of another has no calls, and a loop would think that the
+//! model is done.
+
+use serde_json::Value;
+
+use super::not_a_turn;
+use crate::format::{Format, FormatError};
+
+/// A member that is there and not null.
+pub(super) fn is_set<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    value.get(name).filter(|value| !value.is_null())
+}
+
+/// That it is of no other format.
+pub(super) fn only(format: Format, value: &Value) -> Result<(), FormatError> {
+    match looks_like(value) {
+        Some(other) if other != format && !holds(format, value) => {
+            let reason = format!("it looks like the format `{other}`");
+            Err(not_a_turn(format, reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `reason`: what is wanted instead.
+pub(super) fn wrong(format: Format, value: &Value, reason: &str) -> FormatError {
+    let hint = if is_own(value) {
+        "; it looks like calls as `host batch` reads them without a format"
+    } else {
+        ""
+    };
+    not_a_turn(format, format!("{reason}{hint}"))
+}
+
+/// Of which format a turn, a message or a part is, by what no other format has.
+pub(in crate::format) fn looks_like(value: &Value) -> Option<Format> {
+    let mut formats = Format::ALL.into_iter();
+    formats.find(|format| holds(*format, value))
+}
+
+fn holds(format: Format, value: &Value) -> bool {
+    let deep = |value: &Value| {
+        let mut content = value["content"].as_array().into_iter().flatten();
+        has_mark(format, value) || content.any(|part| has_mark(format, part))
+    };
+    match value {
+        Value::Array(items) => items.iter().any(deep),
+        value => deep(value),
+    }
+}
+
+/// Does it have what only this format has?
+fn has_mark(format: Format, value: &Value) -> bool {
+    let kind = value["type"].as_str().unwrap_or_default();
+    let has = |name: &str| is_set(value, name).is_some();
+    let object = |name: &str| value[name].is_object();
+    let list = |name: &str| value[name].is_array();
+    match format {
+        Format::Anthropic => {
+            matches!(kind, "tool_use" | "tool_result" | "server_tool_use")
+                || has("role") && has("stop_reason")
+        }
+        Format::OpenAi => {
+            object("function")
+                || object("custom")
+                || kind == "function"
+                || has("tool_call_id")
+                || list("choices")
+                || object("message") && has("finish_reason")
+                || list("tool_calls")
+                || value["function_call"].get("arguments").is_some()
+        }
+        Format::OpenAiResponses => {
+            kind.starts_with("function_call")
+                || kind.starts_with("custom_tool_call")
+                || kind == "output_text"
+                || list("output")
+        }
+        Format::Gemini => {
+            object("functionCall")
+                || object("functionResponse")
+                || value["function_call"].get("args").is_some()
+                || list("parts")
+                || list("candidates")
+                || value["content"]["parts"].is_array()
+        }
+        Format::Mcp => has("jsonrpc") || kind.is_empty() && value["method"].is_string(),
+    }
+}
+
+/// Is it a call as `host batch` reads it, which is no API's form?
+fn is_own(value: &Value) -> bool {
+    let own = |call: &Value| {
+        call.get("type").is_none() && call["name"].is_string() && call.get("input").is_some()
+    };
+    match value {
+        Value::Array(calls) => calls.iter().any(own),
+        call => own(call),
+    }
+}
+
+/// Is it one of many pieces, which alone has no calls?
+pub(super) fn is_stream_event(value: &Value) -> bool {
+    let kind = value["type"].as_str().unwrap_or_default();
+    matches!(kind, "message_start" | "message_delta" | "message_stop")
+        || kind.starts_with("content_block_")
+        || kind.starts_with("response.")
+        || value["object"] == "chat.completion.chunk"
+        || value["choices"][0]["delta"].is_object()
+}
