@@ -20,6 +20,7 @@ mod discovery;
 mod error;
 mod guard;
 mod handler;
+mod lines;
 mod link;
 mod listing;
 mod log;
@@ -29,6 +30,7 @@ mod resources;
 mod results;
 mod run;
 mod server;
+mod shape;
 mod state;
 mod stdio;
 #[cfg(test)]

@@ -20,6 +20,7 @@ use toolhost_contract::text;
 
 use crate::config::Address;
 use crate::error::ServerError;
+use crate::web::Bounded;
 
 /// For a person to find the browser and the password.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -69,8 +70,8 @@ impl Logins {
         &self,
         server: &str,
         address: &Address,
-        client: reqwest::Client,
-    ) -> Result<Option<AuthClient<reqwest::Client>>, ServerError> {
+        client: Bounded,
+    ) -> Result<Option<AuthClient<Bounded>>, ServerError> {
         let file = self.file(server, address);
         let failed = |error: AuthError| ServerError::Connect {
             server: server.to_owned(),

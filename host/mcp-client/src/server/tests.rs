@@ -104,6 +104,61 @@ async fn a_call_that_hangs_costs_only_itself_and_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_result_with_too_many_values_costs_only_its_call() {
+    let dial = Played::script(move |message| match name_of(message) {
+        Some("many") => {
+            let many = vec![json!([]); 110_000];
+            vec![reply(
+                message,
+                &json!({"content": [], "structuredContent": {"a": many}}),
+            )]
+        }
+        Some(_) => vec![reply(message, &json!({"content": []}))],
+        None => decent(message, &json!([tool("many"), tool("works")])),
+    });
+    let (server, _) = start(dial);
+    server.shared().first().await.unwrap();
+    let error = call(&server, "mcp__one__many", json!({})).await;
+    assert_eq!(error.unwrap_err().code, "timeout");
+    let said = server.shared().log.tail().unwrap();
+    assert_eq!(said, "a message of more than 100000 values was dropped");
+    assert!(call(&server, "mcp__one__works", json!({})).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_bounded_by_what_it_takes_and_nothing_of_it_is_kept() {
+    let pages = Arc::new(AtomicUsize::new(0));
+    let dial = {
+        let pages = Arc::clone(&pages);
+        Played::script(move |message| {
+            if message["method"] != "tools/list" {
+                return decent(message, &json!([]));
+            }
+            let page = pages.fetch_add(1, Ordering::SeqCst);
+            let many = vec![json!([]); 45_000];
+            vec![reply(
+                message,
+                &json!({"tools": [tool(&format!("t{page}"))], "nextCursor": page.to_string(),
+                        "_meta": {"a": many}, "ttlMs": 60_000}),
+            )]
+        })
+    };
+    let (server, _) = start(dial);
+    let listing = server.shared().first().await.unwrap();
+    // 45 000 lists in each page are six megabytes of memory, in 135 kilobytes.
+    assert!(
+        (4..8).contains(&listing.tools.len()),
+        "{}",
+        listing.tools.len()
+    );
+    assert!(listing.left_out[0].reason.contains("33554432 bytes"));
+    let before = pages.load(Ordering::SeqCst);
+    server.shared().list_again();
+    // Asked anew, although the server allowed to keep it.
+    until(|| pages.load(Ordering::SeqCst) > before).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn more_than_sixteen_calls_wait_for_each_other() {
     let running = Arc::new(AtomicUsize::new(0));
     let dial = {

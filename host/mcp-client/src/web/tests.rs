@@ -174,13 +174,64 @@ async fn one_that_wants_a_login_says_how_and_is_not_asked_again() {
     assert_eq!(server.shared().state().word(), "failed");
 }
 
+/// One tool that answers with many values, in the way that its name says.
+fn many(request: &Request) -> (u16, Vec<(String, String)>, String) {
+    if !request.line.starts_with("POST") {
+        return (405, Vec::new(), String::new());
+    }
+    let Some(way) = request.message["params"]["name"].as_str() else {
+        let tools = json!([tool("json"), tool("events"), tool("few")]);
+        return json_answer(decent(&request.message, &tools));
+    };
+    let values = if way == "few" { 1_000 } else { 110_000 };
+    let result = json!({"content": [], "structuredContent": {"a": vec![json!([]); values]}});
+    let line = crate::testing::reply(&request.message, &result);
+    if way != "events" {
+        return json_answer(vec![line]);
+    }
+    let small = json!({"content": [{"type": "text", "text": "after it"}]});
+    let small = crate::testing::reply(&request.message, &small);
+    let kind = ("content-type".to_owned(), "text/event-stream".to_owned());
+    (
+        200,
+        vec![kind],
+        format!("data: {line}\n\ndata: {small}\n\n"),
+    )
+}
+
+#[tokio::test]
+async fn a_message_with_too_many_values_is_never_parsed() {
+    let server = start(&serve(Arc::new(many)).await, &[]);
+    server.shared().first().await.unwrap();
+    let error = call(&server, "mcp__one__json", json!({}))
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("more than 100000 values"),
+        "{error}"
+    );
+    let outcome = call(&server, "mcp__one__events", json!({})).await.unwrap();
+    assert_eq!(outcome.model_text(), "after it");
+    assert!(call(&server, "mcp__one__few", json!({})).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_header_of_the_protocol_is_not_the_operator_s() {
+    let server = start("http://127.0.0.1:9/mcp", &[("Mcp-Session-Id", "x")]);
+    assert_eq!(
+        first_failure(&server).await,
+        "server `one`: the header `mcp-session-id` is the protocol's own; leave it out"
+    );
+}
+
 #[tokio::test]
 async fn nobody_there_is_said() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let server = start(&format!("http://127.0.0.1:{port}/mcp"), &[]);
+    let server = start(&format!("http://127.0.0.1:{port}/mcp?key=s3cret"), &[]);
     let error = first_failure(&server).await;
+    assert!(!error.contains("s3cret"), "{error}");
     assert!(
         error.starts_with("server `one` is down: cannot be reached: "),
         "{error}"
