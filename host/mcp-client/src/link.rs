@@ -202,15 +202,18 @@ async fn greet(
 ) -> Result<RunningService<RoleClient, Handler>, ClientInitializeError> {
     let service: BoxFuture<'static, _> = match wire {
         Wire::Pipes { read, write } => {
-            let transport = Guard::new(AsyncRwTransport::new_client(Lines::new(read, log), write));
+            let transport = Guard::new(
+                AsyncRwTransport::new_client(Lines::new(read, Arc::clone(&log)), write),
+                log,
+            );
             Box::pin(serve_client_with_lifecycle(handler, transport, lifecycle))
         }
         Wire::Http(transport) => {
-            let transport = Guard::new(transport);
+            let transport = Guard::new(transport, log);
             Box::pin(serve_client_with_lifecycle(handler, transport, lifecycle))
         }
         Wire::Authorized(transport) => {
-            let transport = Guard::new(transport);
+            let transport = Guard::new(transport, log);
             Box::pin(serve_client_with_lifecycle(handler, transport, lifecycle))
         }
     };
