@@ -381,6 +381,47 @@ async fn a_server_that_asks_without_listening_is_read_no_further() {
     assert!(error.to_string().contains("server `one`"), "{error}");
 }
 
+/// A server that says that its tools changed, when it is first called, and is silent or gone when it is asked for them.
+fn lists_once(then: &'static [&'static str]) -> Box<dyn crate::dial::Dial> {
+    let lists = AtomicUsize::new(0);
+    Played::script(move |message| match message["method"].as_str() {
+        Some("tools/call") => vec![
+            reply(message, &json!({"content": []})),
+            json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).to_string(),
+        ],
+        Some("tools/list") if lists.fetch_add(1, Ordering::SeqCst) > 0 => {
+            then.iter().map(ToString::to_string).collect()
+        }
+        _ => decent(message, &json!([tool("t")])),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_silent_while_it_is_listed_again_holds_nobody_up() {
+    let (server, _) = start(lists_once(&[]));
+    server.shared().first().await.unwrap();
+    call(&server, "mcp__one__t", json!({})).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let begun = tokio::time::Instant::now();
+    server.stop().await;
+    assert!(
+        begun.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        begun.elapsed()
+    );
+    // One that ends just then is missed at once.
+    let (server, heard) = start(lists_once(&["EOF"]));
+    server.shared().first().await.unwrap();
+    call(&server, "mcp__one__t", json!({})).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    until(|| told(&heard).len() > 1).await;
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_is_given_its_time_and_no_more() {
     let (server, _) = start(Played::script(|_| Vec::new()));
