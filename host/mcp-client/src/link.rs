@@ -137,7 +137,7 @@ impl Link {
             }
             Ok(Err(error)) => ServerError::Connect {
                 server: server.to_owned(),
-                reason: reason(&error),
+                reason: log.hide(&reason(&error)),
             },
             Err(_) => ServerError::Silent {
                 server: server.to_owned(),

@@ -92,7 +92,7 @@ async fn fetch(
 ) -> Result<(Vec<Tool>, Option<LeftOut>), ServerError> {
     let failed = |reason: String| ServerError::List {
         server: config.name.clone(),
-        reason: text::inline(&reason, 300),
+        reason: config.hide(&text::inline(&reason, 300)),
     };
     let pages = async {
         let mut tools: Vec<Tool> = Vec::new();

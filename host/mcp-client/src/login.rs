@@ -76,7 +76,7 @@ impl Logins {
         let file = self.file(server, address);
         let failed = |error: AuthError| ServerError::Connect {
             server: server.to_owned(),
-            reason: text::inline(&format!("its login: {error}"), 300),
+            reason: address.hide(&text::inline(&format!("its login: {error}"), 300)),
         };
         let Some(stored) = file.read().map_err(failed)? else {
             return Ok(None);
@@ -112,7 +112,7 @@ impl Logins {
         crate::web::use_ring();
         let failed = |reason: String| ServerError::Connect {
             server: server.to_owned(),
-            reason: text::inline(&format!("logging in: {reason}"), 500),
+            reason: address.hide(&text::inline(&format!("logging in: {reason}"), 500)),
         };
         let refused = |error: AuthError| failed(error.to_string());
         let listener = TcpListener::bind(("127.0.0.1", 0))

@@ -78,7 +78,7 @@ pub struct Server {
 impl Server {
     pub fn start(config: ServerConfig, dial: Box<dyn Dial>, around: Surroundings) -> Self {
         let shared = Arc::new(Shared {
-            log: Arc::new(Log::new(around.log)),
+            log: Arc::new(Log::hiding(config.secrets(), around.log)),
             config,
             ask: around.ask,
             permits: Semaphore::new(IN_FLIGHT),

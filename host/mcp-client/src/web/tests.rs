@@ -274,7 +274,7 @@ async fn renewal(client: &str, issuer: &str) -> Option<String> {
         "token_response": {"access_token": "old", "token_type": "bearer", "expires_in": 1, "refresh_token": "r"},
     }});
     std::fs::write(dir.path().join("one.json"), kept.to_string()).unwrap();
-    let mut address = Address::parse("one", &url, BTreeMap::new(), false).unwrap();
+    let mut address = Address::parse("one", url.as_str(), BTreeMap::new(), false).unwrap();
     address.oauth.client_id = Some("me".to_owned());
     address.oauth.client_secret = Some(Hidden("s3cret".to_owned()));
     let mut config = config("one");

@@ -102,7 +102,7 @@ fn as_json(known: &Known) -> Value {
                 shown["env"] = json!(program.env.keys().collect::<Vec<_>>());
             }
             Way::Http(address) => {
-                shown["url"] = json!(address.url.as_str());
+                shown["url"] = json!(address.shown);
                 shown["headers"] = json!(address.headers.keys().collect::<Vec<_>>());
             }
         }
