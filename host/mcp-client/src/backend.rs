@@ -79,7 +79,8 @@ impl ServerTools {
                 ErrorClass::Unavailable,
                 format!(
                     "the server `{server}` was lost while the call ran, and whether it did anything is not known: \
-                     {reason}"
+                     {}",
+                    self.shared.log.hide(&reason)
                 ),
             )
             .code("mcp_server_unavailable");

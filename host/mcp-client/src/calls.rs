@@ -90,7 +90,7 @@ impl Calls {
         }
     }
 
-    pub fn progress(&self, progress: ProgressNotificationParam) {
+    pub fn progress(&self, mut progress: ProgressNotificationParam) {
         let mut inner = self.lock();
         if let Some((_, running)) = inner.running.get(&progress.progress_token) {
             let running = Arc::clone(running);
@@ -101,6 +101,10 @@ impl Calls {
         if inner.early.len() == EARLY {
             inner.early.pop_front();
         }
+        // It may be kept for as long as the connection lives.
+        let message = progress.message.take();
+        progress.message = message.map(|message| text::inline(&message, MAX_MESSAGE));
+        progress.meta = None;
         inner.early.push_back(progress);
     }
 

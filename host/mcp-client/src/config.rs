@@ -12,6 +12,7 @@ use toolhost_contract::{Digest, text};
 use url::Url;
 
 use crate::error::ServerError;
+use crate::expanded::{Expanded, hide};
 
 /// How long a call of a server may take when nobody said otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -39,15 +40,18 @@ pub enum Way {
 /// A program that speaks on its standard input and output.
 #[derive(Debug, Clone)]
 pub struct Program {
-    pub command: String,
-    pub args: Vec<String>,
+    pub command: Expanded,
+    pub args: Vec<Expanded>,
     pub env: BTreeMap<String, Hidden>,
     pub cwd: PathBuf,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Address {
     pub url: Url,
+    /// The address, and where a value of a variable stands in it as it is written.
+    pub shown: String,
+    secrets: Vec<String>,
     pub headers: BTreeMap<String, Hidden>,
     /// Without TLS to another machine.
     pub insecure: bool,
@@ -74,18 +78,35 @@ impl fmt::Debug for Hidden {
     }
 }
 
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Address")
+            .field("url", &self.shown)
+            .field("headers", &self.headers)
+            .field("insecure", &self.insecure)
+            .field("oauth", &self.oauth)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Address {
     pub fn parse(
         server: &str,
-        url: &str,
+        url: impl Into<Expanded>,
         headers: BTreeMap<String, Hidden>,
         insecure: bool,
     ) -> Result<Self, ServerError> {
+        let Expanded {
+            value,
+            shown,
+            mut secrets,
+        } = url.into();
+        let has_secrets = !secrets.is_empty();
         let refuse = |reason: &str| ServerError::Config {
             server: server.to_owned(),
-            reason: format!("url `{}` {reason}", text::inline(url, 200)),
+            reason: format!("url `{}` {reason}", text::inline(&shown, 200)),
         };
-        let url = Url::parse(url)
+        let url = Url::parse(&value)
             .map_err(|_| refuse("is not an address such as https://example.org/mcp"))?;
         let is_loopback = match url.host() {
             Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
@@ -118,8 +139,21 @@ impl Address {
                 });
             }
         }
+        // A value may be spelled in another way in an address.
+        if let Some(query) = url.query().filter(|_| has_secrets) {
+            secrets.push(query.to_owned());
+        }
+        // Its host is always shown as it will be looked up, whatever letters it is written in.
+        let origin = url.origin().ascii_serialization();
+        let shown = match has_secrets {
+            false => url.to_string(),
+            true if shown.starts_with(&origin) => shown,
+            true => format!("{shown} at {}", hide(&origin, &secrets)),
+        };
         Ok(Self {
             url,
+            shown,
+            secrets,
             headers,
             insecure,
             oauth: OAuth::default(),
@@ -127,8 +161,35 @@ impl Address {
     }
 }
 
+impl Address {
+    /// What others say of it, without what is secret in it.
+    pub fn hide(&self, said: &str) -> String {
+        hide(said, &self.secrets)
+    }
+}
+
+impl Program {
+    pub fn secrets(&self) -> Vec<String> {
+        let texts = self.args.iter().chain([&self.command]);
+        texts.flat_map(|text| text.secrets.clone()).collect()
+    }
+}
+
 impl ServerConfig {
-    /// What exactly is started or spoken to, unabridged and escaped: what a person says yes to.
+    /// Values of variables that stand in its command or its address.
+    pub fn secrets(&self) -> Vec<String> {
+        match &self.way {
+            Way::Stdio(program) => program.secrets(),
+            Way::Http(address) => address.secrets.clone(),
+        }
+    }
+
+    pub fn hide(&self, said: &str) -> String {
+        hide(said, &self.secrets())
+    }
+
+    /// What exactly is started or spoken to, unabridged and escaped: what a person says yes to. Variables of the host are
+    /// shown by their names, for a list is no place for a secret.
     pub fn shown(&self) -> String {
         match &self.way {
             Way::Stdio(program) => {
@@ -138,13 +199,16 @@ impl ServerConfig {
                     words.push_str(&shell_word(arg));
                 }
                 let _ = write!(words, "\n  in {}", line(&program.cwd.to_string_lossy()));
-                for name in program.env.keys() {
+                for (name, value) in &program.env {
                     let _ = write!(words, "\n  with ${}", line(name));
+                    if decides(name) {
+                        let _ = write!(words, "={}", line(&value.0));
+                    }
                 }
                 words
             }
             Way::Http(address) => {
-                let mut words = line(address.url.as_str());
+                let mut words = line(&address.shown);
                 for name in address.headers.keys() {
                     let _ = write!(words, "\n  with the header {}", line(name));
                 }
@@ -160,8 +224,9 @@ impl ServerConfig {
         }
     }
 
-    /// What an approval is bound to: the command, its words, the names of its variables and its folder; or the address
-    /// and the names of its headers. Lengths are part of it, so that no two ways to write it are the same.
+    /// What an approval is bound to: the command, its words, the names of its variables, the values of those that decide
+    /// what runs, and its folder; or the address and the names of its headers. Values of the host's variables are part of
+    /// it: who sets one of them could have another program started. Lengths are part of it, so that no two ways to write it are the same.
     pub fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
         let mut add = |text: &str| {
@@ -171,11 +236,16 @@ impl ServerConfig {
         match &self.way {
             Way::Stdio(program) => {
                 add("stdio");
-                add(&program.command);
+                add(&program.command.value);
                 add(&program.args.len().to_string());
-                program.args.iter().for_each(|arg| add(arg));
+                program.args.iter().for_each(|arg| add(&arg.value));
                 add(&program.cwd.to_string_lossy());
-                program.env.keys().for_each(|name| add(name));
+                for (name, value) in &program.env {
+                    add(name);
+                    if decides(name) {
+                        add(&value.0);
+                    }
+                }
             }
             Way::Http(address) => {
                 add("http");
@@ -214,8 +284,30 @@ fn fits(pattern: &str, name: &str) -> bool {
     true
 }
 
+/// Does the value of this variable decide which program runs, or what it loads? Such values are no secrets.
+fn decides(variable: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "BASH_ENV",
+        "ENV",
+        "JAVA_TOOL_OPTIONS",
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "PATH",
+        "PERL5LIB",
+        "PERL5OPT",
+        "RUBYLIB",
+        "RUBYOPT",
+    ];
+    NAMES.contains(&variable) || variable.starts_with("LD_") || variable.starts_with("PYTHON")
+}
+
 /// A word as a shell would want it, and with nothing hostile in it.
-fn shell_word(word: &str) -> String {
+fn shell_word(word: &Expanded) -> String {
+    if word.value != word.shown {
+        // A shell looks for variables in these quotes.
+        return format!("\"{}\"", line(&word.shown).replace('"', "\\\""));
+    }
+    let word = word.shown.as_str();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     let shown = line(word);
     if !word.is_empty() && word.chars().all(plain) {
@@ -231,123 +323,4 @@ fn line(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stdio(command: &str, args: &[&str], env: &[&str]) -> ServerConfig {
-        ServerConfig {
-            name: "one".to_owned(),
-            way: Way::Stdio(Program {
-                command: command.to_owned(),
-                args: args.iter().map(ToString::to_string).collect(),
-                env: env
-                    .iter()
-                    .map(|name| ((*name).to_owned(), Hidden("secret".to_owned())))
-                    .collect(),
-                cwd: PathBuf::from("/home/me"),
-            }),
-            include: Vec::new(),
-            exclude: Vec::new(),
-            timeout: TIMEOUT,
-            trust: false,
-        }
-    }
-
-    #[test]
-    fn the_whole_command_is_shown_and_no_value_of_a_variable() {
-        let config = stdio(
-            "npx",
-            &["-y", "a b", "it's", "\u{1b}[2J", &"x".repeat(5_000)],
-            &["TOKEN"],
-        );
-        let shown = config.shown();
-        assert!(
-            shown.starts_with(r"npx -y 'a b' 'it'\''s' '\u{1b}[2J' xxx"),
-            "{shown}"
-        );
-        assert!(shown.ends_with("\n  in /home/me\n  with $TOKEN"), "{shown}");
-        assert!(shown.contains(&"x".repeat(5_000)));
-        assert!(!shown.contains("secret"));
-        assert!(!format!("{config:?}").contains("secret"));
-    }
-
-    #[test]
-    fn an_approval_is_for_this_very_command() {
-        let digest = |config: ServerConfig| config.digest();
-        let one = digest(stdio("npx", &["-y", "a"], &["A"]));
-        assert_eq!(one, digest(stdio("npx", &["-y", "a"], &["A"])));
-        for other in [
-            stdio("npm", &["-y", "a"], &["A"]),
-            stdio("npx", &["-ya"], &["A"]),
-            stdio("npx", &["-y", "a", "A"], &[]),
-            stdio("npx", &["-y", "a"], &["A", "B"]),
-            stdio("npx", &["a", "-y"], &["A"]),
-        ] {
-            assert_ne!(one, digest(other));
-        }
-    }
-
-    #[test]
-    fn addresses_that_can_be_spoken_to() {
-        let parse = |url: &str, insecure| {
-            Address::parse("one", url, BTreeMap::new(), insecure)
-                .map_or_else(|error| error.to_string(), |_| "ok".to_owned())
-        };
-        for (url, insecure, expected) in [
-            ("https://example.org/mcp", false, "ok"),
-            ("http://127.0.0.1:8000/mcp", false, "ok"),
-            ("http://[::1]:8000/mcp", false, "ok"),
-            ("http://localhost/mcp", false, "ok"),
-            ("http://example.org/mcp", true, "ok"),
-            (
-                "http://example.org/mcp",
-                false,
-                "server `one`: url `http://example.org/mcp` would be spoken to without encryption; write https, or `insecure = true`",
-            ),
-            (
-                "http://localhost.example.org/",
-                false,
-                "server `one`: url `http://localhost.example.org/` would be spoken to without encryption; write https, or `insecure = true`",
-            ),
-            (
-                "file:///etc/passwd",
-                false,
-                "server `one`: url `file:///etc/passwd` names no host",
-            ),
-            (
-                "ftp://example.org",
-                false,
-                "server `one`: url `ftp://example.org` is neither https nor http",
-            ),
-            (
-                "https://me:pw@example.org",
-                false,
-                "server `one`: url `https://me:pw@example.org` holds a password; put it into `headers` as `Authorization`",
-            ),
-            (
-                "example",
-                false,
-                "server `one`: url `example` is not an address such as https://example.org/mcp",
-            ),
-        ] {
-            assert_eq!(parse(url, insecure), expected);
-        }
-    }
-
-    #[test]
-    fn a_list_of_tools_names_them_by_the_server_s_own_names() {
-        let mut config = stdio("x", &[], &[]);
-        config.include = vec!["get-*".to_owned(), "echo".to_owned()];
-        config.exclude = vec!["*-env".to_owned()];
-        for (tool, wanted) in [
-            ("get-sum", true),
-            ("get-env", false),
-            ("echo", true),
-            ("echo2", false),
-            ("forget-x", false),
-        ] {
-            assert_eq!(config.wants(tool), wanted, "{tool}");
-        }
-        assert!(fits("a*b*c", "a1b2c") && !fits("a*b*c", "a1c2b") && fits("*", ""));
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@ use toolhost_process::Piped;
 
 use crate::error::ServerError;
 use crate::log::Log;
+use crate::web::Bounded;
 
 /// Reaches one server. A program of ours does, a web address, and what a test plays.
 pub trait Dial: Send + Sync {
@@ -30,6 +31,6 @@ pub enum Wire {
         read: Box<dyn AsyncRead + Send + Unpin>,
         write: Box<dyn AsyncWrite + Send + Unpin>,
     },
-    Http(StreamableHttpClientTransport<reqwest::Client>),
-    Authorized(StreamableHttpClientTransport<AuthClient<reqwest::Client>>),
+    Http(StreamableHttpClientTransport<Bounded>),
+    Authorized(StreamableHttpClientTransport<AuthClient<Bounded>>),
 }

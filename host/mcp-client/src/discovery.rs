@@ -90,8 +90,8 @@ impl Discovery {
 
     fn program(&self, words: &[String]) -> Program {
         Program {
-            command: words.first().cloned().unwrap_or_default(),
-            args: words.iter().skip(1).cloned().collect(),
+            command: words.first().map_or("", String::as_str).into(),
+            args: words.iter().skip(1).cloned().map(Into::into).collect(),
             env: BTreeMap::<String, Hidden>::new(),
             cwd: self.cwd.clone(),
         }

@@ -2,41 +2,69 @@
 //! asks without listening is not read at all. Its own calls wait; nobody else's do.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{JsonRpcMessage, RequestId, ServerNotification};
+use rmcp::model::{ClientNotification, JsonRpcMessage, RequestId, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
-use toolhost_contract::BoxFuture;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use toolhost_contract::{BoxFuture, text};
+
+use crate::log::Log;
 
 /// Messages that nobody asked for, per second; short bursts may be larger.
 const PER_SECOND: u32 = 500;
 const BURST: u32 = 1_000;
 /// Questions of a server that are not answered yet.
 const OPEN_REQUESTS: usize = 32;
+/// A question that was taken back counts for so long: what was begun for it takes its time to end.
+const TAKEN_BACK: Duration = Duration::from_secs(30);
 
 pub struct Guard<T> {
     inner: T,
     /// When the next message may be read, were there no bursts.
     due: Instant,
     open: Arc<Open>,
+    /// Our own requests that have no answer yet.
+    asked: HashSet<RequestId>,
+    /// Read, and not passed on yet.
+    held: Option<RxJsonRpcMessage<RoleClient>>,
+    log: Arc<Log>,
 }
 
-/// Questions of the server by their id: is the answer on its way?
+/// Questions of the server by their id.
 #[derive(Default)]
 struct Open {
-    requests: Mutex<HashMap<RequestId, bool>>,
+    requests: Mutex<HashMap<RequestId, Stand>>,
     fewer: Notify,
 }
 
+#[derive(Clone, Copy)]
+enum Stand {
+    Asked,
+    /// The answer is on its way.
+    Answering,
+    TakenBack(Instant),
+}
+
 impl Open {
-    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, bool>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestId, Stand>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// False when a question with this id is open: it was asked by a server that counts on being forgotten.
+    fn ask(&self, id: &RequestId) -> bool {
+        self.lock().insert(id.clone(), Stand::Asked).is_none()
+    }
+
+    fn answering(&self, id: &RequestId) {
+        if let Some(stand) = self.lock().get_mut(id) {
+            *stand = Stand::Answering;
+        }
     }
 
     fn close(&self, id: &RequestId) {
@@ -46,19 +74,56 @@ impl Open {
 
     /// A question that was taken back gets no answer; one whose answer is being sent stays open until it is.
     fn take_back(&self, id: &RequestId) {
-        let mut requests = self.lock();
-        if requests.get(id) == Some(&false) {
-            requests.remove(id);
+        if let Some(stand @ Stand::Asked) = self.lock().get_mut(id) {
+            *stand = Stand::TakenBack(Instant::now());
+        }
+    }
+
+    /// Waits while the answer to a question with this id is on its way: who has read it may ask by that id again before we
+    /// know that it was sent.
+    async fn answered(&self, id: &RequestId) {
+        while matches!(self.lock().get(id), Some(Stand::Answering)) {
+            self.fewer.notified().await;
+        }
+    }
+
+    /// Waits until another question may be asked.
+    async fn room(&self) {
+        loop {
+            let mut first: Option<Instant> = None;
+            {
+                let now = Instant::now();
+                let mut requests = self.lock();
+                requests.retain(|_, stand| match stand {
+                    Stand::TakenBack(at) => {
+                        let end = *at + TAKEN_BACK;
+                        first = Some(first.map_or(end, |first| first.min(end)));
+                        end > now
+                    }
+                    Stand::Asked | Stand::Answering => true,
+                });
+                if requests.len() < OPEN_REQUESTS {
+                    return;
+                }
+            }
+            let fewer = self.fewer.notified();
+            match first {
+                Some(end) => drop(timeout_at(end, fewer).await),
+                None => fewer.await,
+            }
         }
     }
 }
 
 impl<T> Guard<T> {
-    pub fn new(inner: T) -> Self {
+    pub fn new(inner: T, log: Arc<Log>) -> Self {
         Self {
             inner,
             due: Instant::now(),
             open: Arc::default(),
+            asked: HashSet::new(),
+            held: None,
+            log,
         }
     }
 }
@@ -77,12 +142,21 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Guard<T> {
         let answers = match &item {
             JsonRpcMessage::Response(response) => Some(response.id.clone()),
             JsonRpcMessage::Error(error) => error.id.clone(),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+            JsonRpcMessage::Request(request) => {
+                self.asked.insert(request.id.clone());
+                None
+            }
+            JsonRpcMessage::Notification(said) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &said.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.asked.remove(id);
+                }
+                None
+            }
         };
-        if let Some(id) = &answers
-            && let Some(sending) = self.open.lock().get_mut(id)
-        {
-            *sending = true;
+        if let Some(id) = &answers {
+            self.open.answering(id);
         }
         let open = Arc::clone(&self.open);
         let send: BoxFuture<'static, _> = Box::pin(self.inner.send(item));
@@ -109,21 +183,31 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Guard<T> {
 }
 
 impl<T: Transport<RoleClient>> Guard<T> {
-    // Dropped while it waits, it has lost nothing: it waits before it reads.
+    // Dropped while it waits, it has lost nothing.
     async fn next(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        while self.open.lock().len() >= OPEN_REQUESTS {
-            self.open.fewer.notified().await;
+        if self.held.is_none() {
+            self.open.room().await;
+            let burst = Duration::from_secs(1) / PER_SECOND * BURST;
+            let at = self.due.checked_sub(burst).unwrap_or(self.due);
+            if at > Instant::now() {
+                sleep_until(at).await;
+            }
+            self.held = self.inner.receive().await;
         }
-        let burst = Duration::from_secs(1) / PER_SECOND * BURST;
-        let at = self.due.checked_sub(burst).unwrap_or(self.due);
-        if at > Instant::now() {
-            sleep_until(at).await;
+        if let Some(JsonRpcMessage::Request(request)) = &self.held {
+            self.open.answered(&request.id).await;
         }
-        let message = self.inner.receive().await?;
-        match &message {
+        let message = self.held.take()?;
+        let expected = match &message {
             JsonRpcMessage::Request(request) => {
-                self.open.lock().insert(request.id.clone(), false);
-                self.charge();
+                if !self.open.ask(&request.id) {
+                    let id = text::inline(&request.id.to_string(), 40);
+                    self.log.line(&format!(
+                        "it asked two questions with the id {id} at once; its connection is ended"
+                    ));
+                    return None;
+                }
+                false
             }
             JsonRpcMessage::Notification(said) => {
                 if let ServerNotification::CancelledNotification(cancelled) = &said.notification
@@ -131,14 +215,19 @@ impl<T: Transport<RoleClient>> Guard<T> {
                 {
                     self.open.take_back(id);
                 }
-                self.charge();
+                false
             }
-            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+            JsonRpcMessage::Response(response) => self.asked.remove(&response.id),
+            JsonRpcMessage::Error(error) => {
+                error.id.as_ref().is_some_and(|id| self.asked.remove(id))
+            }
+        };
+        if !expected {
+            self.due = self.due.max(Instant::now()) + Duration::from_secs(1) / PER_SECOND;
         }
         Some(message)
     }
-
-    fn charge(&mut self) {
-        self.due = self.due.max(Instant::now()) + Duration::from_secs(1) / PER_SECOND;
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability,
-    FormElicitationCapability, Implementation, LoggingMessageNotificationParam,
-    ProgressNotificationParam,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationCapability, FormElicitationCapability, Implementation,
+    LoggingMessageNotificationParam, ProgressNotificationParam,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use tokio::sync::Notify;
@@ -52,7 +52,11 @@ impl ClientHandler for Handler {
             Some(InboundStreamOrigin::OutboundRequest(id)) => self.calls.of(id),
             _ => self.calls.only(),
         };
-        Ok(ask::answer(&self.server, running.as_deref(), request).await)
+        tokio::select! {
+            answer = ask::answer(&self.server, running.as_deref(), request) => Ok(answer),
+            // Nobody is asked any longer what nobody wants to know any more.
+            () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+        }
     }
 
     async fn on_progress(

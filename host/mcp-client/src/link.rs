@@ -27,13 +27,12 @@ use crate::dial::{Dial, Wire};
 use crate::error::ServerError;
 use crate::guard::Guard;
 use crate::handler::Handler;
+use crate::lines::Lines;
 use crate::log::Log;
 
 /// From the start of a program to the end of the greeting. A silent server is asked twice, and takes ten seconds of it
 /// for the first time.
 pub const GREETING: Duration = Duration::from_secs(40);
-/// What a server allows to be kept is kept no longer than this.
-const MAX_CACHED: Duration = Duration::from_secs(60);
 /// How often a server may come back with more questions instead of a result.
 const ROUNDS: usize = 10;
 /// For a server to end by itself, and again after SIGTERM.
@@ -118,7 +117,8 @@ impl Link {
         };
         let dialed = dial.dial(Arc::clone(log)).await.map_err(Unmet::Failed)?;
         let child = dialed.child;
-        let greeting: BoxFuture<'static, _> = Box::pin(greet(handler, dialed.wire, lifecycle));
+        let greeting: BoxFuture<'static, _> =
+            Box::pin(greet(handler, dialed.wire, lifecycle, Arc::clone(log)));
         let error = match timeout(GREETING, greeting).await {
             Ok(Ok(service)) => return Self::greeted(server, service, child, calls, changed).await,
             Ok(Err(error)) if is_confused(&error) => {
@@ -137,7 +137,7 @@ impl Link {
             }
             Ok(Err(error)) => ServerError::Connect {
                 server: server.to_owned(),
-                reason: reason(&error),
+                reason: log.hide(&reason(&error)),
             },
             Err(_) => ServerError::Silent {
                 server: server.to_owned(),
@@ -155,11 +155,10 @@ impl Link {
         changed: Arc<Notify>,
     ) -> Result<Self, Unmet> {
         let peer = service.peer().clone();
-        let cache = ClientCacheConfig::default()
-            .with_max_ttl(MAX_CACHED)
-            .with_max_entries(64)
-            .with_serve_stale_on_error(false);
-        peer.set_response_cache_config(cache).await;
+        // Whoever lists again wants to know how it is now; and what a server may have us keep is bounded by nothing but
+        // a number of pages.
+        peer.set_response_cache_config(ClientCacheConfig::disabled())
+            .await;
         let info = peer.peer_info().ok_or(Unmet::Confused)?;
         let live = Arc::new(Live {
             server: server.to_owned(),
@@ -199,18 +198,22 @@ async fn greet(
     handler: Handler,
     wire: Wire,
     lifecycle: ClientLifecycleMode,
+    log: Arc<Log>,
 ) -> Result<RunningService<RoleClient, Handler>, ClientInitializeError> {
     let service: BoxFuture<'static, _> = match wire {
         Wire::Pipes { read, write } => {
-            let transport = Guard::new(AsyncRwTransport::new_client(read, write));
+            let transport = Guard::new(
+                AsyncRwTransport::new_client(Lines::new(read, Arc::clone(&log)), write),
+                log,
+            );
             Box::pin(serve_client_with_lifecycle(handler, transport, lifecycle))
         }
         Wire::Http(transport) => {
-            let transport = Guard::new(transport);
+            let transport = Guard::new(transport, log);
             Box::pin(serve_client_with_lifecycle(handler, transport, lifecycle))
         }
         Wire::Authorized(transport) => {
-            let transport = Guard::new(transport);
+            let transport = Guard::new(transport, log);
             Box::pin(serve_client_with_lifecycle(handler, transport, lifecycle))
         }
     };

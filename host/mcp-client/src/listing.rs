@@ -14,9 +14,10 @@ use crate::config::ServerConfig;
 use crate::definition::Definition;
 use crate::error::{ServerError, challenge};
 use crate::link::Live;
+use crate::shape::weight;
 
 const MAX_PAGES: usize = 200;
-/// Of all definitions together.
+/// Of all pages together, as they lie in memory.
 const MAX_BYTES: usize = 32 << 20;
 /// For all pages together.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -91,7 +92,7 @@ async fn fetch(
 ) -> Result<(Vec<Tool>, Option<LeftOut>), ServerError> {
     let failed = |reason: String| ServerError::List {
         server: config.name.clone(),
-        reason: text::inline(&reason, 300),
+        reason: config.hide(&text::inline(&reason, 300)),
     };
     let pages = async {
         let mut tools: Vec<Tool> = Vec::new();
@@ -109,7 +110,7 @@ async fn fetch(
                 },
                 None => failed(error.to_string()),
             })?;
-            bytes += serde_json::to_vec(&page.tools).map_or(0, |page| page.len());
+            bytes += serde_json::to_vec(&page).map_or(0, |page| weight(&page));
             if bytes > MAX_BYTES {
                 break;
             }

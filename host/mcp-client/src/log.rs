@@ -10,6 +10,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::Instant;
 use toolhost_contract::text;
 
+use crate::expanded::hide;
+
 const MAX_LINE: usize = 2_000;
 const LINES_PER_SECOND: u64 = 100;
 const KEPT: usize = 20;
@@ -18,6 +20,7 @@ const KEPT: usize = 20;
 pub type Write = dyn Fn(&str) + Send + Sync;
 
 pub struct Log {
+    secrets: Vec<String>,
     write: Arc<Write>,
     state: Mutex<State>,
 }
@@ -31,6 +34,11 @@ struct State {
 
 impl Log {
     pub fn new(write: Arc<Write>) -> Self {
+        Self::hiding(Vec::new(), write)
+    }
+
+    /// A program may say what it was started with.
+    pub fn hiding(secrets: Vec<String>, write: Arc<Write>) -> Self {
         let state = State {
             second: Instant::now(),
             lines: 0,
@@ -38,13 +46,20 @@ impl Log {
             last: VecDeque::new(),
         };
         Self {
+            secrets,
             write,
             state: Mutex::new(state),
         }
     }
 
+    /// These words, without the secrets of the server's configuration.
+    pub fn hide(&self, words: &str) -> String {
+        hide(words, &self.secrets)
+    }
+
     /// One line, escaped already.
     pub fn line(&self, line: &str) {
+        let line = self.hide(line);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let mut note = None;
@@ -58,7 +73,7 @@ impl Log {
         if state.last.len() == KEPT {
             state.last.pop_front();
         }
-        state.last.push_back(line.to_owned());
+        state.last.push_back(line.clone());
         if state.lines > LINES_PER_SECOND {
             state.dropped += 1;
             return;
@@ -67,7 +82,7 @@ impl Log {
         if let Some(note) = note {
             (self.write)(&note);
         }
-        (self.write)(line);
+        (self.write)(&line);
     }
 
     /// The last lines.

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rmcp::transport::auth::{
-    AuthClient, AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession,
-    CredentialStore, StoredCredentials, WWWAuthenticateParams,
+    AuthClient, AuthError, AuthorizationManager, AuthorizationMetadataResolution,
+    AuthorizationRequest, AuthorizationSession, CredentialStore, OAuthClientConfig,
+    StoredCredentials, WWWAuthenticateParams,
 };
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -18,8 +19,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 use toolhost_contract::text;
 
-use crate::config::Address;
+use crate::config::{Address, Hidden, OAuth};
 use crate::error::ServerError;
+use crate::web::Bounded;
 
 /// For a person to find the browser and the password.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -69,22 +71,33 @@ impl Logins {
         &self,
         server: &str,
         address: &Address,
-        client: reqwest::Client,
-    ) -> Result<Option<AuthClient<reqwest::Client>>, ServerError> {
+        client: Bounded,
+    ) -> Result<Option<AuthClient<Bounded>>, ServerError> {
         let file = self.file(server, address);
         let failed = |error: AuthError| ServerError::Connect {
             server: server.to_owned(),
-            reason: text::inline(&format!("its login: {error}"), 300),
+            reason: address.hide(&text::inline(&format!("its login: {error}"), 300)),
         };
-        if file.read().map_err(failed)?.is_none() {
+        let Some(stored) = file.read().map_err(failed)? else {
             return Ok(None);
-        }
+        };
         let mut manager = AuthorizationManager::new(address.url.clone())
             .await
             .map_err(failed)?;
         manager.set_credential_store(file);
-        let known = manager.initialize_from_store().await.map_err(failed)?;
-        Ok(known.then(|| AuthClient::new(client, manager)))
+        let found = manager.resolve_metadata().await.map_err(failed)?;
+        let secret = secret(&address.oauth, &stored, &found);
+        manager.set_metadata(found.metadata);
+        if !manager.initialize_from_store().await.map_err(failed)? {
+            return Ok(None);
+        }
+        if let Some(secret) = secret {
+            // What is kept has no secret in it, and without it nothing is renewed.
+            let known = OAuthClientConfig::new(stored.client_id, address.url.as_str())
+                .with_client_secret(&secret.0);
+            manager.configure_client(known).map_err(failed)?;
+        }
+        Ok(Some(AuthClient::new(client, manager)))
     }
 
     /// Runs a login to its end. `challenge` is what the server said, if it is known; `show` gets the address that a
@@ -99,7 +112,7 @@ impl Logins {
         crate::web::use_ring();
         let failed = |reason: String| ServerError::Connect {
             server: server.to_owned(),
-            reason: text::inline(&format!("logging in: {reason}"), 500),
+            reason: address.hide(&text::inline(&format!("logging in: {reason}"), 500)),
         };
         let refused = |error: AuthError| failed(error.to_string());
         let listener = TcpListener::bind(("127.0.0.1", 0))
@@ -140,6 +153,19 @@ impl Logins {
             .map_err(refused)?;
         Ok(())
     }
+}
+
+/// The operator's secret, if the login was made with it and those who hear it are those who heard it then.
+fn secret<'a>(
+    oauth: &'a OAuth,
+    stored: &StoredCredentials,
+    found: &AuthorizationMetadataResolution,
+) -> Option<&'a Hidden> {
+    let issuer = &found.metadata.issuer;
+    // Where nobody says who issues tokens, the server itself does.
+    let same = stored.issuer == *issuer && (issuer.is_some() || !found.source.is_discovered());
+    let known = oauth.client_id.as_ref() == Some(&stored.client_id) && same;
+    oauth.client_secret.as_ref().filter(|_| known)
 }
 
 fn request(

@@ -10,6 +10,7 @@ use toolhost_process::{Launcher, Piped, PipedCommand, Pipes};
 use crate::config::Program;
 use crate::dial::{Dial, Dialed, Wire};
 use crate::error::ServerError;
+use crate::expanded::hide;
 use crate::log::Log;
 
 /// What every program may know of the machine. Keys and tokens of the host are not among them.
@@ -37,8 +38,13 @@ impl Stdio {
         let path = variables.iter().find(|(name, _)| name == "PATH");
         let path = path.map(|(_, path)| std::env::split_paths(path).collect());
         PipedCommand {
-            program: self.program.command.clone(),
-            arguments: self.program.args.clone(),
+            program: self.program.command.value.clone(),
+            arguments: self
+                .program
+                .args
+                .iter()
+                .map(|arg| arg.value.clone())
+                .collect(),
             cwd: self.program.cwd.clone(),
             variables,
             path: path.unwrap_or_else(|| vec![PathBuf::from("/usr/bin"), PathBuf::from("/bin")]),
@@ -52,7 +58,7 @@ impl Dial for Stdio {
             let started = Piped::start(&self.launcher, &self.command()).await;
             let (child, pipes) = started.map_err(|error| ServerError::Start {
                 server: self.server.clone(),
-                reason: error.to_string(),
+                reason: hide(&error.to_string(), &self.program.secrets()),
             })?;
             let Pipes {
                 stdin,
@@ -85,7 +91,7 @@ mod tests {
         let stdio = Stdio {
             server: "one".to_owned(),
             program: Program {
-                command: "x".to_owned(),
+                command: "x".into(),
                 args: Vec::new(),
                 env: BTreeMap::from([
                     ("KEY".to_owned(), Hidden("k".to_owned())),

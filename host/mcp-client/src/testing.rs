@@ -24,7 +24,7 @@ pub fn config(name: &str) -> ServerConfig {
     ServerConfig {
         name: name.to_owned(),
         way: Way::Stdio(Program {
-            command: "server".to_owned(),
+            command: "server".into(),
             args: Vec::new(),
             env: std::collections::BTreeMap::new(),
             cwd: PathBuf::from("/"),

@@ -16,6 +16,10 @@ use crate::error::ServerError;
 use crate::log::Log;
 use crate::login::Logins;
 
+mod bounded;
+
+pub use bounded::Bounded;
+
 const CONNECT: Duration = Duration::from_secs(10);
 const REDIRECTS: usize = 5;
 
@@ -38,6 +42,12 @@ impl Web {
                     reason: "a header is not valid".to_owned(),
                 });
             };
+            if bounded::RESERVED.contains(&name.as_str()) {
+                return Err(ServerError::Config {
+                    server: self.server.clone(),
+                    reason: format!("the header `{name}` is the protocol's own; leave it out"),
+                });
+            }
             value.set_sensitive(true);
             headers.insert(name, value);
         }
@@ -48,10 +58,13 @@ impl Web {
 }
 
 impl Dial for Web {
-    fn dial(&self, _log: Arc<Log>) -> BoxFuture<'_, Result<Dialed, ServerError>> {
+    fn dial(&self, log: Arc<Log>) -> BoxFuture<'_, Result<Dialed, ServerError>> {
         Box::pin(async {
             let config = self.config()?;
-            let client = client(&self.server, &self.address)?;
+            let client = Bounded {
+                client: client(&self.server, &self.address)?,
+                log,
+            };
             let has_own = self
                 .address
                 .headers

@@ -6,8 +6,10 @@ mod fixture;
 mod real;
 
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::process::Stdio;
 
+use e2e::Ended;
 use serde_json::json;
 
 use self::fixture::{Home, is_alive, until};
@@ -155,6 +157,70 @@ fn servers_are_added_tested_and_removed_and_comments_stay() {
     assert_eq!(missing.code, Some(2), "{}", missing.stderr);
     // Added again, it needs another yes.
     home.server("own", &command);
+    assert_eq!(home.run(&["mcp", "test", "own"]).code, Some(5));
+}
+
+#[test]
+fn an_address_that_was_not_approved_is_not_logged_in_to() {
+    let home = Home::new();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    home.write(&format!(
+        "[mcp_servers.web]\nurl = \"http://127.0.0.1:{port}/mcp\"\nheaders = {{ X-Api = \"topsecret\" }}\n"
+    ));
+    let login = home.run(&["mcp", "login", "web"]);
+    assert_eq!(login.code, Some(5), "{}", login.stderr);
+    assert!(login.stderr.contains("is not approved"), "{}", login.stderr);
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "it was spoken to");
+}
+
+#[test]
+fn a_value_of_a_variable_in_an_address_is_shown_nowhere() {
+    let home = Home::new();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    home.write(&format!(
+        "[mcp_servers.web]\nurl = \"http://127.0.0.1:{port}/mcp?key=${{TOK}}\"\n"
+    ));
+    for args in [
+        &["mcp", "list"][..],
+        &["mcp", "test", "web"],
+        &["mcp", "approve", "web", "--yes"],
+        &["mcp", "list"],
+        &["mcp", "list", "--json"],
+        &["mcp", "test", "web"],
+        &["call", "mcp__web__x", "{}", "--allow-tool", "mcp__web"],
+    ] {
+        let output = home.host(args).env("TOK", "sk-verysecret").output();
+        let ended = Ended::of(&output.unwrap());
+        let said = format!("{} {}", ended.stdout, ended.stderr);
+        assert!(!said.contains("verysecret"), "{args:?}: {said}");
+        assert!(said.contains("web"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_server_that_was_there_before_is_asked_about_again() {
+    let home = Home::new();
+    let command = Home::own_host(&["data"]);
+    let mut add = vec!["mcp", "add", "own"];
+    let rest: Vec<&str> = ["--"]
+        .into_iter()
+        .chain(command.iter().map(String::as_str))
+        .collect();
+    let with_yes: Vec<&str> = add
+        .iter()
+        .copied()
+        .chain(["--yes"])
+        .chain(rest.clone())
+        .collect();
+    assert_eq!(home.run(&with_yes).code, Some(0));
+    home.clear();
+    add.extend(rest);
+    let added = home.run(&add);
+    assert!(added.stderr.contains("nobody is there"), "{}", added.stderr);
     assert_eq!(home.run(&["mcp", "test", "own"]).code, Some(5));
 }
 

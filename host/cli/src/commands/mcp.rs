@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueHint};
 use toolhost_contract::text;
 use toolhost_contract::units::parse_duration;
+use toolhost_mcp_client::ServerConfig;
 
 use crate::args::HostArgs;
 use crate::exit::{Exit, Failure, OrExit as _};
@@ -242,6 +243,8 @@ fn add(args: &AddArgs) -> Result<Exit, Failure> {
         config.shown().replace('\n', "\n  ")
     ));
     let keep = Keep::of(&settings);
+    // Of a server that was taken out of the file by hand there may be one left, and this is a new question.
+    keep.approvals.forget(&args.name).or_exit(Exit::Store)?;
     match ask("let it run?", args.yes).or_exit(Exit::Internal)? {
         Some(true) => keep
             .approvals
@@ -280,6 +283,7 @@ async fn login(args: &NamedArgs) -> Result<Exit, Failure> {
         .config
         .as_ref()
         .map_err(|reason| Failure::new(Exit::Config, reason.clone()))?;
+    let keep = Keep::of(&settings);
     let toolhost_mcp_client::Way::Http(address) = &config.way else {
         return Err(Failure::new(
             Exit::Usage,
@@ -289,7 +293,9 @@ async fn login(args: &NamedArgs) -> Result<Exit, Failure> {
             ),
         ));
     };
-    let Some(logins) = Keep::of(&settings).logins else {
+    // What is asked about logging in goes to the server itself, with the operator's headers.
+    needs_approval(&keep, config)?;
+    let Some(logins) = keep.logins else {
         return Err(Failure::new(
             Exit::Config,
             "there is no home directory to keep a login in",
@@ -307,6 +313,22 @@ async fn login(args: &NamedArgs) -> Result<Exit, Failure> {
         .or_exit(Exit::ToolFailed)?;
     print(&format!("logged in to {}", args.name)).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
+}
+
+/// Refuses what would start a program or speak to an address that nobody said yes to.
+fn needs_approval(keep: &Keep, config: &ServerConfig) -> Result<(), Failure> {
+    let name = &config.name;
+    let approved = keep.approvals.is_approved(name, config.digest());
+    if approved.or_exit(Exit::Store)? {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::Denied,
+        format!(
+            "server `{name}` is not approved, and not started; `host mcp approve {name}` would let it run\n  {}",
+            config.shown().replace('\n', "\n  ")
+        ),
+    ))
 }
 
 /// None when nobody is there to be asked.

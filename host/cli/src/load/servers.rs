@@ -338,7 +338,7 @@ pub fn ground() -> Ground {
     }
 }
 
-/// Removes what is kept about a server, but for its log.
+/// Removes what is kept about a server, log and all.
 pub fn forget(keep: &Keep, name: &str) -> std::io::Result<()> {
     if let Err(error) = keep.approvals.forget(name) {
         return Err(std::io::Error::other(error));
@@ -348,6 +348,7 @@ pub fn forget(keep: &Keep, name: &str) -> std::io::Result<()> {
     }
     if let Some(logs) = &keep.logs {
         let _ = fs::remove_file(logs.join(format!("{name}.log")));
+        let _ = fs::remove_file(logs.join(format!("{name}.log.1")));
     }
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! Other MCP servers and the discovery command, in values that can be started; what is wrong with one is kept with it,
 //! so that the others are served.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use toolhost::{SecretSettings, SecretValue};
 use toolhost_contract::{Digest, text};
 use toolhost_mcp_client::{
-    Address, Discovery, Hidden, OAuth, Program, ServerConfig, TIMEOUT, Way, split_words,
+    Address, Discovery, Expanded, Hidden, OAuth, Program, ServerConfig, TIMEOUT, VARIABLES, Way,
+    split_words,
 };
 use toolhost_net::{Allowed, HostRule, Target};
 
@@ -80,10 +82,10 @@ fn server_config(
             for (name, value) in &server.env {
                 env.insert(name.to_string(), hidden(value)?);
             }
-            let args = server.args.iter().map(|arg| of_file(arg));
+            let args = server.args.iter().map(|arg| expanded(arg, world));
             let cwd = server.cwd.as_deref().map(of_file).transpose()?;
             Way::Stdio(Program {
-                command: of_file(command)?,
+                command: expanded(command, world)?,
                 args: args.collect::<Result<_, _>>()?,
                 env,
                 // Not where the host was started: that may be a folder of a stranger, whose files some commands obey.
@@ -101,7 +103,7 @@ fn server_config(
             if transport.is_some_and(|transport| !http.contains(&transport)) {
                 return Err(other_transport(transport, "a `url`"));
             }
-            let url = of_file(url)?;
+            let url = expanded(url, world)?;
             let mut headers = BTreeMap::new();
             for (name, value) in &server.headers {
                 let value = match secret_name(value.reveal()) {
@@ -113,7 +115,7 @@ fn server_config(
                 };
                 headers.insert(name.clone(), value);
             }
-            let mut address = Address::parse(name, &url, headers, server.insecure)
+            let mut address = Address::parse(name, url, headers, server.insecure)
                 .map_err(|error| error.reason())?;
             let oauth = server.oauth;
             address.oauth = OAuth {
@@ -136,6 +138,25 @@ fn server_config(
     })
 }
 
+/// With the values of variables, and as it may be shown: of those that every program gets, by their values, and of all
+/// others by their names.
+fn expanded(text: &str, world: &World<'_>) -> Result<Expanded, String> {
+    let secrets = RefCell::new(Vec::new());
+    let shown = expand(text, |name| {
+        let value = (world.variable)(name)?;
+        if VARIABLES.contains(&name) || value.is_empty() {
+            return Some(value);
+        }
+        secrets.borrow_mut().push(value);
+        Some(format!("${{{name}}}"))
+    })?;
+    Ok(Expanded {
+        value: expand(text, world.variable)?,
+        shown,
+        secrets: secrets.into_inner(),
+    })
+}
+
 /// `secret:NAME`, or one word such as `Bearer` before it.
 fn secret_name(text: &str) -> Option<(&str, &str)> {
     let (before, rest) = match text.split_once(' ') {
@@ -148,7 +169,7 @@ fn secret_name(text: &str) -> Option<(&str, &str)> {
 /// Of `[secrets.NAME]`, which says for which hosts it is.
 fn secret_value(
     name: &str,
-    url: &str,
+    url: &Expanded,
     secrets: &[SecretSettings],
     world: &World<'_>,
 ) -> Result<String, String> {
@@ -164,6 +185,7 @@ fn secret_value(
         denied: Vec::new(),
     };
     let target = url
+        .value
         .parse()
         .map_err(|_| "its url is no address".to_owned())?;
     Target::of(&target, MAX_URL)
@@ -171,7 +193,7 @@ fn secret_value(
         .map_err(|_| {
             format!(
                 "secret `{shown}` is not for the host of `{}`",
-                text::inline(url, 200)
+                text::inline(&url.shown, 200)
             )
         })?;
     match &secret.value {
@@ -271,11 +293,14 @@ mod tests {
             type = "stdio"
             command = "x"
             cwd = "sub"
+            [mcp_servers.d]
+            url = "https://example.org/mcp?key=${TOKEN}&${UNSET:-a}=b"
             "#,
             expect![[r#"
-                a: npx -y t0ken   in /etc/me   with $KEY ["t0ken"]
+                a: npx -y "${TOKEN}"   in /etc/me   with $KEY ["t0ken"]
                 b: https://example.org/mcp   with the header Authorization   with the header X-Key ["Bearer t0ken", "t0ken"]
                 c: x   in /etc/me/sub []
+                d: https://example.org/mcp?key=${TOKEN}&a=b []
             "#]],
         );
     }

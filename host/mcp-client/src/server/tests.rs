@@ -1,18 +1,19 @@
 //! Servers that behave, and servers that do not: each costs its own calls and nothing else.
 
 mod asks;
+mod floods;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolhost_contract::{Event, NoSink};
+use toolhost_contract::NoSink;
 
 use crate::approvals::Approvals;
 use crate::server::Server;
 use crate::testing::{
-    Heard, Played, Told, call, call_for, config, decent, reply, speak, start, surroundings, tool,
+    Played, Told, call, call_for, config, decent, reply, speak, start, surroundings, tool,
 };
 
 fn told(told: &Told) -> Vec<String> {
@@ -265,68 +266,6 @@ async fn answers_that_are_none_end_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_is_read_slowly_and_the_answer_still_comes() {
-    let dial = Played::script(|message| match name_of(message) {
-        Some(_) => {
-            let token = &message["params"]["_meta"]["progressToken"];
-            let mut lines: Vec<String> = (0..5_000)
-                .map(|at| {
-                    json!({"jsonrpc": "2.0", "method": "notifications/progress",
-                           "params": {"progressToken": token, "progress": at}})
-                    .to_string()
-                })
-                .collect();
-            lines.push(reply(message, &json!({"content": []})));
-            lines
-        }
-        None => decent(message, &json!([tool("floods")])),
-    });
-    let (server, _) = start(dial);
-    server.shared().first().await.unwrap();
-    let heard = Arc::new(Heard::default());
-    let begun = tokio::time::Instant::now();
-    let limit = Duration::from_secs(60);
-    let sink: Arc<Heard> = Arc::clone(&heard);
-    let outcome = call_for(&server, "mcp__one__floods", json!({}), limit, sink).await;
-    assert!(outcome.is_ok(), "{outcome:?}");
-    // 5 000 at 500 a second, after a burst of 1 000.
-    assert!(
-        begun.elapsed() >= Duration::from_secs(7),
-        "{:?}",
-        begun.elapsed()
-    );
-    let progress = heard.events();
-    assert!(
-        progress
-            .iter()
-            .all(|event| matches!(event, Event::Progress { .. }))
-    );
-    assert!(!progress.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_asks_without_listening_is_read_no_further() {
-    let dial = Played::by(|_, pipes| {
-        tokio::spawn(async move {
-            speak(pipes, |message| match message["method"].as_str() {
-                Some("notifications/initialized") => (0..100_000)
-                    .map(|id| {
-                        json!({"jsonrpc": "2.0", "id": format!("p{id}"), "method": "ping"})
-                            .to_string()
-                    })
-                    .collect(),
-                _ => decent(message, &json!([tool("t")])),
-            })
-            .await;
-        });
-    });
-    let (server, _) = start(dial);
-    // Both sides write and nobody reads: it is a server that cannot be listed, and the host goes on.
-    let error = server.shared().first().await.unwrap_err();
-    assert!(error.to_string().contains("server `one`"), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_silent_server_is_given_its_time_and_no_more() {
     let (server, _) = start(Played::script(|_| Vec::new()));
     let error = server.shared().first().await.unwrap_err();
@@ -334,43 +273,6 @@ async fn a_silent_server_is_given_its_time_and_no_more() {
         error.to_string().contains("did not answer within 40 s"),
         "{error}"
     );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_without_end_is_cut() {
-    let dial = Played::script(|message| {
-        if message["method"] != "tools/list" {
-            return decent(message, &json!([]));
-        }
-        let page: u64 = message["params"]["cursor"]
-            .as_str()
-            .map_or(0, |at| at.parse().unwrap());
-        let tools: Vec<Value> = (0..100).map(|at| tool(&format!("t{page}_{at}"))).collect();
-        let next = (page + 1).to_string();
-        vec![reply(message, &json!({"tools": tools, "nextCursor": next}))]
-    });
-    let (server, _) = start(dial);
-    let listing = server.shared().first().await.unwrap();
-    assert_eq!(listing.tools.len(), 2_000);
-    assert!(
-        listing.left_out[0].reason.contains("does not end"),
-        "{:?}",
-        listing.left_out
-    );
-
-    // The same page again and again.
-    let dial = Played::script(|message| {
-        if message["method"] != "tools/list" {
-            return decent(message, &json!([]));
-        }
-        vec![reply(
-            message,
-            &json!({"tools": [tool("t")], "nextCursor": "x"}),
-        )]
-    });
-    let (server, _) = start(dial);
-    let listing = server.shared().first().await.unwrap();
-    assert_eq!(listing.tools.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,6 +18,7 @@ use crate::testing::{call, config, decent, surroundings, tool};
 struct Request {
     line: String,
     headers: BTreeMap<String, String>,
+    body: String,
     message: Value,
 }
 
@@ -44,6 +45,7 @@ async fn converse(stream: TcpStream, answer: &Answer) -> std::io::Result<()> {
         let mut request = Request {
             line: String::new(),
             headers: BTreeMap::new(),
+            body: String::new(),
             message: Value::Null,
         };
         if stream.read_line(&mut request.line).await? == 0 {
@@ -63,6 +65,7 @@ async fn converse(stream: TcpStream, answer: &Answer) -> std::io::Result<()> {
         let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
         stream.read_exact(&mut body).await?;
         request.message = serde_json::from_slice(&body).unwrap_or_default();
+        request.body = String::from_utf8(body).unwrap();
         let (status, headers, body) = answer(&request);
         let mut head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n", body.len());
         for (name, value) in headers {
@@ -174,13 +177,146 @@ async fn one_that_wants_a_login_says_how_and_is_not_asked_again() {
     assert_eq!(server.shared().state().word(), "failed");
 }
 
+/// One tool that answers with many values, in the way that its name says.
+fn many(request: &Request) -> (u16, Vec<(String, String)>, String) {
+    if !request.line.starts_with("POST") {
+        return (405, Vec::new(), String::new());
+    }
+    let Some(way) = request.message["params"]["name"].as_str() else {
+        let tools = json!([tool("json"), tool("events"), tool("few")]);
+        return json_answer(decent(&request.message, &tools));
+    };
+    let values = if way == "few" { 1_000 } else { 110_000 };
+    let result = json!({"content": [], "structuredContent": {"a": vec![json!([]); values]}});
+    let line = crate::testing::reply(&request.message, &result);
+    if way != "events" {
+        return json_answer(vec![line]);
+    }
+    let small = json!({"content": [{"type": "text", "text": "after it"}]});
+    let small = crate::testing::reply(&request.message, &small);
+    let kind = ("content-type".to_owned(), "text/event-stream".to_owned());
+    (
+        200,
+        vec![kind],
+        format!("data: {line}\n\ndata: {small}\n\n"),
+    )
+}
+
+#[tokio::test]
+async fn a_message_with_too_many_values_is_never_parsed() {
+    let server = start(&serve(Arc::new(many)).await, &[]);
+    server.shared().first().await.unwrap();
+    let error = call(&server, "mcp__one__json", json!({}))
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("more than 100000 values"),
+        "{error}"
+    );
+    let outcome = call(&server, "mcp__one__events", json!({})).await.unwrap();
+    assert_eq!(outcome.model_text(), "after it");
+    assert!(call(&server, "mcp__one__few", json!({})).await.is_ok());
+}
+
+/// A login that has run out, with a client of this id; what the authorization server heard when it was renewed.
+async fn renewal(client: &str, issuer: &str) -> Option<String> {
+    let heard = Arc::new(Mutex::new(None));
+    let url = {
+        let heard = Arc::clone(&heard);
+        let at = Arc::new(Mutex::new(String::new()));
+        let url = {
+            let at = Arc::clone(&at);
+            serve(Arc::new(move |request: &Request| {
+                let host = at.lock().unwrap().clone();
+                if request.line.contains("/.well-known/oauth-protected-resource") {
+                    let said = json!({"resource": format!("{host}/mcp"), "authorization_servers": [host]});
+                    return json_answer(vec![said.to_string()]);
+                }
+                if request.line.contains("/.well-known/oauth-authorization-server") {
+                    let said = json!({
+                        "issuer": host, "authorization_endpoint": format!("{host}/authorize"),
+                        "token_endpoint": format!("{host}/token"), "response_types_supported": ["code"],
+                        "code_challenge_methods_supported": ["S256"],
+                        "token_endpoint_auth_methods_supported": ["client_secret_post"],
+                    });
+                    return json_answer(vec![said.to_string()]);
+                }
+                if request.line.contains("/token") {
+                    *heard.lock().unwrap() = Some(request.body.clone());
+                    let said = json!({"access_token": "new", "token_type": "bearer", "expires_in": 3600});
+                    return json_answer(vec![said.to_string()]);
+                }
+                if !request.line.starts_with("POST") {
+                    return (405, Vec::new(), String::new());
+                }
+                let token = request.headers.get("authorization").map(String::as_str);
+                if token != Some("Bearer new") {
+                    let challenge = ("www-authenticate".to_owned(), "Bearer".to_owned());
+                    return (401, vec![challenge], String::new());
+                }
+                json_answer(decent(&request.message, &json!([tool("greet")])))
+            }))
+            .await
+        };
+        url.strip_suffix("/mcp")
+            .unwrap()
+            .clone_into(&mut at.lock().unwrap());
+        url
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let issuer = if issuer.is_empty() {
+        url.strip_suffix("/mcp").unwrap()
+    } else {
+        issuer
+    };
+    let kept = json!({"url": url, "credentials": {
+        "client_id": client, "granted_scopes": [], "token_received_at": 1, "issuer": issuer,
+        "token_response": {"access_token": "old", "token_type": "bearer", "expires_in": 1, "refresh_token": "r"},
+    }});
+    std::fs::write(dir.path().join("one.json"), kept.to_string()).unwrap();
+    let mut address = Address::parse("one", url.as_str(), BTreeMap::new(), false).unwrap();
+    address.oauth.client_id = Some("me".to_owned());
+    address.oauth.client_secret = Some(Hidden("s3cret".to_owned()));
+    let mut config = config("one");
+    config.way = Way::Http(address.clone());
+    let dial = Box::new(Web {
+        server: "one".to_owned(),
+        address,
+        logins: Some(Arc::new(Logins::at(dir.path().to_owned()))),
+    });
+    let (around, _) = surroundings(&Arc::new(Approvals::in_memory()));
+    let server = Server::start(config, dial, around);
+    let _ = server.shared().first().await;
+    heard.lock().unwrap().clone()
+}
+
+#[tokio::test]
+async fn the_secret_of_a_client_is_there_when_its_login_is_renewed_and_goes_to_no_other() {
+    let own = renewal("me", "").await.unwrap();
+    assert!(own.contains("client_secret=s3cret"), "{own}");
+    // One that registered itself before an id was arranged.
+    let other = renewal("somebody", "").await.unwrap();
+    assert!(!other.contains("s3cret"), "{other}");
+    assert_eq!(renewal("me", "http://127.0.0.1:9").await, None);
+}
+
+#[tokio::test]
+async fn a_header_of_the_protocol_is_not_the_operator_s() {
+    let server = start("http://127.0.0.1:9/mcp", &[("Mcp-Session-Id", "x")]);
+    assert_eq!(
+        first_failure(&server).await,
+        "server `one`: the header `mcp-session-id` is the protocol's own; leave it out"
+    );
+}
+
 #[tokio::test]
 async fn nobody_there_is_said() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let server = start(&format!("http://127.0.0.1:{port}/mcp"), &[]);
+    let server = start(&format!("http://127.0.0.1:{port}/mcp?key=s3cret"), &[]);
     let error = first_failure(&server).await;
+    assert!(!error.contains("s3cret"), "{error}");
     assert!(
         error.starts_with("server `one` is down: cannot be reached: "),
         "{error}"

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolhost_contract::text;
 use toolhost_mcp_client::{Listing, ServerConfig, Way};
 
-use super::{ListArgs, TestArgs, find, load};
+use super::{ListArgs, TestArgs, find, load, needs_approval};
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::load::servers::{Keep, Known, Servers, Standing, start};
 use crate::terminal::print;
@@ -102,7 +102,7 @@ fn as_json(known: &Known) -> Value {
                 shown["env"] = json!(program.env.keys().collect::<Vec<_>>());
             }
             Way::Http(address) => {
-                shown["url"] = json!(address.url.as_str());
+                shown["url"] = json!(address.shown);
                 shown["headers"] = json!(address.headers.keys().collect::<Vec<_>>());
             }
         }
@@ -140,21 +140,7 @@ pub async fn test(args: &TestArgs) -> Result<Exit, Failure> {
         .config
         .as_ref()
         .map_err(|reason| Failure::new(Exit::Config, reason.clone()))?;
-    if !keep
-        .approvals
-        .is_approved(&args.name, config.digest())
-        .or_exit(Exit::Store)?
-    {
-        return Err(Failure::new(
-            Exit::Denied,
-            format!(
-                "server `{}` is not approved, and not started; `host mcp approve {}` would let it run\n  {}",
-                args.name,
-                args.name,
-                config.shown().replace('\n', "\n  ")
-            ),
-        ));
-    }
+    needs_approval(&keep, config)?;
     let begun = Instant::now();
     let running = start(config.clone(), &settings, &keep, Arc::new(|_, _| ()));
     let listing = running.shared().first().await;

@@ -1,0 +1,142 @@
+//! A server that is not read: its messages are in a list, and what is sent to it waits for ever.
+
+use std::collections::VecDeque;
+use std::io;
+
+use rmcp::model::{ClientRequest, ClientResult, EmptyResult, PingRequest};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::*;
+
+struct Deaf {
+    says: VecDeque<Value>,
+    listens: bool,
+}
+
+impl Transport<RoleClient> for Deaf {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        _item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let listens = self.listens;
+        async move {
+            if !listens {
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let said = self.says.pop_front()?;
+        Some(serde_json::from_value(said).unwrap())
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn guard(says: impl IntoIterator<Item = Value>, listens: bool) -> (Guard<Deaf>, Arc<Log>) {
+    let log = Arc::new(Log::new(Arc::new(|_: &str| ())));
+    let says = says.into_iter().collect();
+    let guard = Guard::new(Deaf { says, listens }, Arc::clone(&log));
+    (guard, log)
+}
+
+fn ping(id: i64) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "ping"})
+}
+
+fn take_back(id: i64) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+}
+
+fn answer(id: i64) -> TxJsonRpcMessage<RoleClient> {
+    JsonRpcMessage::response(
+        ClientResult::EmptyResult(EmptyResult {}),
+        RequestId::Number(id),
+    )
+}
+
+/// How many questions are read within the time; each is answered when it `answers`.
+async fn read(guard: &mut Guard<Deaf>, answers: bool, time: Duration) -> usize {
+    let mut count = 0;
+    let end = Instant::now() + time;
+    while let Ok(Some(message)) = timeout_at(end, guard.receive()).await {
+        if let JsonRpcMessage::Request(request) = message {
+            count += 1;
+            let RequestId::Number(id) = request.id else {
+                unreachable!()
+            };
+            if answers {
+                tokio::spawn(guard.send(answer(id)));
+            }
+        }
+    }
+    count
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_so_many_open_questions_it_is_read_no_further() {
+    let (mut deaf, _) = guard((0..1_000).map(ping), false);
+    let second = Duration::from_secs(1);
+    assert_eq!(read(&mut deaf, true, second).await, OPEN_REQUESTS);
+    let (mut fair, _) = guard((0..200).map(ping), true);
+    assert_eq!(read(&mut fair, true, second).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_id_for_all_questions_does_not_hide_how_many_there_are() {
+    // Not answered yet: that is against the protocol.
+    let (mut same, log) = guard((0..1_000).map(|_| ping(1)), false);
+    assert_eq!(read(&mut same, false, Duration::from_secs(1)).await, 1);
+    let said = log.tail().unwrap();
+    assert!(said.contains("two questions with the id 1"), "{said}");
+    // Answered, and the answer not read.
+    let (mut same, _) = guard((0..1_000).map(|_| ping(1)), false);
+    assert_eq!(read(&mut same, true, Duration::from_secs(1)).await, 1);
+    // Answered and read: careless, and no harm.
+    let (mut same, _) = guard((0..200).map(|_| ping(1)), true);
+    assert_eq!(read(&mut same, true, Duration::from_secs(1)).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_taken_back_counts_for_a_while() {
+    let says = (0..1_000).flat_map(|id| [ping(id), take_back(id)]);
+    let (mut guard, _) = guard(says, false);
+    assert_eq!(read(&mut guard, false, TAKEN_BACK / 2).await, OPEN_REQUESTS);
+    // The last one was not taken back yet: that was not read any more.
+    assert_eq!(read(&mut guard, false, TAKEN_BACK).await, OPEN_REQUESTS - 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_to_nothing_are_read_as_slowly_as_everything_that_nobody_asked_for() {
+    let reply = |id: i64| json!({"jsonrpc": "2.0", "id": id, "result": {}});
+    let count = i64::from(BURST + 5 * PER_SECOND);
+    let begun = Instant::now();
+    let (mut bogus, _) = guard((0..count).map(reply), true);
+    while bogus.receive().await.is_some() {}
+    assert!(
+        begun.elapsed() >= Duration::from_secs(4),
+        "{:?}",
+        begun.elapsed()
+    );
+
+    let begun = Instant::now();
+    let (mut fair, _) = guard((0..count).map(reply), true);
+    for id in 0..count {
+        let ping = ClientRequest::PingRequest(PingRequest::default());
+        let sent = fair.send(JsonRpcMessage::request(ping, RequestId::Number(id)));
+        timeout(Duration::from_secs(1), sent)
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(fair.receive().await.is_some());
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert!(fair.asked.is_empty());
+}

@@ -1,0 +1,130 @@
+//! The lines of a server, on their way to the library that parses them: one with too many values is cut off before it is
+//! parsed, and what is left of it is no message any more.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::log::Log;
+use crate::shape::{MAX_VALUES, Shape};
+
+pub struct Lines<R> {
+    inner: R,
+    shape: Shape,
+    /// Until the end of a line that was cut off.
+    skipping: bool,
+    log: Arc<Log>,
+}
+
+impl<R> Lines<R> {
+    pub fn new(inner: R, log: Arc<Log>) -> Self {
+        Self {
+            inner,
+            shape: Shape::default(),
+            skipping: false,
+            log,
+        }
+    }
+
+    /// Leaves in `bytes` what may be passed on, and says how much it is.
+    fn sift(&mut self, bytes: &mut [u8]) -> usize {
+        let (mut from, mut kept) = (0, 0);
+        while from < bytes.len() {
+            let end = bytes[from..].iter().position(|&b| b == b'\n');
+            let next = end.map_or(bytes.len(), |end| from + end + 1);
+            if !self.skipping {
+                match self.shape.take(&bytes[from..next]) {
+                    Ok(()) => {
+                        bytes.copy_within(from..next, kept);
+                        kept += next - from;
+                    }
+                    Err(fits) => {
+                        bytes.copy_within(from..from + fits, kept);
+                        kept += fits;
+                        // JSON that ends too early is no message, whatever it was; the library drops it.
+                        bytes[kept] = b'\n';
+                        kept += 1;
+                        self.skipping = true;
+                        self.log.line(&format!(
+                            "a message of more than {MAX_VALUES} values was dropped"
+                        ));
+                    }
+                }
+            }
+            if end.is_some() {
+                self.shape = Shape::default();
+                self.skipping = false;
+            }
+            from = next;
+        }
+        kept
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let lines = self.get_mut();
+        let before = buffer.filled().len();
+        loop {
+            ready!(Pin::new(&mut lines.inner).poll_read(context, buffer))?;
+            if buffer.filled().len() == before {
+                return Poll::Ready(Ok(()));
+            }
+            let kept = lines.sift(&mut buffer.filled_mut()[before..]);
+            buffer.set_filled(before + kept);
+            // Nothing at all would mean that it has ended.
+            if kept > 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    async fn check(chunks: &[&[u8]], expected: &str) {
+        let log = Arc::new(Log::new(Arc::new(|_: &str| ())));
+        let mut inner: Box<dyn AsyncRead + Unpin> = Box::new(tokio::io::empty());
+        for chunk in chunks.iter().rev() {
+            inner = Box::new(std::io::Cursor::new(chunk.to_vec()).chain(inner));
+        }
+        let mut out = String::new();
+        let mut lines = Lines::new(inner, Arc::clone(&log));
+        lines.read_to_string(&mut out).await.unwrap();
+        assert_eq!(out, expected);
+    }
+
+    #[tokio::test]
+    async fn a_line_with_too_many_values_is_cut_off_and_the_others_are_as_they_were() {
+        check(
+            &[b"{\"a\":[1,2]}\n\n", b"{\"b\"", b":1}\n"],
+            "{\"a\":[1,2]}\n\n{\"b\":1}\n",
+        )
+        .await;
+        let hostile = format!("[{}]\n", "[],".repeat(MAX_VALUES));
+        let left = format!("[{}[]\n", "[],".repeat((MAX_VALUES - 2) / 2));
+        check(
+            &[b"{}\n", hostile.as_bytes(), b"{\"c\":1}\n"],
+            &format!("{{}}\n{left}{{\"c\":1}}\n"),
+        )
+        .await;
+        // Also when its end comes later, and when it never comes.
+        let (front, rest) = hostile.split_at(hostile.len() - 10);
+        check(
+            &[front.as_bytes(), rest.as_bytes(), b"{}\n"],
+            &format!("{left}{{}}\n"),
+        )
+        .await;
+        check(&[front.as_bytes()], &left).await;
+    }
+}

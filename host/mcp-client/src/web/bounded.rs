@@ -1,0 +1,372 @@
+//! Speaks HTTP for the library, because it parses what comes back before anybody could count what is in it, and because
+//! the errors of its own client show the whole address, with what may be secret in it.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use reqwest::Response;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage,
+};
+use rmcp::transport::auth::WWWAuthenticateParams;
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient,
+    StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+use toolhost_contract::text;
+
+use crate::log::Log;
+use crate::shape::{self, MAX_VALUES};
+
+const MAX_BODY: usize = 16 << 20;
+/// Of an answer that says that something failed.
+const MAX_FAILURE: usize = 64 << 10;
+const MAX_SHOWN: usize = 200;
+const SESSION: &str = "mcp-session-id";
+const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+/// What the protocol itself says in them is not the operator's to say.
+pub const RESERVED: [&str; 3] = ["accept", SESSION, "last-event-id"];
+
+type Error = StreamableHttpError<reqwest::Error>;
+type Stream = BoxStream<'static, Result<Sse, SseError>>;
+
+#[derive(Clone)]
+pub struct Bounded {
+    pub client: reqwest::Client,
+    pub log: Arc<Log>,
+}
+
+impl StreamableHttpClient for Bounded {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        self.post_message_with_max_sse_event_size(uri, message, session, token, headers, MAX_BODY)
+            .await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        max: usize,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        let mut request = self
+            .client
+            .post(uri.as_ref())
+            .headers(headers.into_iter().collect());
+        request = request.header(header::ACCEPT, format!("{EVENTS}, {JSON}"));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(session) = &session {
+            request = request.header(SESSION, session.as_ref());
+        }
+        let response = request
+            .json(&message)
+            .send()
+            .await
+            .map_err(|error| StreamableHttpError::Client(error.without_url()))?;
+        let status = response.status();
+        if let Some(error) = wants_login(status, &response) {
+            return Err(error);
+        }
+        if status == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        if !status.is_success() {
+            return failed(&message, session.is_some(), response).await;
+        }
+        self.answered(&message, response, max).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Error> {
+        let deleted = self
+            .client
+            .delete_session(uri, session, token, headers)
+            .await;
+        deleted.map_err(unnamed)
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last: Option<String>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Stream, Error> {
+        self.get_stream_with_max_sse_event_size(uri, session, last, token, headers, MAX_BODY)
+            .await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last: Option<String>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        max: usize,
+    ) -> Result<Stream, Error> {
+        let stream = self
+            .client
+            .get_stream_with_max_sse_event_size(uri, session, last, token, headers, max)
+            .await
+            .map_err(unnamed)?;
+        Ok(self.sifted(stream))
+    }
+}
+
+impl Bounded {
+    /// What a server that did what it was asked says.
+    async fn answered(
+        &self,
+        message: &ClientJsonRpcMessage,
+        response: Response,
+        max: usize,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        let is_request = matches!(message, JsonRpcMessage::Request(_));
+        let status = response.status();
+        // Not every server says 202 when there is nothing to say.
+        let silent = matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT)
+            || (!is_request && response.content_length() == Some(0));
+        if silent {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        let session = response.headers().get(SESSION);
+        let session = session.and_then(|session| session.to_str().ok().map(str::to_owned));
+        let kind = kind(&response);
+        if kind.starts_with(EVENTS) {
+            let mut event = Event::default();
+            let bytes = response.bytes_stream().map(move |bytes| {
+                let bytes = bytes.map_err(|error| io::Error::other(error.without_url()))?;
+                event.take(&bytes, max)?;
+                Ok::<_, io::Error>(bytes)
+            });
+            let events = self.sifted(SseStream::from_bytes_stream(bytes));
+            return Ok(StreamableHttpPostResponse::Sse(events, session));
+        }
+        if !kind.starts_with(JSON) {
+            let kind = text::inline(&kind, MAX_SHOWN);
+            return Err(StreamableHttpError::UnexpectedContentType(Some(kind)));
+        }
+        match parse(&body(response, MAX_BODY).await?) {
+            Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            // Nobody waits for what it says to that.
+            Err(_) if !is_request => Ok(StreamableHttpPostResponse::Accepted),
+            Err(reason) => Err(StreamableHttpError::UnexpectedServerResponse(reason.into())),
+        }
+    }
+
+    /// Without the data that has too many values.
+    fn sifted(
+        &self,
+        events: impl futures::Stream<Item = Result<Sse, SseError>> + Send + 'static,
+    ) -> Stream {
+        let log = Arc::clone(&self.log);
+        let sift = move |mut event: Sse| {
+            let fits = |data: &String| shape::fits(data.as_bytes());
+            if !event.data.as_ref().is_none_or(fits) {
+                event.data = None;
+                log.line(&too_many());
+            }
+            event
+        };
+        events.map(move |event| event.map(&sift)).boxed()
+    }
+}
+
+/// What a server that refused or failed says.
+async fn failed(
+    message: &ClientJsonRpcMessage,
+    in_session: bool,
+    response: Response,
+) -> Result<StreamableHttpPostResponse, Error> {
+    let status = response.status();
+    let retry = response.headers().get(header::RETRY_AFTER);
+    let retry = retry.and_then(|after| after.to_str().ok().map(str::to_owned));
+    let is_json = kind(&response).starts_with(JSON);
+    let is_busy = status == StatusCode::TOO_MANY_REQUESTS;
+    let by_status = (is_busy || status.is_server_error())
+        .then(|| StreamableHttpError::HttpStatus(HttpStatusError::new(status.as_u16(), retry)));
+    if let Some(error) = by_status {
+        if is_busy || !is_json {
+            return Err(error);
+        }
+        // It may say more than its number.
+        let body = body(response, MAX_FAILURE).await.unwrap_or_default();
+        return error_of(&body)
+            .map(|said| StreamableHttpPostResponse::Json(said, None))
+            .ok_or(error);
+    }
+    let body = body(response, MAX_FAILURE).await?;
+    let said = error_of(&body);
+    let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    // A server of the older era, or what stands before it, knows nothing of the first question, nor of its number.
+    if let JsonRpcMessage::Request(request) = message
+        && matches!(request.request, ClientRequest::DiscoverRequest(_))
+        && !(in_session || refused)
+    {
+        let error = match said {
+            Some(JsonRpcMessage::Error(said)) => said.error,
+            _ => ErrorData::invalid_request(format!("HTTP {status}"), None),
+        };
+        let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
+        return Ok(StreamableHttpPostResponse::Json(answer, None));
+    }
+    if let Some(said) = said.filter(|_| is_json && !refused) {
+        return Ok(StreamableHttpPostResponse::Json(said, None));
+    }
+    let body = text::inline(&String::from_utf8_lossy(&body), MAX_SHOWN);
+    let words = format!("HTTP {status}: {body}");
+    Err(StreamableHttpError::UnexpectedServerResponse(words.into()))
+}
+
+fn wants_login(status: StatusCode, response: &Response) -> Option<Error> {
+    let said = response.headers().get(header::WWW_AUTHENTICATE)?;
+    let said = String::from_utf8_lossy(said.as_bytes()).into_owned();
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            let error = AuthRequiredError::new(said);
+            Some(StreamableHttpError::AuthRequired(error))
+        }
+        StatusCode::FORBIDDEN => {
+            let scope = WWWAuthenticateParams::parse(&said, response.url()).scope;
+            let error = InsufficientScopeError::new(said, scope);
+            Some(StreamableHttpError::InsufficientScope(error))
+        }
+        _ => None,
+    }
+}
+
+fn kind(response: &Response) -> String {
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let kind = kind.map(|kind| String::from_utf8_lossy(kind.as_bytes()));
+    kind.unwrap_or_default().to_lowercase()
+}
+
+async fn body(mut response: Response, max: usize) -> Result<Vec<u8>, Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| StreamableHttpError::Client(error.without_url()))?
+    {
+        if body.len() + chunk.len() > max {
+            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: max });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn parse(body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
+    if !shape::fits(body) {
+        return Err(too_many());
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        let body = text::inline(&String::from_utf8_lossy(body), MAX_SHOWN);
+        format!("it is no message: {error}: {body}")
+    })
+}
+
+fn error_of(body: &[u8]) -> Option<ServerJsonRpcMessage> {
+    let said = parse(body).ok()?;
+    matches!(said, JsonRpcMessage::Error(_)).then_some(said)
+}
+
+fn too_many() -> String {
+    format!("a message of more than {MAX_VALUES} values was dropped")
+}
+
+/// The address may hold a secret.
+fn unnamed(error: Error) -> Error {
+    match error {
+        StreamableHttpError::Client(error) => StreamableHttpError::Client(error.without_url()),
+        other => other,
+    }
+}
+
+/// How long one event is by now: an empty line ends it, and lines end in three ways.
+#[derive(Default)]
+struct Event {
+    size: usize,
+    in_line: bool,
+    after_return: bool,
+}
+
+impl Event {
+    fn take(&mut self, bytes: &[u8], max: usize) -> io::Result<()> {
+        for &byte in bytes {
+            let same_end = byte == b'\n' && self.after_return;
+            self.after_return = byte == b'\r';
+            if same_end {
+                continue;
+            }
+            let ends = matches!(byte, b'\r' | b'\n');
+            if ends && !self.in_line {
+                self.size = 0;
+            }
+            self.in_line = !ends;
+            self.size += 1;
+            if self.size > max {
+                return Err(io::Error::other(format!("an event is above {max} bytes")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_bounded_however_its_lines_end() {
+        let check = |text: &str, fits: bool| {
+            for size in [1, 3, text.len()] {
+                let mut event = Event::default();
+                let mut chunks = text.as_bytes().chunks(size);
+                let all = chunks.all(|chunk| event.take(chunk, 10).is_ok());
+                assert_eq!(all, fits, "{text:?} by {size}");
+            }
+        };
+        check("data: abc\n", true);
+        check("data: abcd\n", false);
+        check("data: ab\n\ndata: ab\n\n", true);
+        check("data: ab\r\n\r\ndata: ab\r\r", true);
+        // Two bytes at the end of a line are one end and no empty line.
+        check("a\r\nb\r\nc\r\nd\r\ne\r\nf", false);
+    }
+
+    #[test]
+    fn what_has_too_many_values_is_not_parsed() {
+        let many = "[],".repeat(MAX_VALUES);
+        let message = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":[{many}1]}}}}"#);
+        let reason = parse(message.as_bytes()).unwrap_err();
+        assert_eq!(reason, "a message of more than 100000 values was dropped");
+        assert!(parse(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#).is_ok());
+    }
+}
