@@ -207,13 +207,17 @@ impl Minder {
                     // First its tools are known, then it is up: whoever waits for it finds them.
                     self.tell(News::Listed(listing));
                     self.shared.set(State::Up(Arc::clone(&link.live)));
-                    let reason = self.attend(link).await;
+                    let attended = self.attend(link).await;
                     if begun.elapsed() >= STEADY {
                         failures = 0;
                     }
-                    match reason {
-                        None => break,
-                        Some(reason) => reason,
+                    match attended {
+                        Ok(None) => break,
+                        Ok(Some(reason)) => reason,
+                        Err(error) => {
+                            self.give_up(error);
+                            return;
+                        }
                     }
                 }
                 Err(error @ (ServerError::Config { .. } | ServerError::Login { .. })) => {
@@ -258,6 +262,7 @@ impl Minder {
     fn connect(&self) -> BoxFuture<'_, Result<(Link, Arc<Listing>), ServerError>> {
         Box::pin(async {
             let config = &self.shared.config;
+            self.judges.admit(config).await?;
             let link =
                 Link::connect(&*self.dial, &config.name, &self.shared.log, &self.old).await?;
             match self.list(&link.live).await {
@@ -272,14 +277,13 @@ impl Minder {
 
     fn list<'a>(&'a self, live: &'a Live) -> BoxFuture<'a, Result<Arc<Listing>, ServerError>> {
         Box::pin(async move {
-            let Judges { accept, approvals } = &self.judges;
-            let listing = list(&self.shared.config, live, &**accept, approvals).await?;
+            let listing = list(&self.shared.config, live, &self.judges).await?;
             Ok(Arc::new(listing))
         })
     }
 
-    /// Returns why the server was lost; None when the host ends.
-    async fn attend(&mut self, link: Link) -> Option<String> {
+    /// Returns why the server was lost; None when the host ends; an error when it is not to be tried again.
+    async fn attend(&mut self, link: Link) -> Result<Option<String>, ServerError> {
         let Link {
             live,
             service,
@@ -289,6 +293,7 @@ impl Minder {
         let mut listening = listen(&live).await;
         let mut listed = Instant::now();
         let mut stopped = self.stopped.clone();
+        let mut revoked = None;
         let reason = loop {
             let again = tokio::select! {
                 _ = stopped.wait_for(|stop| *stop) => break None,
@@ -313,6 +318,11 @@ impl Minder {
                     self.shared.keep(&listing);
                     self.tell(News::Listed(listing));
                 }
+                Err(error @ ServerError::Config { .. }) => {
+                    let reason = error.reason();
+                    revoked = Some(error);
+                    break Some(reason);
+                }
                 Err(error) => self.shared.log.line(&error.to_string()),
             }
         };
@@ -328,7 +338,7 @@ impl Minder {
         }
         drop(live);
         close(service, child).await;
-        reason
+        revoked.map_or(Ok(reason), Err)
     }
 }
 
