@@ -192,7 +192,7 @@ struct Minder {
 }
 
 impl Minder {
-    async fn mind(mut self) {
+    async fn mind(self) {
         let mut failures = 0;
         loop {
             let mut stopped = self.stopped.clone();
@@ -207,14 +207,14 @@ impl Minder {
                     // First its tools are known, then it is up: whoever waits for it finds them.
                     self.tell(News::Listed(listing));
                     self.shared.set(State::Up(Arc::clone(&link.live)));
-                    let attended = self.attend(link).await;
+                    let end = self.attend(link).await;
                     if begun.elapsed() >= STEADY {
                         failures = 0;
                     }
-                    match attended {
-                        Ok(None) => break,
-                        Ok(Some(reason)) => reason,
-                        Err(error) => {
+                    match end {
+                        End::Stopped => break,
+                        End::Lost(reason) => reason,
+                        End::Refused(error) => {
                             self.give_up(error);
                             return;
                         }
@@ -282,63 +282,87 @@ impl Minder {
         })
     }
 
-    /// Returns why the server was lost; None when the host ends; an error when it is not to be tried again.
-    async fn attend(&mut self, link: Link) -> Result<Option<String>, ServerError> {
+    async fn attend(&self, link: Link) -> End {
         let Link {
             live,
             service,
             mut child,
             changed,
         } = link;
-        let mut listening = listen(&live).await;
-        let mut listed = Instant::now();
-        let mut stopped = self.stopped.clone();
-        let mut revoked = None;
-        let reason = loop {
-            let again = tokio::select! {
-                _ = stopped.wait_for(|stop| *stop) => break None,
-                () = closed(&service) => break Some("its connection was closed".to_owned()),
-                exit = ended(&mut child) => break Some(format!("it ended: {exit}")),
-                () = changed.notified() => true,
-                () = self.shared.relist.notified() => true,
-                more = heard(&mut listening) => more,
-            };
-            if !again {
-                listening = None;
-                continue;
-            }
-            let pause = LIST_PAUSE.saturating_sub(listed.elapsed());
-            tokio::select! {
-                () = sleep(pause) => {}
-                _ = stopped.wait_for(|stop| *stop) => break None,
-            }
-            listed = Instant::now();
-            match self.list(&live).await {
-                Ok(listing) => {
-                    self.shared.keep(&listing);
-                    self.tell(News::Listed(listing));
-                }
-                Err(error @ ServerError::Config { .. }) => {
-                    let reason = error.reason();
-                    revoked = Some(error);
-                    break Some(reason);
-                }
-                Err(error) => self.shared.log.line(&error.to_string()),
-            }
+        let end = tokio::select! {
+            end = over(self.stopped.clone(), &service, &mut child) => end,
+            error = self.keep_listed(&live, &changed) => End::Refused(error),
         };
-        drop(listening);
-        if reason.is_some() {
-            // Calls that are running get their error now and not when all is cleared away.
-            self.shared.set(State::Waiting {
-                reason: reason.clone().unwrap_or_default(),
+        // Calls that are running get their error now and not when all is cleared away.
+        self.shared.set(match &end {
+            End::Stopped => State::Stopped,
+            End::Lost(reason) => State::Waiting {
+                reason: reason.clone(),
                 wait: FIRST_WAIT,
-            });
-        } else {
-            self.shared.set(State::Stopped);
-        }
+            },
+            End::Refused(error) => State::GaveUp {
+                error: error.clone(),
+            },
+        });
         drop(live);
         close(service, child).await;
-        revoked.map_or(Ok(reason), Err)
+        end
+    }
+
+    /// Lists its tools again whenever they may have changed. Returns when the operator does not want it any more.
+    ///
+    /// It may take as long as the server likes to make it, so whatever ends a connection is waited for beside it.
+    fn keep_listed<'a>(
+        &'a self,
+        live: &'a Live,
+        changed: &'a Notify,
+    ) -> BoxFuture<'a, ServerError> {
+        Box::pin(async move {
+            let mut listening = listen(live).await;
+            let mut listed = Instant::now();
+            loop {
+                let again = tokio::select! {
+                    () = changed.notified() => true,
+                    () = self.shared.relist.notified() => true,
+                    more = heard(&mut listening) => more,
+                };
+                if !again {
+                    listening = None;
+                    continue;
+                }
+                sleep(LIST_PAUSE.saturating_sub(listed.elapsed())).await;
+                listed = Instant::now();
+                match self.list(live).await {
+                    Ok(listing) => {
+                        self.shared.keep(&listing);
+                        self.tell(News::Listed(listing));
+                    }
+                    Err(error @ ServerError::Config { .. }) => return error,
+                    Err(error) => self.shared.log.line(&error.to_string()),
+                }
+            }
+        })
+    }
+}
+
+/// How a connection came to its end.
+enum End {
+    /// The host ends.
+    Stopped,
+    Lost(String),
+    /// It is not to be spoken to any more.
+    Refused(ServerError),
+}
+
+async fn over(
+    mut stopped: watch::Receiver<bool>,
+    service: &RunningService<RoleClient, Handler>,
+    child: &mut Option<toolhost_process::Piped>,
+) -> End {
+    tokio::select! {
+        _ = stopped.wait_for(|stop| *stop) => End::Stopped,
+        () = closed(service) => End::Lost("its connection was closed".to_owned()),
+        exit = ended(child) => End::Lost(format!("it ended: {exit}")),
     }
 }
 

@@ -242,11 +242,6 @@ fn add(args: &AddArgs) -> Result<Exit, Failure> {
         config.shown().replace('\n', "\n  ")
     ));
     let keep = Keep::of(&settings);
-    // One that was taken out of the file by hand may have left a yes, which was not for this one.
-    keep.approvals
-        .forget(&args.name)
-        .or_exit(Exit::Store)
-        .map_err(undo)?;
     match ask("let it run?", args.yes).or_exit(Exit::Internal)? {
         Some(true) => keep
             .approvals
