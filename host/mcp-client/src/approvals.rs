@@ -51,6 +51,11 @@ pub enum ApprovalError {
         "its approval was taken back, or given to another command; run `host mcp approve {server}`"
     )]
     TakenBack { server: String },
+    #[error(
+        "there is no room to keep what these tools are beside those that were seen before; `host mcp remove {server}` \
+         forgets them all"
+    )]
+    Full { server: String },
 }
 
 /// A file of approvals for each server, so that one that grows costs itself only. Every question reads it anew:
@@ -195,16 +200,18 @@ impl Approvals {
     }
 
     /// A person's yes to these tools as they are now. What was approved of others stays, because a tool may be hidden
-    /// while a person looks; only when there is no room for both it goes.
+    /// while a person looks; it goes only when that person saw that there is no room for both.
     pub fn approve_tools(
         &self,
         server: &str,
         digest: Digest,
-        tools: &[&Adopted],
+        same: &[Adopted],
+        changed: &[Change],
     ) -> Result<(), ApprovalError> {
         self.change(server, |known| {
             let known = approved(known, server, digest)?;
-            let now = tools.iter().map(|tool| (name(tool), pin(tool)));
+            let tools = same.iter().chain(changed.iter().map(|change| &change.now));
+            let now = tools.map(|tool| (name(tool), pin(tool)));
             let now: BTreeMap<_, _> = now.collect();
             let older = std::mem::take(&mut known.tools);
             known.tools = now;
@@ -215,6 +222,10 @@ impl Approvals {
                 .collect();
             if kept.iter().all(|(_, pin)| room.take_bytes(pin.size())) {
                 known.tools.extend(kept);
+            } else if changed.iter().all(|change| change.before.is_some()) {
+                return Err(ApprovalError::Full {
+                    server: server.to_owned(),
+                });
             }
             Ok(((), true))
         })

@@ -48,10 +48,12 @@ fn check(steps: impl Fn(&Approvals)) {
     steps(&Approvals::at(dir.path().join("state/approved")));
 }
 
+/// As `approve` does: what is shown first, and then taken.
 fn approve_all(approvals: &Approvals, tools: &[(&str, &str)]) {
-    let tools = listed(tools);
-    let tools: Vec<_> = tools.iter().collect();
-    approvals.approve_tools("a", ONE, &tools).unwrap();
+    let judged = approvals.compare("a", ONE, listed(tools)).unwrap();
+    approvals
+        .approve_tools("a", ONE, &judged.same, &judged.changed)
+        .unwrap();
 }
 
 #[test]
@@ -89,7 +91,7 @@ fn only_a_person_s_yes_makes_an_approval() {
         let refused = || {
             assert_eq!(judged(approvals, ONE, &[("t", "good")]), taken);
             let tools = listed(&[("t", "good")]);
-            let error = approvals.approve_tools("a", ONE, &[&tools[0]]);
+            let error = approvals.approve_tools("a", ONE, &tools, &[]);
             assert_eq!(error.unwrap_err().to_string(), taken);
             assert!(!approvals.is_approved("a", ONE).unwrap());
         };
@@ -181,6 +183,17 @@ fn what_is_kept_of_a_server_does_not_grow_without_end_and_nothing_is_dropped_for
         .compare("a", ONE, (0..4).map(large).collect())
         .unwrap();
     assert_eq!((compared.same.len(), compared.changed.len()), (3, 1));
+    // Nobody saw that the others would be forgotten.
+    let mut larger = large(0);
+    larger.definition.json = Value::String("x".repeat(20 << 20));
+    let change = Change {
+        now: larger,
+        before: Some("{}".to_owned()),
+    };
+    let error = approvals
+        .approve_tools("a", ONE, &[], &[change])
+        .unwrap_err();
+    assert!(error.to_string().contains("no room"), "{error}");
 }
 
 #[test]

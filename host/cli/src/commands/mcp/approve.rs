@@ -113,12 +113,8 @@ fn take(
         if let Some(exit) = refused("take these tools as they are now?", args)? {
             return Ok(exit);
         }
-        let now: Vec<_> = same
-            .iter()
-            .chain(changed.iter().map(|change| &change.now))
-            .collect();
         keep.approvals
-            .approve_tools(&args.name, digest, &now)
+            .approve_tools(&args.name, digest, same, changed)
             .or_exit(Exit::Store)?;
     }
     let tools = same.len() + changed.len();
