@@ -159,22 +159,6 @@ fn servers_are_added_tested_and_removed_and_comments_stay() {
 }
 
 #[test]
-fn servers_whose_tools_would_be_called_the_same_are_not_started() {
-    let home = Home::new();
-    home.server("a-b", &Home::own_host(&["data"]));
-    home.server("a_b", &Home::own_host(&["data"]));
-    for name in ["a-b", "a_b"] {
-        let approved = home.run(&["mcp", "approve", name, "--yes"]);
-        assert_eq!(approved.code, Some(3), "{}", approved.stderr);
-        assert!(
-            approved.stderr.contains("would be called like those of"),
-            "{}",
-            approved.stderr
-        );
-    }
-}
-
-#[test]
 fn a_server_that_does_not_work_stops_nobody() {
     let home = Home::new();
     home.server("own", &Home::own_host(&["data"]));
@@ -278,5 +262,21 @@ fn a_server_is_gone_with_the_host_also_when_that_was_killed() {
         until("all of it is gone", || {
             !is_alive(server) && !is_alive(child)
         });
+    }
+}
+
+#[test]
+fn servers_whose_tools_would_be_called_the_same_are_not_started() {
+    let home = Home::new();
+    home.server("a-b", &Home::own_host(&["data"]));
+    home.server("a_b", &Home::own_host(&["data"]));
+    for name in ["a-b", "a_b"] {
+        let approved = home.run(&["mcp", "approve", name, "--yes"]);
+        assert_eq!(approved.code, Some(3), "{}", approved.stderr);
+        assert!(
+            approved.stderr.contains("would be called like those of"),
+            "{}",
+            approved.stderr
+        );
     }
 }

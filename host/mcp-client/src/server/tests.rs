@@ -1,6 +1,7 @@
 //! Servers that behave, and servers that do not: each costs its own calls and nothing else.
 
 mod asks;
+mod yes;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,12 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolhost_contract::{Event, NoSink};
 
-use crate::approvals::Approvals;
-use crate::server::Server;
-use crate::testing::{
-    Heard, Played, Told, approved, call, call_for, config, decent, reply, speak, start,
-    surroundings, tool,
-};
+use crate::testing::{Heard, Played, Told, call, call_for, decent, reply, speak, start, tool};
 
 fn told(told: &Told) -> Vec<String> {
     told.lock().unwrap().clone()
@@ -490,53 +486,4 @@ async fn a_host_that_ends_ends_a_connection_in_good_order() {
     server.stop().await;
     until(|| ended.load(Ordering::SeqCst) == 1).await;
     assert_eq!(told(&heard).len(), 1);
-}
-
-/// Counts how often it was started, and says that its tools changed at each call.
-fn restless(started: &Arc<AtomicUsize>) -> Box<dyn crate::dial::Dial> {
-    let started = Arc::clone(started);
-    Played::by(move |_, pipes| {
-        started.fetch_add(1, Ordering::SeqCst);
-        tokio::spawn(speak(pipes, |message| match name_of(message) {
-            Some("ends") => vec!["EOF".to_owned()],
-            Some(_) => {
-                let changed =
-                    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-                vec![changed.to_string(), reply(message, &json!({"content": []}))]
-            }
-            None => decent(message, &json!([tool("t"), tool("ends")])),
-        }));
-    })
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_whose_approval_was_taken_back_ends_and_is_not_started_again() {
-    for ends in ["t", "ends"] {
-        let started = Arc::default();
-        let config = config("one");
-        let approvals = approved(&config);
-        let (around, heard) = surroundings(&approvals);
-        let server = Server::start(config.clone(), restless(&started), around);
-        server.shared().first().await.unwrap();
-        approvals.forget("one").unwrap();
-        let _ = call(&server, &format!("mcp__one__{ends}"), json!({})).await;
-        until(|| {
-            let heard = told(&heard);
-            heard.last().is_some_and(|last| last.starts_with("gave up"))
-        })
-        .await;
-        let error = server.shared().live().await.err().unwrap();
-        assert!(error.to_string().contains("taken back"), "{error}");
-        assert_eq!(started.load(Ordering::SeqCst), 1);
-        assert!(!approvals.is_approved("one", config.digest()).unwrap());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_without_an_approval_is_not_started() {
-    let started = Arc::default();
-    let (around, _) = surroundings(&Arc::new(Approvals::in_memory()));
-    let server = Server::start(config("one"), restless(&started), around);
-    server.shared().first().await.unwrap_err();
-    assert_eq!(started.load(Ordering::SeqCst), 0);
 }
