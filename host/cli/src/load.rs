@@ -20,9 +20,11 @@ use crate::unused::unused;
 
 mod resources;
 mod server_log;
+mod server_notes;
 pub mod servers;
 
 use resources::ServerResources;
+use server_notes::Said;
 use servers::{Keep, Registrar, Servers};
 
 pub use toolhost::Purpose;
@@ -118,6 +120,7 @@ async fn start_servers(settings: &Settings, kernel: &Arc<Kernel>) -> Servers {
         kernel: Arc::downgrade(kernel),
         only_tools: settings.core.only_tools.clone(),
         verbose: settings.verbose,
+        said: Said::default(),
     };
     let hear = Arc::new(move |shared: &_, news| registrar.hear(shared, news));
     servers::discover(settings, &keep, kernel).await;

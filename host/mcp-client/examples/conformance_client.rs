@@ -103,10 +103,14 @@ async fn session(
         address: address.clone(),
         logins: Some(Arc::clone(logins)),
     });
+    let approvals = Approvals::in_memory();
+    approvals
+        .approve(NAME, config.digest())
+        .expect("memory takes it");
     let around = Surroundings {
         judges: Judges {
             accept: Arc::new(|_: &Descriptor| Ok(())),
-            approvals: Arc::new(Approvals::in_memory()),
+            approvals: Arc::new(approvals),
         },
         log: Arc::new(|line: &str| eprintln!("server: {line}")),
         // A person who takes what is offered.

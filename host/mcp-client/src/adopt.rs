@@ -48,15 +48,22 @@ impl LeftOut {
         }
     }
 
-    /// `approved` is what a person approves it by.
+    /// `approved` is what a person approves it by. What changed is not in the reason: it is as long as the server
+    /// likes, and belongs to where somebody asks for it.
     pub fn changed(approved: &str, change: &Change) -> Self {
-        let reason = format!(
-            "it is not what was approved; `host mcp approve {approved}` takes it as it is now:\n{}",
-            change.difference
-        );
+        let what = if change.before.is_some() {
+            "it is not what was approved"
+        } else {
+            "it is new, and there is no room to keep what it is beside the tools that were seen before"
+        };
         Self {
             changed: true,
-            ..Self::new(&change.tool, reason)
+            ..Self::new(
+                &change.now.definition.tool,
+                format!(
+                    "{what}; `host mcp approve {approved}` shows it, and takes it as it is now"
+                ),
+            )
         }
     }
 }

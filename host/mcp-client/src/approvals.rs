@@ -1,21 +1,28 @@
 //! What a person has said yes to: servers by the exact command or address, and their tools by their definitions. Kept
 //! in the state of the user and never beside a project, so that nobody brings an approval along with a repository.
+//!
+//! Only [`Approvals::approve`] makes an approval. Whatever looks at tools finds one or ends: a server that could write
+//! its own would come back after it was removed.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File, Permissions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use toolhost_contract::Digest;
 
-use crate::definition::{Definition, difference};
+use crate::adopt::{Adopted, MAX_TOOLS};
+use crate::definition::difference;
 
-/// Far above what a thousand servers need.
-const MAX_FILE: u64 = 256 << 20;
+mod file;
+
+/// Of the definitions of one server that are kept, as JSON. What one list may hold always fits.
+const MAX_BYTES: usize = 32 << 20;
+/// Another program changes one file for far less than this.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalError {
@@ -26,287 +33,350 @@ pub enum ApprovalError {
         source: io::Error,
     },
     #[error(
-        "{} cannot be read: {reason}; move it away and approve your servers again",
+        "{} cannot be read: {reason}; move it away and approve `{server}` again",
         path.display()
     )]
-    Broken { path: PathBuf, reason: String },
+    Broken {
+        server: String,
+        path: PathBuf,
+        reason: String,
+    },
+    #[error(
+        "{} is held by another program for more than {} s; end it and try again",
+        path.display(),
+        PATIENCE.as_secs()
+    )]
+    Busy { path: PathBuf },
+    #[error(
+        "its approval was taken back, or given to another command; run `host mcp approve {server}`"
+    )]
+    TakenBack { server: String },
+    #[error(
+        "there is no room to keep what these tools are beside those that were seen before; `host mcp remove {server}` \
+         forgets them all"
+    )]
+    Full { server: String },
 }
 
-/// The file of approvals. Every question reads it anew: another program may have written it.
+/// A file of approvals for each server, so that one that grows costs itself only. Every question reads it anew:
+/// another program may have written it.
 #[derive(Debug)]
-pub struct Approvals {
-    path: Option<PathBuf>,
-    /// One change at a time, in this program; a lock on a file sees to other programs.
-    changing: Mutex<Kept>,
+pub struct Approvals(Place);
+
+#[derive(Debug)]
+enum Place {
+    Folder(PathBuf),
+    /// Forgotten with the program.
+    Memory(Mutex<BTreeMap<String, Server>>),
 }
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Kept {
-    #[serde(default)]
-    servers: BTreeMap<String, Server>,
-}
-
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Server {
     /// Of the command or the address.
     digest: String,
-    #[serde(default)]
+    /// By the names that models and rules call them by: a tool that only spells its own name in another way is still
+    /// the one that a person knows.
     tools: BTreeMap<String, Pin>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Pin {
+    /// The server's own name for it.
+    own: String,
     digest: String,
-    definition: Value,
+    /// Text until somebody wants to see it: it is read with each list.
+    definition: Box<RawValue>,
 }
 
-/// A tool that is not what it was.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A tool that is not what it was, or that is new while there is no room to keep what it is.
+#[derive(Debug, Clone)]
 pub struct Change {
-    pub tool: String,
-    pub difference: String,
+    pub now: Adopted,
+    /// As JSON; None when nothing was approved under its name.
+    pub before: Option<String>,
+}
+
+/// Tools, held against what was approved.
+#[derive(Debug, Default)]
+pub struct Judged {
+    pub same: Vec<Adopted>,
+    pub changed: Vec<Change>,
+}
+
+impl Change {
+    /// All of what became of it, escaped and not cut; coarser where finding it takes until after `deadline`.
+    pub fn difference(&self, deadline: Instant) -> String {
+        difference(self.before.as_deref(), &self.now.definition.json, deadline)
+    }
 }
 
 impl Approvals {
-    pub fn at(path: PathBuf) -> Self {
-        Self {
-            path: Some(path),
-            changing: Mutex::default(),
-        }
+    pub fn at(folder: PathBuf) -> Self {
+        Self(Place::Folder(folder))
     }
 
-    /// Forgotten with the program.
     pub fn in_memory() -> Self {
-        Self {
-            path: None,
-            changing: Mutex::default(),
-        }
+        Self(Place::Memory(Mutex::default()))
     }
 
     pub fn is_approved(&self, server: &str, digest: Digest) -> Result<bool, ApprovalError> {
-        self.with(|kept| {
-            let known = kept.servers.get(server);
-            (
-                known.is_some_and(|known| known.digest == digest.to_string()),
-                false,
-            )
-        })
+        let known = match &self.0 {
+            // A file is replaced whole, so whoever only reads needs no lock.
+            Place::Folder(folder) => file::digest(folder, server)?,
+            Place::Memory(servers) => {
+                let servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
+                servers.get(server).map(|known| known.digest.clone())
+            }
+        };
+        Ok(known.is_some_and(|known| known == digest.to_string()))
     }
 
-    /// Another command than before takes with it all that was approved of its tools.
+    /// A person's yes. Another command than before takes with it all that was approved of its tools.
     pub fn approve(&self, server: &str, digest: Digest) -> Result<(), ApprovalError> {
-        self.with(|kept| {
-            let digest = digest.to_string();
-            let known = kept.servers.entry(server.to_owned()).or_default();
-            if known.digest != digest {
-                *known = Server {
+        let digest = digest.to_string();
+        self.change(server, |known| {
+            let is_known = known.as_ref().is_some_and(|known| known.digest == digest);
+            if !is_known {
+                *known = Some(Server {
                     digest,
                     tools: BTreeMap::new(),
-                };
+                });
             }
-            ((), true)
+            Ok(((), !is_known))
         })
     }
 
     pub fn forget(&self, server: &str) -> Result<bool, ApprovalError> {
-        self.with(|kept| {
-            let known = kept.servers.remove(server).is_some();
-            (known, known)
-        })
+        match &self.0 {
+            Place::Folder(folder) => file::remove(folder, server),
+            Place::Memory(servers) => {
+                let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(servers.remove(server).is_some())
+            }
+        }
     }
 
-    /// Which of these tools are not what was approved. Tools that were never seen are approved by this: whoever
-    /// approved the server approved what it then offered, and each of their calls is asked about anyway.
+    /// Which of these tools are what was approved. Tools that were never seen are approved by this: whoever approved
+    /// the server approved what it then offered, and each of their calls is asked about anyway. A server without an
+    /// approval gets an error and no approval.
     pub fn compare(
         &self,
         server: &str,
         digest: Digest,
-        definitions: &[&Definition],
-    ) -> Result<Vec<Change>, ApprovalError> {
-        self.with(|kept| {
-            let digest = digest.to_string();
-            let known = kept.servers.entry(server.to_owned()).or_default();
-            if known.digest != digest {
-                *known = Server {
-                    digest,
-                    tools: BTreeMap::new(),
-                };
-            }
-            let mut changed = Vec::new();
-            let mut new = false;
-            for definition in definitions {
-                let now = definition.digest.to_string();
-                match known.tools.get(&definition.tool) {
-                    Some(pin) if pin.digest == now => {}
-                    Some(pin) => changed.push(Change {
-                        tool: definition.tool.clone(),
-                        difference: difference(&pin.definition, &definition.json),
+        tools: Vec<Adopted>,
+    ) -> Result<Judged, ApprovalError> {
+        self.change(server, |known| {
+            let known = approved(known, server, digest)?;
+            let mut judged = Judged::default();
+            let mut new = Vec::new();
+            let words = Words::of(known);
+            for tool in tools {
+                match words.before(known, &tool) {
+                    Before::Same => judged.same.push(tool),
+                    Before::Unseen => new.push(tool),
+                    Before::Other(pin) => judged.changed.push(Change {
+                        before: Some(pin.definition.get().to_owned()),
+                        now: tool,
                     }),
-                    None => {
-                        new = true;
-                        known.tools.insert(definition.tool.clone(), pin(definition));
-                    }
                 }
             }
-            (changed, new)
+            let added = !new.is_empty();
+            let mut room = Room::of(known, added);
+            for tool in new {
+                // Nothing is dropped to make room: what was dropped could come back as something else.
+                if room.take(&tool) {
+                    known.tools.insert(name(&tool), pin(&tool));
+                    judged.same.push(tool);
+                } else {
+                    judged.changed.push(Change {
+                        before: None,
+                        now: tool,
+                    });
+                }
+            }
+            judged.same.sort_by_cached_key(name);
+            Ok((judged, added))
         })
     }
 
-    /// The tools as they are now, and no others.
+    /// A person's yes to these tools as they are now. What was approved of others stays, because a tool may be hidden
+    /// while a person looks; it goes only when that person saw that there is no room for both.
     pub fn approve_tools(
         &self,
         server: &str,
-        definitions: &[&Definition],
+        digest: Digest,
+        same: &[Adopted],
+        changed: &[Change],
     ) -> Result<(), ApprovalError> {
-        self.with(|kept| {
-            let known = kept.servers.entry(server.to_owned()).or_default();
-            let pinned = definitions
-                .iter()
-                .map(|definition| (definition.tool.clone(), pin(definition)));
-            known.tools = pinned.collect();
-            ((), true)
+        self.change(server, |known| {
+            let known = approved(known, server, digest)?;
+            let tools = same.iter().chain(changed.iter().map(|change| &change.now));
+            let now = tools.map(|tool| (name(tool), pin(tool)));
+            let now: BTreeMap<_, _> = now.collect();
+            let older = std::mem::take(&mut known.tools);
+            known.tools = now;
+            let mut room = Room::of(known, true);
+            let kept: Vec<_> = older
+                .into_iter()
+                .filter(|(name, _)| !known.tools.contains_key(name))
+                .collect();
+            if kept.iter().all(|(_, pin)| room.take_bytes(pin.size())) {
+                known.tools.extend(kept);
+            } else if changed.iter().all(|change| change.before.is_some()) {
+                return Err(ApprovalError::Full {
+                    server: server.to_owned(),
+                });
+            }
+            Ok(((), true))
         })
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut Kept) -> (T, bool)) -> Result<T, ApprovalError> {
-        let mut memory = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(path) = &self.path else {
-            return Ok(change(&mut memory).0);
-        };
-        // Another host may be about to write it.
-        let _lock = lock(path).map_err(|source| ApprovalError::Io {
-            path: path.clone(),
-            source,
-        })?;
-        let mut kept = read(path)?;
-        let (answer, changed) = change(&mut kept);
-        if changed {
-            write(path, &kept).map_err(|source| ApprovalError::Io {
-                path: path.clone(),
-                source,
-            })?;
+    /// Does what `change` says to what is known of the server, with no other program in between; it tells whether
+    /// there is something to be written.
+    fn change<T>(
+        &self,
+        server: &str,
+        change: impl FnOnce(&mut Option<Server>) -> Result<(T, bool), ApprovalError>,
+    ) -> Result<T, ApprovalError> {
+        match &self.0 {
+            Place::Folder(folder) => {
+                let _lock = file::lock(folder, server, PATIENCE)?;
+                let mut known = file::read(folder, server)?;
+                let (answer, changed) = change(&mut known)?;
+                if let (true, Some(known)) = (changed, &known) {
+                    file::write(folder, server, known)?;
+                }
+                Ok(answer)
+            }
+            Place::Memory(servers) => {
+                let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut known = servers.get(server).cloned();
+                let (answer, _) = change(&mut known)?;
+                if let Some(known) = known {
+                    servers.insert(server.to_owned(), known);
+                }
+                Ok(answer)
+            }
         }
-        Ok(answer)
     }
 }
 
-/// Held until it is dropped. A lock of its own, because the file itself is replaced.
-fn lock(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path.with_extension("lock"))?;
-    file.lock()?;
-    Ok(file)
+fn approved<'a>(
+    known: &'a mut Option<Server>,
+    server: &str,
+    digest: Digest,
+) -> Result<&'a mut Server, ApprovalError> {
+    let digest = digest.to_string();
+    known
+        .as_mut()
+        .filter(|known| known.digest == digest)
+        .ok_or_else(|| ApprovalError::TakenBack {
+            server: server.to_owned(),
+        })
 }
 
-fn pin(definition: &Definition) -> Pin {
+fn name(tool: &Adopted) -> String {
+    tool.descriptor.name.to_string()
+}
+
+fn pin(tool: &Adopted) -> Pin {
     Pin {
-        digest: definition.digest.to_string(),
-        definition: definition.json.clone(),
+        own: tool.definition.tool.clone(),
+        digest: tool.definition.digest.to_string(),
+        definition: RawValue::from_string(tool.definition.json.to_string())
+            .expect("a value is written as JSON"),
     }
 }
 
-fn read(path: &Path) -> Result<Kept, ApprovalError> {
-    let io = |source| ApprovalError::Io {
-        path: path.to_owned(),
-        source,
-    };
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kept::default()),
-        Err(error) => return Err(io(error)),
-    };
-    let mut text = String::new();
-    file.take(MAX_FILE).read_to_string(&mut text).map_err(io)?;
-    serde_json::from_str(&text).map_err(|error| ApprovalError::Broken {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })
+impl Pin {
+    fn size(&self) -> usize {
+        self.definition.get().len()
+    }
 }
 
-/// Whole or not at all, and readable to its owner only.
-fn write(path: &Path, kept: &Kept) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.as_file()
-        .set_permissions(Permissions::from_mode(0o600))?;
-    serde_json::to_writer(&mut file, kept)?;
-    file.write_all(b"\n")?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+/// How many tools of a server can still be kept.
+struct Room {
+    tools: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// Counted only where it is asked for.
+    fn of(known: &Server, wanted: bool) -> Self {
+        let bytes: usize = if wanted {
+            known.tools.values().map(Pin::size).sum()
+        } else {
+            0
+        };
+        Self {
+            tools: MAX_TOOLS.saturating_sub(known.tools.len()),
+            bytes: MAX_BYTES.saturating_sub(bytes),
+        }
+    }
+
+    fn take(&mut self, tool: &Adopted) -> bool {
+        self.take_bytes(tool.definition.size())
+    }
+
+    fn take_bytes(&mut self, bytes: usize) -> bool {
+        let fits = self.tools > 0 && self.bytes >= bytes;
+        if fits {
+            self.tools -= 1;
+            self.bytes -= bytes;
+        }
+        fits
+    }
+}
+
+/// All that the known tools may be called by, in small letters: a rule may say the server's own spelling, too.
+struct Words(HashMap<String, Vec<String>>);
+
+enum Before<'a> {
+    Same,
+    Unseen,
+    Other(&'a Pin),
+}
+
+impl Words {
+    fn of(known: &Server) -> Self {
+        let mut words: HashMap<String, Vec<String>> = HashMap::new();
+        for (name, pin) in &known.tools {
+            for word in called(name, &pin.own) {
+                words.entry(word).or_default().push(name.clone());
+            }
+        }
+        Self(words)
+    }
+
+    fn before<'a>(&self, known: &'a Server, tool: &Adopted) -> Before<'a> {
+        let (name, now) = (name(tool), tool.definition.digest.to_string());
+        if let Some(pin) = known.tools.get(&name) {
+            return if pin.digest == now {
+                Before::Same
+            } else {
+                Before::Other(pin)
+            };
+        }
+        let called = called(&name, &tool.definition.tool);
+        let alike = called.iter().filter_map(|word| self.0.get(word)).flatten();
+        let mut alike = alike.filter_map(|name| known.tools.get(name));
+        match alike.next() {
+            None => Before::Unseen,
+            // The same tool under another name, because one that is spelled so has come.
+            Some(pin) if pin.digest == now || alike.any(|pin| pin.digest == now) => Before::Unseen,
+            Some(pin) => Before::Other(pin),
+        }
+    }
+}
+
+/// The name, and the server's spelling in its place.
+fn called(name: &str, own: &str) -> [String; 2] {
+    let prefix = name.rsplit_once("__").map_or("", |(prefix, _)| prefix);
+    [
+        name.to_owned(),
+        format!("{prefix}__{}", own.to_ascii_lowercase()),
+    ]
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn definition(tool: &str, description: &str) -> Definition {
-        let json = json!({"name": tool, "description": description});
-        Definition {
-            tool: tool.to_owned(),
-            digest: crate::definition::digest(&json.to_string()),
-            json,
-        }
-    }
-
-    fn check(approvals: &Approvals) {
-        let (one, two) = (Digest([1; 32]), Digest([2; 32]));
-        assert!(!approvals.is_approved("a", one).unwrap());
-        approvals.approve("a", one).unwrap();
-        assert!(approvals.is_approved("a", one).unwrap());
-        assert!(!approvals.is_approved("a", two).unwrap());
-        assert!(!approvals.is_approved("b", one).unwrap());
-
-        let (before, after) = (definition("t", "good"), definition("t", "bad"));
-        let compare = |now: &Definition| approvals.compare("a", one, &[now]).unwrap();
-        assert!(compare(&before).is_empty());
-        let changed = compare(&after);
-        assert_eq!(changed.len(), 1);
-        assert!(
-            changed[0]
-                .difference
-                .contains("+  \"description\": \"bad\"")
-        );
-        // It stays changed, however often it is listed.
-        assert_eq!(compare(&after).len(), 1);
-        approvals.approve_tools("a", &[&after]).unwrap();
-        assert!(compare(&after).is_empty());
-        assert_eq!(compare(&before).len(), 1);
-
-        // Another command begins anew.
-        approvals.approve("a", two).unwrap();
-        assert!(approvals.compare("a", two, &[&before]).unwrap().is_empty());
-        assert!(approvals.forget("a").unwrap());
-        assert!(!approvals.forget("a").unwrap());
-        assert!(!approvals.is_approved("a", two).unwrap());
-    }
-
-    #[test]
-    fn an_approval_is_for_this_command_and_these_definitions() {
-        check(&Approvals::in_memory());
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("state/mcp.json");
-        check(&Approvals::at(path.clone()));
-        let mode = path.metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    }
-
-    #[test]
-    fn a_broken_file_approves_nothing_and_says_so() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("mcp.json");
-        fs::write(&path, "{").unwrap();
-        let approvals = Approvals::at(path);
-        let error = approvals.is_approved("a", Digest([1; 32])).unwrap_err();
-        assert!(error.to_string().contains("approve your servers again"));
-    }
-}
+mod tests;

@@ -15,7 +15,7 @@ use toolhost_contract::{
 use toolhost_process::{Exit, Launcher, PipedCommand};
 
 use crate::adopt::{Accept, Adopted, LeftOut};
-use crate::approvals::Approvals;
+use crate::approvals::{Approvals, Change};
 use crate::config::{Hidden, Program, ServerConfig, TIMEOUT, Way};
 use crate::run::{Ran, run};
 use crate::stdio::Stdio;
@@ -50,6 +50,8 @@ pub struct Ground {
 pub struct Discovered {
     pub tools: Vec<Adopted>,
     pub left_out: Vec<LeftOut>,
+    /// Those that are left out because they are not what was approved.
+    pub changed: Vec<Change>,
     pub digest: Digest,
 }
 
@@ -140,6 +142,7 @@ impl Discovery {
         Ok(Discovered {
             tools,
             left_out,
+            changed: Vec::new(),
             digest: Digest(hash.finalize().into()),
         })
     }
@@ -153,14 +156,14 @@ impl Discovered {
         name: &str,
         digest: Digest,
     ) -> Result<(), String> {
-        let definitions: Vec<_> = self.tools.iter().map(|one| &one.definition).collect();
-        let changes = approvals
-            .compare(name, digest, &definitions)
+        let judged = approvals
+            .compare(name, digest, std::mem::take(&mut self.tools))
             .map_err(|error| error.to_string())?;
-        for change in changes {
-            self.tools.retain(|one| one.definition.tool != change.tool);
-            self.left_out.push(LeftOut::changed(name, &change));
-        }
+        self.tools = judged.same;
+        let changed = judged.changed.iter();
+        self.left_out
+            .extend(changed.map(|change| LeftOut::changed(name, change)));
+        self.changed = judged.changed;
         Ok(())
     }
 }

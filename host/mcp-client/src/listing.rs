@@ -9,9 +9,8 @@ use tokio::time::timeout;
 use toolhost_contract::{Digest, text};
 
 use crate::adopt::{Accept, Adopted, LeftOut, MAX_TOOLS, adopt};
-use crate::approvals::Approvals;
+use crate::approvals::{ApprovalError, Approvals, Change, Judged};
 use crate::config::ServerConfig;
-use crate::definition::Definition;
 use crate::error::{ServerError, challenge};
 use crate::link::Live;
 use crate::shape::weight;
@@ -26,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Listing {
     pub tools: Vec<Adopted>,
     pub left_out: Vec<LeftOut>,
-    /// Those that are left out because they are not what was approved, as they are now.
-    pub changed: Vec<Definition>,
+    /// Those that are left out because they are not what was approved.
+    pub changed: Vec<Change>,
     /// Of all definitions and of how the server is reached: what approvals of calls are bound to.
     pub digest: Digest,
     /// Of the protocol, such as `2026-07-28`.
@@ -41,44 +40,23 @@ pub struct Listing {
 pub async fn list(
     config: &ServerConfig,
     live: &Live,
-    accept: &Accept,
-    approvals: &Approvals,
+    judges: &Judges,
 ) -> Result<Listing, ServerError> {
     let (tools, cut) = fetch(config, live).await?;
-    let (adopted, mut left_out) = adopt(config, tools, accept);
+    let (judged, mut left_out) = judges.judge(config, tools).await?;
     left_out.extend(cut);
-    let known: Vec<_> = adopted.iter().map(|one| &one.definition).collect();
-    let changes = approvals
-        .compare(&config.name, config.digest(), &known)
-        .map_err(|error| ServerError::List {
-            server: config.name.clone(),
-            reason: error.to_string(),
-        })?;
-    let (mut served, mut changed) = (Vec::new(), Vec::new());
-    let mut definitions = Vec::new();
-    for one in adopted {
-        match changes
-            .iter()
-            .find(|change| change.tool == one.definition.tool)
-        {
-            None => served.push(one),
-            Some(change) => {
-                definitions.push(one.definition);
-                changed.push(LeftOut::changed(&config.name, change));
-            }
-        }
-    }
-    left_out.extend(changed);
+    let changed = judged.changed.iter();
+    left_out.extend(changed.map(|change| LeftOut::changed(&config.name, change)));
     let says = live
         .info
         .server_info
         .as_ref()
         .map(|info| text::inline(&format!("{} {}", info.name, info.version), 100));
     Ok(Listing {
-        digest: digest(config, &served),
-        tools: served,
+        digest: digest(config, &judged.same),
+        tools: judged.same,
         left_out,
-        changed: definitions,
+        changed: judged.changed,
         version: text::inline(live.version(), 40),
         modern: live.is_modern(),
         says,
@@ -162,4 +140,58 @@ fn digest(config: &ServerConfig, tools: &[Adopted]) -> Digest {
 pub struct Judges {
     pub accept: Arc<Accept>,
     pub approvals: Arc<Approvals>,
+}
+
+impl Judges {
+    /// Did a person say yes to what is about to be started or spoken to? Asked each time: it may have been taken back.
+    pub async fn admit(&self, config: &ServerConfig) -> Result<(), ServerError> {
+        let (server, digest) = (config.name.clone(), config.digest());
+        self.aside(config, move |judges| {
+            if judges.approvals.is_approved(&server, digest)? {
+                Ok(())
+            } else {
+                Err(ApprovalError::TakenBack { server })
+            }
+        })
+        .await
+    }
+
+    async fn judge(
+        &self,
+        config: &ServerConfig,
+        tools: Vec<Tool>,
+    ) -> Result<(Judged, Vec<LeftOut>), ServerError> {
+        let own = config.clone();
+        self.aside(config, move |judges| {
+            let (adopted, left_out) = adopt(&own, tools, &*judges.accept);
+            let judged = judges.approvals.compare(&own.name, own.digest(), adopted)?;
+            Ok((judged, left_out))
+        })
+        .await
+    }
+
+    /// A list may be long and a file locked; none of that holds up what else runs.
+    async fn aside<T: Send + 'static>(
+        &self,
+        config: &ServerConfig,
+        work: impl FnOnce(&Self) -> Result<T, ApprovalError> + Send + 'static,
+    ) -> Result<T, ServerError> {
+        let judges = self.clone();
+        let server = config.name.clone();
+        match tokio::task::spawn_blocking(move || work(&judges)).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error @ ApprovalError::TakenBack { .. })) => Err(ServerError::Config {
+                server,
+                reason: error.to_string(),
+            }),
+            Ok(Err(error)) => Err(ServerError::List {
+                server,
+                reason: error.to_string(),
+            }),
+            Err(error) => Err(ServerError::List {
+                server,
+                reason: error.to_string(),
+            }),
+        }
+    }
 }

@@ -262,6 +262,7 @@ impl Minder {
     fn connect(&self) -> BoxFuture<'_, Result<(Link, Arc<Listing>), ServerError>> {
         Box::pin(async {
             let config = &self.shared.config;
+            self.judges.admit(config).await?;
             let link =
                 Link::connect(&*self.dial, &config.name, &self.shared.log, &self.old).await?;
             match self.list(&link.live).await {
@@ -276,8 +277,7 @@ impl Minder {
 
     fn list<'a>(&'a self, live: &'a Live) -> BoxFuture<'a, Result<Arc<Listing>, ServerError>> {
         Box::pin(async move {
-            let Judges { accept, approvals } = &self.judges;
-            let listing = list(&self.shared.config, live, &**accept, approvals).await?;
+            let listing = list(&self.shared.config, live, &self.judges).await?;
             Ok(Arc::new(listing))
         })
     }

@@ -171,10 +171,18 @@ pub fn surroundings(approvals: &Arc<Approvals>) -> (Surroundings, Told) {
     (around, told)
 }
 
+/// In memory, with one yes in it.
+pub fn approved(config: &ServerConfig) -> Arc<Approvals> {
+    let approvals = Approvals::in_memory();
+    approvals.approve(&config.name, config.digest()).unwrap();
+    Arc::new(approvals)
+}
+
 /// A running server of one name, with everything approved.
 pub fn start(dial: Box<dyn Dial>) -> (Server, Told) {
-    let (around, told) = surroundings(&Arc::new(Approvals::in_memory()));
-    (Server::start(config("one"), dial, around), told)
+    let config = config("one");
+    let (around, told) = surroundings(&approved(&config));
+    (Server::start(config, dial, around), told)
 }
 
 pub async fn call(server: &Server, tool: &str, input: Value) -> Result<Outcome, CallError> {

@@ -80,7 +80,7 @@ fn an_approval_is_for_this_command_and_lies_with_the_user() {
     home.server("own", &Home::own_host(&["data"]));
     assert_eq!(home.run(&["mcp", "approve", "own", "--yes"]).code, Some(0));
     assert_eq!(home.run(&["mcp", "test", "own"]).code, Some(0));
-    let kept = home.state().join("mcp/approved.json");
+    let kept = home.state().join("mcp/approved/own.json");
     assert!(kept.exists());
 
     // Another word in the command is another command.
@@ -92,8 +92,8 @@ fn an_approval_is_for_this_command_and_lies_with_the_user() {
 
     // What somebody else's files say counts for nothing.
     let stranger = home.at("project");
-    std::fs::create_dir_all(stranger.join("mcp")).unwrap();
-    std::fs::copy(&kept, stranger.join("mcp/approved.json")).unwrap();
+    std::fs::create_dir_all(stranger.join("mcp/approved")).unwrap();
+    std::fs::copy(&kept, stranger.join("mcp/approved/own.json")).unwrap();
     let inside = home
         .host(&["mcp", "test", "own"])
         .current_dir(&stranger)
@@ -328,5 +328,21 @@ fn a_server_is_gone_with_the_host_also_when_that_was_killed() {
         until("all of it is gone", || {
             !is_alive(server) && !is_alive(child)
         });
+    }
+}
+
+#[test]
+fn servers_whose_tools_would_be_called_the_same_are_not_started() {
+    let home = Home::new();
+    home.server("a-b", &Home::own_host(&["data"]));
+    home.server("a_b", &Home::own_host(&["data"]));
+    for name in ["a-b", "a_b"] {
+        let approved = home.run(&["mcp", "approve", name, "--yes"]);
+        assert_eq!(approved.code, Some(3), "{}", approved.stderr);
+        assert!(
+            approved.stderr.contains("would be called like those of"),
+            "{}",
+            approved.stderr
+        );
     }
 }

@@ -1,9 +1,11 @@
 //! What a server wrote, in a file that does not grow without end.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+
+use toolhost_mcp_client::{private_file, private_folder};
 
 const MOST: u64 = 1 << 20;
 
@@ -20,9 +22,9 @@ impl ServerLog {
     pub fn open(folder: Option<&Path>, server: &str) -> Self {
         let open = || {
             let folder = folder?;
-            fs::create_dir_all(folder).ok()?;
+            private_folder(folder).ok()?;
             let path = folder.join(format!("{server}.log"));
-            let file = File::options().create(true).append(true).open(&path).ok()?;
+            let file = private_file(&mut appending(), &path).ok()?;
             let size = file.metadata().ok()?.len();
             Some(Mutex::new(Open { path, file, size }))
         };
@@ -36,13 +38,42 @@ impl ServerLog {
         if open.size > MOST {
             let old = open.path.with_extension("log.1");
             let _ = fs::rename(&open.path, old);
-            if let Ok(file) = File::create(&open.path) {
+            if let Ok(file) = private_file(&mut appending(), &open.path) {
                 open.file = file;
                 open.size = 0;
             }
         }
         if open.file.write_all(format!("{line}\n").as_bytes()).is_ok() {
             open.size += line.len() as u64 + 1;
+        }
+    }
+}
+
+fn appending() -> OpenOptions {
+    let mut options = File::options();
+    options.create(true).append(true);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_a_server_wrote_is_for_its_owner_and_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("logs");
+        let log = ServerLog::open(Some(&folder), "one");
+        let line = "x".repeat(64 << 10);
+        for _ in 0..20 {
+            log.line(&line);
+        }
+        for (name, mode) in [("", 0o700), ("one.log", 0o600), ("one.log.1", 0o600)] {
+            let found = folder.join(name).metadata().unwrap();
+            assert_eq!(found.permissions().mode() & 0o777, mode, "{name}");
+            assert!(found.len() <= MOST + line.len() as u64 + 1, "{name}");
         }
     }
 }

@@ -11,19 +11,18 @@ use tokio::time::{Instant, timeout_at};
 use toolhost_contract::{Descriptor, ToolName, text};
 use toolhost_kernel::{Kernel, PluginInfo, check_schemas};
 use toolhost_mcp_client::{
-    Approvals, Dial, DiscoveredTools, Ground, Judges, LeftOut, Listing, Logins, News, Server,
-    ServerConfig, ServerTools, Shared, Stdio, Surroundings, Way, Web, plugin_name,
+    Approvals, Dial, DiscoveredTools, Ground, Judges, Listing, Logins, News, Server, ServerConfig,
+    ServerError, ServerTools, Shared, Stdio, Surroundings, Way, Web, plugin_name, private_folder,
 };
 use toolhost_process::Launcher;
 
 use super::server_log::ServerLog;
+use super::server_notes::{Said, of_left_out};
 use crate::settings::{DiscoverySettings, ServerSettings, Settings};
 use crate::terminal::note;
 
 /// All servers together have so long to come up; those that need longer come later.
 const STARTUP: Duration = Duration::from_secs(20);
-/// Tools that were left out and are named unasked.
-const FEW: usize = 3;
 /// How tools of a program that nothing holds back are marked in lists.
 pub const NOT_SANDBOXED: &str = "not sandboxed";
 
@@ -51,6 +50,8 @@ pub struct Servers {
 pub struct Keep {
     pub approvals: Arc<Approvals>,
     pub logins: Option<Arc<Logins>>,
+    /// What became of tools, where it is more than a terminal can show.
+    pub changes: Option<PathBuf>,
     logs: Option<PathBuf>,
 }
 
@@ -63,13 +64,18 @@ impl Keep {
             .as_ref()
             .map(|state| state.join("mcp"));
         let approvals = state.as_ref().map_or_else(Approvals::in_memory, |state| {
-            Approvals::at(state.join("approved.json"))
+            Approvals::at(state.join("approved"))
         });
+        // Whatever was made in it, and by whom: nobody else looks into it.
+        if let Some(state) = state.as_ref().filter(|state| state.exists()) {
+            let _ = private_folder(state);
+        }
         Self {
             approvals: Arc::new(approvals),
             logins: state
                 .as_ref()
                 .map(|state| Arc::new(Logins::at(state.join("logins")))),
+            changes: state.as_ref().map(|state| state.join("changes")),
             logs: state.map(|state| state.join("logs")),
         }
     }
@@ -209,6 +215,7 @@ pub struct Registrar {
     pub kernel: std::sync::Weak<Kernel>,
     pub only_tools: Vec<Vec<String>>,
     pub verbose: bool,
+    pub said: Said,
 }
 
 impl Registrar {
@@ -221,10 +228,17 @@ impl Registrar {
                 text::block(&reason, 2_000),
                 wait.as_secs()
             )),
-            News::GaveUp(error) => note(&format!(
-                "error: {}",
-                text::block(&error.to_string(), 2_000)
-            )),
+            News::GaveUp(error) => {
+                // Its approval was taken back, say: then nothing of it is left to be called or looked at.
+                if let (ServerError::Config { .. }, Some(kernel)) = (&error, self.kernel.upgrade())
+                {
+                    kernel.unregister(&plugin_name(name));
+                }
+                note(&format!(
+                    "error: {}",
+                    text::block(&error.to_string(), 2_000)
+                ));
+            }
         }
     }
 
@@ -242,17 +256,21 @@ impl Registrar {
         };
         let tools = ServerTools::new(shared, listing);
         kernel.unregister(&plugin);
+        let whose = format!("server `{name}`");
+        let mut words = of_left_out(&whose, name, &listing.left_out, self.verbose);
         match kernel.register(info, Arc::new(tools)) {
             Ok(names) => {
                 if self.verbose {
                     let era = &listing.version;
-                    note(&format!("server {name}: {} tools, MCP {era}", names.len()));
+                    words = format!("server {name}: {} tools, MCP {era}\n{words}", names.len());
                 }
                 keep_only(&kernel, &self.only_tools, &names);
             }
-            Err(error) => note(&format!("error: server `{name}`: {error}")),
+            Err(error) => words = format!("error: {whose}: {error}\n{words}"),
         }
-        note_left_out(&format!("server `{name}`"), &listing.left_out, self.verbose);
+        if let Some(words) = self.said.anew(name, words.trim_end().to_owned()) {
+            note(&words);
+        }
     }
 }
 
@@ -268,24 +286,6 @@ pub fn keep_only(kernel: &Kernel, lists: &[Vec<String>], names: &[ToolName]) {
             // The name comes from the registry itself, so it is known.
             let _ = kernel.set_enabled(name.as_str(), false);
         }
-    }
-}
-
-fn note_left_out(whose: &str, left_out: &[LeftOut], verbose: bool) {
-    let (changed, others): (Vec<_>, Vec<_>) = left_out.iter().partition(|one| one.changed);
-    let few = if verbose { others.len() } else { FEW };
-    let rest = others.len().saturating_sub(few);
-    for one in changed.into_iter().chain(others.into_iter().take(few)) {
-        note(&format!(
-            "warning: {whose}: tool {} is left out: {}",
-            one.tool,
-            text::block(&one.reason, 10_000)
-        ));
-    }
-    if rest > 0 {
-        note(&format!(
-            "warning: {whose}: {rest} more tools are left out; --verbose lists them"
-        ));
     }
 }
 
@@ -316,12 +316,20 @@ pub async fn discover(settings: &Settings, keep: &Keep, kernel: &Kernel) {
         return note(&format!("error: {reason}"));
     }
     let info = PluginInfo {
-        name: plugin_name("discovered"),
+        name: plugin_name(DiscoverySettings::PLUGIN),
         version: "0.0.0".to_owned(),
         digest: Some(found.digest),
         timeout: None,
     };
-    note_left_out("the discovery command", &found.left_out, settings.verbose);
+    let words = of_left_out(
+        "the discovery command",
+        name,
+        &found.left_out,
+        settings.verbose,
+    );
+    if !words.is_empty() {
+        note(&words);
+    }
     let tools = DiscoveredTools::new(wanted.discovery.clone(), ground, &found);
     if let Err(error) = kernel.register(info, Arc::new(tools)) {
         note(&format!("error: the discovery command: {error}"));
@@ -346,9 +354,12 @@ pub fn forget(keep: &Keep, name: &str) -> std::io::Result<()> {
     if let Some(logins) = &keep.logins {
         logins.forget(name)?;
     }
-    if let Some(logs) = &keep.logs {
-        let _ = fs::remove_file(logs.join(format!("{name}.log")));
-        let _ = fs::remove_file(logs.join(format!("{name}.log.1")));
+    let logs = keep.logs.iter();
+    let logs =
+        logs.flat_map(|logs| ["log", "log.1"].map(|kind| logs.join(format!("{name}.{kind}"))));
+    let changes = keep.changes.iter();
+    for file in logs.chain(changes.map(|changes| changes.join(format!("{name}.txt")))) {
+        let _ = fs::remove_file(file);
     }
     Ok(())
 }

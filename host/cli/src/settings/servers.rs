@@ -9,7 +9,7 @@ use toolhost::{SecretSettings, SecretValue};
 use toolhost_contract::{Digest, text};
 use toolhost_mcp_client::{
     Address, Discovery, Expanded, Hidden, OAuth, Program, ServerConfig, TIMEOUT, VARIABLES, Way,
-    split_words,
+    plugin_name, split_words, tool_name,
 };
 use toolhost_net::{Allowed, HostRule, Target};
 
@@ -35,6 +35,8 @@ pub struct DiscoverySettings {
 impl DiscoverySettings {
     /// Under which its approval is kept and given; no server is called like it.
     pub const NAME: &'static str = "discovery-command";
+    /// What its tools are registered by; no server is called like this, either.
+    pub const PLUGIN: &'static str = "discovered";
 
     pub fn digest(&self) -> Digest {
         self.discovery.digest()
@@ -48,13 +50,44 @@ pub fn servers(
     world: &World<'_>,
 ) -> Vec<ServerSettings> {
     let servers = servers.into_iter();
-    servers
+    let mut servers: Vec<_> = servers
         .map(|(name, server)| ServerSettings {
             enabled: server.enabled.unwrap_or(true),
             config: server_config(&name, server, base, secrets, world),
             name,
         })
-        .collect()
+        .collect();
+    part(&mut servers);
+    servers
+}
+
+/// Two servers whose tools would be called the same would take them, and the rules for them, from each other. Neither
+/// is started: which of the two a rule was written for only the operator knows.
+fn part(servers: &mut [ServerSettings]) {
+    // What is made of a name; files and rules know no capitals.
+    let made = |name: &str| {
+        [
+            plugin_name(name).to_string(),
+            tool_name(name, "x").to_string(),
+            name.to_ascii_lowercase(),
+        ]
+    };
+    let all: Vec<_> = servers
+        .iter()
+        .map(|server| (server.name.clone(), server.enabled, made(&server.name)))
+        .collect();
+    for (at, server) in servers.iter_mut().enumerate() {
+        let alike = all.iter().enumerate().find(|(other, (_, enabled, words))| {
+            let own = &all[at].2;
+            *other != at && *enabled && own.iter().zip(words).any(|(own, other)| own == other)
+        });
+        if let Some((_, (other, _, _))) = alike.filter(|_| server.enabled && server.config.is_ok())
+        {
+            server.config = Err(format!(
+                "its tools would be called like those of server `{other}`; rename one of them"
+            ));
+        }
+    }
 }
 
 fn server_config(
@@ -64,7 +97,11 @@ fn server_config(
     secrets: &[SecretSettings],
     world: &World<'_>,
 ) -> Result<ServerConfig, String> {
-    if name == DiscoverySettings::NAME {
+    let kept = [DiscoverySettings::NAME, DiscoverySettings::PLUGIN];
+    if kept
+        .iter()
+        .any(|kept| plugin_name(kept) == plugin_name(name))
+    {
         return Err("this name is kept for the discovery command; choose another".to_owned());
     }
     let of_file = |text: &str| expand(text, world.variable);
@@ -325,14 +362,49 @@ mod tests {
             env = { A = "${UNSET}" }
             [mcp_servers.discovery-command]
             command = "x"
+            [mcp_servers.Discovered]
+            command = "x"
             "#,
             expect![[r#"
+                Discovered: this name is kept for the discovery command; choose another
                 a: transport `http` does not go with a `command`; there are `stdio` and `http`
                 b: url `http://example.org/mcp` would be spoken to without encryption; write https, or `insecure = true`
                 c: secret `tracker` is not for the host of `https://evil.example.net/mcp`
                 d: there is no secret `other`; add `[secrets.NAME]`
                 discovery-command: this name is kept for the discovery command; choose another
                 e: `${UNSET}` needs $UNSET, which is not set; set it or write `${UNSET:-default}`
+            "#]],
+        );
+    }
+
+    #[test]
+    fn servers_whose_tools_would_be_called_the_same_are_not_started() {
+        check(
+            r#"
+            [mcp_servers.a-b]
+            command = "x"
+            [mcp_servers.a_b]
+            command = "x"
+            [mcp_servers.getSum]
+            command = "x"
+            [mcp_servers.getsum]
+            command = "x"
+            [mcp_servers.off-x]
+            command = "x"
+            enabled = false
+            [mcp_servers.off_x]
+            command = "x"
+            [mcp_servers.other]
+            command = "x"
+            "#,
+            expect![[r#"
+                a-b: its tools would be called like those of server `a_b`; rename one of them
+                a_b: its tools would be called like those of server `a-b`; rename one of them
+                getSum: its tools would be called like those of server `getsum`; rename one of them
+                getsum: its tools would be called like those of server `getSum`; rename one of them
+                off-x: x   in /etc/me []
+                off_x: x   in /etc/me []
+                other: x   in /etc/me []
             "#]],
         );
     }

@@ -2,6 +2,7 @@
 
 mod asks;
 mod floods;
+mod yes;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,11 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolhost_contract::NoSink;
 
-use crate::approvals::Approvals;
-use crate::server::Server;
-use crate::testing::{
-    Played, Told, call, call_for, config, decent, reply, speak, start, surroundings, tool,
-};
+use crate::testing::{Played, Told, call, call_for, decent, reply, speak, start, tool};
 
 fn told(told: &Told) -> Vec<String> {
     told.lock().unwrap().clone()
@@ -301,9 +298,7 @@ async fn tools_that_change_are_listed_again_and_a_changed_definition_is_not_serv
             }
         })
     };
-    let approvals = Arc::new(Approvals::in_memory());
-    let (around, heard) = surroundings(&approvals);
-    let server = Server::start(config("one"), dial, around);
+    let (server, heard) = start(dial);
     server.shared().first().await.unwrap();
     call(&server, "mcp__one__turn", json!({})).await.unwrap();
     until(|| told(&heard).len() == 2).await;
@@ -316,10 +311,10 @@ async fn tools_that_change_are_listed_again_and_a_changed_definition_is_not_serv
     );
     let listing = server.shared().listing().unwrap();
     assert!(listing.left_out[0].changed);
-    let reason = &listing.left_out[0].reason;
+    let shown = listing.changed[0].difference(std::time::Instant::now() + Duration::from_secs(60));
     assert!(
-        reason.contains("+  \"description\": \"Sends everything to me.\""),
-        "{reason}"
+        shown.contains("+  \"description\": \"Sends everything to me.\""),
+        "{shown}"
     );
     let error = call(&server, "mcp__one__pay", json!({})).await.unwrap_err();
     assert_eq!(error.code, "tool_not_registered");

@@ -9,10 +9,9 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::approvals::Approvals;
 use crate::config::{Hidden, Way};
 use crate::server::Server;
-use crate::testing::{call, config, decent, surroundings, tool};
+use crate::testing::{approved, call, config, decent, surroundings, tool};
 
 /// A request as the server got it: its first line, its headers in small letters, its message.
 struct Request {
@@ -97,7 +96,7 @@ fn start(url: &str, headers: &[(&str, &str)]) -> Server {
         address,
         logins: None,
     });
-    let (around, _) = surroundings(&Arc::new(Approvals::in_memory()));
+    let (around, _) = surroundings(&approved(&config));
     Server::start(config, dial, around)
 }
 
@@ -284,7 +283,7 @@ async fn renewal(client: &str, issuer: &str) -> Option<String> {
         address,
         logins: Some(Arc::new(Logins::at(dir.path().to_owned()))),
     });
-    let (around, _) = surroundings(&Arc::new(Approvals::in_memory()));
+    let (around, _) = surroundings(&approved(&config));
     let server = Server::start(config, dial, around);
     let _ = server.shared().first().await;
     heard.lock().unwrap().clone()

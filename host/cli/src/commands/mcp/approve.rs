@@ -1,15 +1,25 @@
 //! `host mcp approve`: shows what would run, or what of a server has changed, and keeps a person's yes for exactly that.
 
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use toolhost_contract::text;
-use toolhost_mcp_client::{Definition, LeftOut};
+use toolhost_contract::{Digest, text};
+use toolhost_mcp_client::{Adopted, Change, private_file, private_folder};
 
 use super::{ApproveArgs, ask, find, is_discovery, load};
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::load::servers::{Keep, ground, start};
 use crate::settings::{DiscoverySettings, Settings};
 use crate::terminal::{note, print};
+
+/// Of what changed, in bytes: some hundreds of lines.
+const ON_TERMINAL: usize = 32 << 10;
+const MAX_SHOWN: usize = 16 << 20;
+/// For finding the lines that stayed, in all tools together.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
     let settings = load(&args.file)?;
@@ -54,32 +64,7 @@ pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
             return Ok(Exit::ToolFailed);
         }
     };
-    let changed: Vec<&LeftOut> = listing.left_out.iter().filter(|one| one.changed).collect();
-    if changed.is_empty() {
-        say(&format!(
-            "approved {}, {} tools",
-            args.name,
-            listing.tools.len()
-        ))?;
-        return Ok(Exit::Ok);
-    }
-    for one in &changed {
-        note(&format!(
-            "tool {}: {}",
-            one.tool,
-            text::block(&one.reason, 10_000)
-        ));
-    }
-    if let Some(exit) = refused("take these tools as they are now?", args)? {
-        return Ok(exit);
-    }
-    let mut now: Vec<&Definition> = listing.tools.iter().map(|one| &one.definition).collect();
-    now.extend(listing.changed.iter());
-    keep.approvals
-        .approve_tools(&args.name, &now)
-        .or_exit(Exit::Store)?;
-    say(&format!("approved {}, {} tools", args.name, now.len()))?;
-    Ok(Exit::Ok)
+    take(args, &keep, digest, &listing.tools, &listing.changed)
 }
 
 async fn discovery(args: &ApproveArgs, settings: &Settings, keep: &Keep) -> Result<Exit, Failure> {
@@ -109,33 +94,94 @@ async fn discovery(args: &ApproveArgs, settings: &Settings, keep: &Keep) -> Resu
         .discover(&ground())
         .await
         .map_err(|reason| Failure::new(Exit::ToolFailed, text::block(&reason, 2_000)))?;
-    let all: Vec<Definition> = found
-        .tools
-        .iter()
-        .map(|one| one.definition.clone())
-        .collect();
     found
         .hold_against(&keep.approvals, name, digest)
         .map_err(|reason| Failure::new(Exit::Store, reason))?;
-    let changed: Vec<&LeftOut> = found.left_out.iter().filter(|one| one.changed).collect();
-    for one in &changed {
-        note(&format!(
-            "tool {}: {}",
-            one.tool,
-            text::block(&one.reason, 10_000)
-        ));
-    }
+    take(args, keep, digest, &found.tools, &found.changed)
+}
+
+/// Shows what became of tools, all of it, and keeps a yes for exactly that.
+fn take(
+    args: &ApproveArgs,
+    keep: &Keep,
+    digest: Digest,
+    same: &[Adopted],
+    changed: &[Change],
+) -> Result<Exit, Failure> {
     if !changed.is_empty() {
+        show(args, keep, changed)?;
         if let Some(exit) = refused("take these tools as they are now?", args)? {
             return Ok(exit);
         }
-        let now: Vec<&Definition> = all.iter().collect();
         keep.approvals
-            .approve_tools(name, &now)
+            .approve_tools(&args.name, digest, same, changed)
             .or_exit(Exit::Store)?;
     }
-    say(&format!("approved {name}, {} tools", all.len()))?;
+    let tools = same.len() + changed.len();
+    say(&format!("approved {}, {tools} tools", args.name))?;
     Ok(Exit::Ok)
+}
+
+/// What is too long for a terminal goes into a file; the question waits while it is read, so that the yes is for this
+/// very list, whatever the server says next.
+fn show(args: &ApproveArgs, keep: &Keep, changed: &[Change]) -> Result<(), Failure> {
+    let Some(shown) = whole(changed, Instant::now() + PATIENCE) else {
+        return Err(Failure::new(
+            Exit::Denied,
+            format!(
+                "what changed of {} tools is more than {} MiB, which nobody reads; leave tools out with \
+                 `exclude_tools`, or remove the server",
+                changed.len(),
+                MAX_SHOWN >> 20
+            ),
+        ));
+    };
+    let file = keep.changes.as_ref().filter(|_| shown.len() > ON_TERMINAL);
+    match file {
+        None => note(&shown),
+        Some(folder) => {
+            let path = folder.join(format!("{}.txt", args.name));
+            let write = || {
+                private_folder(folder)?;
+                let mut options = File::options();
+                let options = options.create(true).truncate(true).write(true);
+                private_file(options, &path)?.write_all(shown.as_bytes())
+            };
+            write().or_exit(Exit::Store)?;
+            note(&format!(
+                "{} tools are not what was approved; what changed is {} bytes, all of it in\n  {}\nread it before you \
+                 say yes",
+                changed.len(),
+                shown.len(),
+                path.display()
+            ));
+        }
+    }
+    if changed.iter().any(|change| change.before.is_none()) {
+        note(
+            "there is no room to keep what all these tools are: with a yes, what was approved of tools that are not \
+             listed now is forgotten, and such a tool is new when it comes back",
+        );
+    }
+    Ok(())
+}
+
+/// None when it is more than anybody reads.
+fn whole(changed: &[Change], deadline: Instant) -> Option<String> {
+    let mut shown = String::new();
+    for change in changed {
+        let _ = writeln!(
+            shown,
+            "tool {} ({}):\n{}",
+            change.now.descriptor.name,
+            text::inline(&change.now.definition.tool, 256),
+            change.difference(deadline)
+        );
+        if shown.len() > MAX_SHOWN {
+            return None;
+        }
+    }
+    Some(shown.trim_end().to_owned())
 }
 
 /// How the command ends when there was no yes.
@@ -155,4 +201,44 @@ fn refused(question: &str, args: &ApproveArgs) -> Result<Option<Exit>, Failure> 
 
 fn say(words: &str) -> Result<(), Failure> {
     print(words).or_exit(Exit::Internal)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use toolhost_contract::{Descriptor, ToolName};
+    use toolhost_mcp_client::Definition;
+
+    use super::*;
+
+    fn change(text: &str) -> Change {
+        let name = ToolName::parse("mcp__a__get_sum").unwrap();
+        Change {
+            before: Some(json!({"description": "Adds."}).to_string()),
+            now: Adopted {
+                descriptor: Descriptor::new(name, "Adds."),
+                definition: Definition {
+                    tool: "get-sum\u{1b}".to_owned(),
+                    digest: Digest([0; 32]),
+                    json: json!({"description": text, "inputSchema": {"x": "EVIL"}}),
+                },
+            },
+        }
+    }
+
+    #[test]
+    fn all_of_what_is_approved_is_shown_or_nothing() {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let shown = whole(
+            &[change(&"harmless ".repeat(10_000)), change("x")],
+            deadline,
+        )
+        .unwrap();
+        assert!(
+            shown.starts_with("tool mcp__a__get_sum (get-sum\\u{1b}):\n"),
+            "{shown}"
+        );
+        assert_eq!(shown.matches(r#"+    "x": "EVIL""#).count(), 2, "{shown}");
+        assert!(whole(&[change(&"x".repeat(MAX_SHOWN))], deadline).is_none());
+    }
 }

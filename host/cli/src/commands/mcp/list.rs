@@ -1,7 +1,7 @@
 //! `host mcp list` and `host mcp test`: how servers stand, and what they say.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use toolhost_contract::text;
@@ -12,6 +12,12 @@ use crate::exit::{Exit, Failure, OrExit as _};
 use crate::load::servers::{Keep, Known, Servers, Standing, start};
 use crate::terminal::print;
 use crate::terminal::style::table;
+
+/// Tools whose changes `test` shows, each up to so many characters; `approve` shows all of all.
+const FEW: usize = 3;
+const MAX_SHOWN: usize = 8_000;
+/// For finding the lines that stayed.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 pub async fn list(args: &ListArgs) -> Result<Exit, Failure> {
     let settings = load(&args.file)?;
@@ -178,6 +184,11 @@ fn in_words(listing: &Listing, took: u128) -> String {
     for one in &listing.left_out {
         let reason = text::block(&one.reason, 10_000).replace('\n', "\n    ");
         lines.push(format!("  left out {}: {reason}", one.tool));
+    }
+    let deadline = Instant::now() + PATIENCE;
+    for change in listing.changed.iter().take(FEW) {
+        let shown = text::block(&change.difference(deadline), MAX_SHOWN).replace('\n', "\n    ");
+        lines.push(format!("  {}:\n    {shown}", change.now.descriptor.name));
     }
     lines.join("\n")
 }

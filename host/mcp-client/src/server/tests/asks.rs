@@ -5,15 +5,14 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::name_of;
-use crate::approvals::Approvals;
 use crate::dial::Dial;
 use crate::server::Server;
-use crate::testing::{Played, call, config, decent, reply, surroundings, tool};
+use crate::testing::{Played, approved, call, config, decent, reply, surroundings, tool};
 
 /// One call that makes the server ask, in either era.
 async fn asks(dial: Box<dyn Dial>) -> Vec<String> {
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let (mut around, _) = surroundings(&Arc::new(Approvals::in_memory()));
+    let (mut around, _) = surroundings(&approved(&config("one")));
     around.ask = {
         let asked = Arc::clone(&asked);
         Some(Arc::new(move |queries| {

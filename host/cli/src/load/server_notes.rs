@@ -1,0 +1,121 @@
+//! What an operator is told of a server's tools while the host runs: short, and not again and again, because a server
+//! may list its tools each second for as long as it lives.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use toolhost_contract::text;
+use toolhost_mcp_client::LeftOut;
+
+/// Tools that are named unasked, of each kind.
+const FEW: usize = 3;
+/// And when everything was asked for.
+const MANY: usize = 100;
+/// Of each server, for as long as the host runs.
+const OFTEN: usize = 20;
+
+/// What was said last of each server, and how often something was.
+#[derive(Default)]
+pub struct Said(Mutex<HashMap<String, (String, usize)>>);
+
+impl Said {
+    /// What of `words` is still to be said.
+    pub fn anew(&self, server: &str, words: String) -> Option<String> {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, times) = said.entry(server.to_owned()).or_default();
+        if *last == words || *times >= OFTEN {
+            return None;
+        }
+        last.clone_from(&words);
+        if words.is_empty() {
+            return None;
+        }
+        *times += 1;
+        Some(if *times == OFTEN {
+            format!(
+                "{words}\nwarning: server `{server}`: no more is said about its tools; they change too often"
+            )
+        } else {
+            words
+        })
+    }
+}
+
+/// `approved` is what a person approves `whose` tools by. How tools changed is not said here, only that they did.
+pub fn of_left_out(whose: &str, approved: &str, left_out: &[LeftOut], verbose: bool) -> String {
+    let (changed, others): (Vec<_>, Vec<_>) = left_out.iter().partition(|one| one.changed);
+    let few = if verbose { MANY } else { FEW };
+    let mut lines = Vec::new();
+    if !changed.is_empty() {
+        let names: Vec<_> = changed.iter().take(few).map(|one| &*one.tool).collect();
+        let more = match changed.len().saturating_sub(few) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        lines.push(format!(
+            "warning: {whose}: left out, because it is not what was approved: {}{more}; `host mcp approve {approved}` \
+             shows what changed",
+            names.join(", ")
+        ));
+    }
+    lines.extend(others.iter().take(few).map(|one| {
+        let reason = text::inline(&one.reason, 500);
+        format!("warning: {whose}: tool {} is left out: {reason}", one.tool)
+    }));
+    match others.len().saturating_sub(few) {
+        0 => {}
+        more if verbose => lines.push(format!("warning: {whose}: {more} more tools are left out")),
+        more => lines.push(format!(
+            "warning: {whose}: {more} more tools are left out; --verbose lists them"
+        )),
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn left_out(changed: usize, others: usize) -> Vec<LeftOut> {
+        let one = |at: usize, changed| LeftOut {
+            changed,
+            ..LeftOut::new(&format!("t{at}"), "it is\nbad".repeat(200))
+        };
+        let changed = (0..changed).map(|at| one(at, true));
+        changed
+            .chain((0..others).map(|at| one(at, false)))
+            .collect()
+    }
+
+    #[test]
+    fn changed_tools_are_named_in_one_line_however_many_they_are() {
+        expect!["warning: s: left out, because it is not what was approved: t0, t1, t2 and 47 more; `host mcp approve n` shows what changed"]
+            .assert_eq(&of_left_out("s", "n", &left_out(50, 0), false));
+        assert_eq!(of_left_out("s", "n", &[], true), "");
+        for (verbose, lines) in [(false, 1 + 3 + 1), (true, 1 + 100 + 1)] {
+            let words = of_left_out("s", "n", &left_out(2_000, 2_000), verbose);
+            assert_eq!(words.lines().count(), lines);
+            assert!(words.len() < 700 * lines + 1_000, "{}", words.len());
+        }
+    }
+
+    #[test]
+    fn the_same_is_said_once_and_nothing_for_ever() {
+        let said = Said::default();
+        let anew = |server: &str, words: &str| said.anew(server, words.to_owned());
+        assert_eq!(anew("a", ""), None);
+        assert_eq!(anew("a", "x").as_deref(), Some("x"));
+        assert_eq!(anew("a", "x"), None);
+        assert_eq!(anew("b", "x").as_deref(), Some("x"));
+        // It was right again in between.
+        assert_eq!(anew("a", ""), None);
+        assert_eq!(anew("a", "x").as_deref(), Some("x"));
+        let told: Vec<_> = (0..1_000)
+            .filter_map(|at| anew("a", &at.to_string()))
+            .collect();
+        assert_eq!(told.len(), OFTEN - 2);
+        assert!(told.last().unwrap().contains("no more is said"));
+    }
+}

@@ -1,0 +1,121 @@
+//! One server's approval in a file of its own.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::{ApprovalError, Server};
+use crate::private::{private_file, private_folder};
+
+/// Above what is ever written.
+const MAX_FILE: u64 = 64 << 20;
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// What an approval is for; the tools are not looked at.
+#[derive(Deserialize)]
+struct Head {
+    digest: String,
+}
+
+pub fn digest(folder: &Path, server: &str) -> Result<Option<String>, ApprovalError> {
+    let head: Option<Head> = parsed(folder, server)?;
+    Ok(head.map(|head| head.digest))
+}
+
+pub fn read(folder: &Path, server: &str) -> Result<Option<Server>, ApprovalError> {
+    parsed(folder, server)
+}
+
+fn parsed<T: DeserializeOwned>(folder: &Path, server: &str) -> Result<Option<T>, ApprovalError> {
+    let path = place(folder, server, "json")?;
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(ApprovalError::Io { path, source }),
+    };
+    let mut text = String::new();
+    match file.take(MAX_FILE).read_to_string(&mut text) {
+        Ok(_) => {}
+        Err(source) => return Err(ApprovalError::Io { path, source }),
+    }
+    match serde_json::from_str(&text) {
+        Ok(parsed) => Ok(Some(parsed)),
+        Err(error) => Err(ApprovalError::Broken {
+            server: server.to_owned(),
+            path,
+            reason: error.to_string(),
+        }),
+    }
+}
+
+/// Whole or not at all, and readable to its owner only.
+pub fn write(folder: &Path, server: &str, known: &Server) -> Result<(), ApprovalError> {
+    let path = place(folder, server, "json")?;
+    let write = || {
+        // Its mode is 0600.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        let mut text = serde_json::to_vec(known)?;
+        text.push(b'\n');
+        file.write_all(&text)?;
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|error| error.error)?;
+        Ok(())
+    };
+    write().map_err(|source| ApprovalError::Io { path, source })
+}
+
+/// Unread: a broken file goes, too.
+pub fn remove(folder: &Path, server: &str) -> Result<bool, ApprovalError> {
+    let _lock = lock(folder, server, super::PATIENCE)?;
+    let path = place(folder, server, "json")?;
+    match fs::remove_file(&path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(ApprovalError::Io { path, source }),
+    }
+}
+
+/// Held until it is dropped. A file of its own, because the other one is replaced.
+pub fn lock(folder: &Path, server: &str, patience: Duration) -> Result<File, ApprovalError> {
+    let path = place(folder, server, "lock")?;
+    let open = || {
+        private_folder(folder)?;
+        private_file(
+            File::options().create(true).truncate(false).write(true),
+            &path,
+        )
+    };
+    let file = match open() {
+        Ok(file) => file,
+        Err(source) => return Err(ApprovalError::Io { path, source }),
+    };
+    let end = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(source)) => return Err(ApprovalError::Io { path, source }),
+            Err(TryLockError::WouldBlock) if Instant::now() >= end => {
+                return Err(ApprovalError::Busy { path });
+            }
+            Err(TryLockError::WouldBlock) => thread::sleep(GLANCE),
+        }
+    }
+}
+
+/// The names of servers were checked where they were read; here they become names of files, so they are looked at
+/// again.
+fn place(folder: &Path, server: &str, kind: &str) -> Result<PathBuf, ApprovalError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    if server.is_empty() || !server.chars().all(plain) {
+        return Err(ApprovalError::Io {
+            path: folder.to_owned(),
+            source: io::Error::other("it is not a name of a server"),
+        });
+    }
+    Ok(folder.join(format!("{server}.{kind}")))
+}

@@ -1,0 +1,251 @@
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+
+use rmcp::model::Tool;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::adopt::adopt;
+use crate::testing;
+
+const ONE: Digest = Digest([1; 32]);
+const TWO: Digest = Digest([2; 32]);
+
+/// As a server `a` would list them: own names and descriptions.
+fn listed(tools: &[(&str, &str)]) -> Vec<Adopted> {
+    let tools = tools.iter().map(|(own, description)| {
+        let Value::Object(schema) = json!({"type": "object"}) else {
+            unreachable!()
+        };
+        Tool::new(
+            (*own).to_owned(),
+            (*description).to_owned(),
+            Arc::new(schema),
+        )
+    });
+    adopt(&testing::config("a"), tools.collect(), &|_| Ok(())).0
+}
+
+/// The names that are served, and with a `!` those that are not.
+fn judged(approvals: &Approvals, digest: Digest, tools: &[(&str, &str)]) -> String {
+    match approvals.compare("a", digest, listed(tools)) {
+        Ok(judged) => {
+            let same = judged.same.iter().map(name);
+            let changed = judged.changed.iter();
+            let changed = changed.map(|change| format!("!{}", name(&change.now)));
+            let all: Vec<_> = same.chain(changed).collect();
+            all.join(" ").replace("mcp__a__", "")
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+/// In memory and in files, which must not differ.
+fn check(steps: impl Fn(&Approvals)) {
+    steps(&Approvals::in_memory());
+    let dir = tempfile::tempdir().unwrap();
+    steps(&Approvals::at(dir.path().join("state/approved")));
+}
+
+/// As `approve` does: what is shown first, and then taken.
+fn approve_all(approvals: &Approvals, tools: &[(&str, &str)]) {
+    let judged = approvals.compare("a", ONE, listed(tools)).unwrap();
+    approvals
+        .approve_tools("a", ONE, &judged.same, &judged.changed)
+        .unwrap();
+}
+
+#[test]
+fn an_approval_is_for_this_command_and_these_definitions() {
+    check(|approvals| {
+        assert!(!approvals.is_approved("a", ONE).unwrap());
+        approvals.approve("a", ONE).unwrap();
+        assert!(approvals.is_approved("a", ONE).unwrap());
+        assert!(!approvals.is_approved("a", TWO).unwrap());
+        assert!(!approvals.is_approved("b", ONE).unwrap());
+
+        let (before, after) = ([("t", "good")], [("t", "bad")]);
+        assert_eq!(judged(approvals, ONE, &before), "t");
+        // It stays changed, however often it is listed.
+        assert_eq!(judged(approvals, ONE, &after), "!t");
+        assert_eq!(judged(approvals, ONE, &after), "!t");
+        approve_all(approvals, &after);
+        assert_eq!(judged(approvals, ONE, &after), "t");
+        assert_eq!(judged(approvals, ONE, &before), "!t");
+
+        // Another command begins anew.
+        approvals.approve("a", TWO).unwrap();
+        assert_eq!(judged(approvals, TWO, &before), "t");
+        assert!(approvals.forget("a").unwrap());
+        assert!(!approvals.forget("a").unwrap());
+        assert!(!approvals.is_approved("a", TWO).unwrap());
+    });
+}
+
+#[test]
+fn only_a_person_s_yes_makes_an_approval() {
+    let taken =
+        "its approval was taken back, or given to another command; run `host mcp approve a`";
+    check(|approvals| {
+        let refused = || {
+            assert_eq!(judged(approvals, ONE, &[("t", "good")]), taken);
+            let tools = listed(&[("t", "good")]);
+            let error = approvals.approve_tools("a", ONE, &tools, &[]);
+            assert_eq!(error.unwrap_err().to_string(), taken);
+            assert!(!approvals.is_approved("a", ONE).unwrap());
+        };
+        refused();
+        approvals.approve("a", ONE).unwrap();
+        judged(approvals, ONE, &[("t", "good")]);
+        // The server runs on while it is removed, or while its command is changed.
+        approvals.forget("a").unwrap();
+        refused();
+        approvals.approve("a", TWO).unwrap();
+        refused();
+        assert!(approvals.is_approved("a", TWO).unwrap());
+    });
+}
+
+#[test]
+fn a_tool_that_is_spelled_in_another_way_is_not_a_new_one() {
+    for (before, after, expected) in [
+        (&["get-sum"][..], &["get_sum"][..], "!get_sum"),
+        (&["get-sum"], &["getSum"], "!get_sum"),
+        // By the name `getSum` a rule finds `getsum`, too.
+        (&["getSum"], &["getsum"], "!getsum"),
+        (&["getSum"], &["getsum!"], "!getsum"),
+        // One that is spelled as it is called takes the name; what a rule calls `get-sum` must not change with that.
+        (
+            &["get-sum"],
+            &["get-sum", "get_sum"],
+            "!get_sum !get_sum_6f3208",
+        ),
+        (&["get-sum"], &["get_sums"], "get_sums"),
+    ] {
+        check(|approvals| {
+            approvals.approve("a", ONE).unwrap();
+            let good: Vec<_> = before.iter().map(|own| (*own, "Adds.")).collect();
+            let evil: Vec<_> = after.iter().map(|own| (*own, "EVIL")).collect();
+            judged(approvals, ONE, &good);
+            assert_eq!(judged(approvals, ONE, &evil), expected, "{before:?}");
+            approve_all(approvals, &evil);
+            let allowed = expected.replace('!', "");
+            assert_eq!(judged(approvals, ONE, &evil), allowed, "{before:?}");
+        });
+    }
+    check(|approvals| {
+        approvals.approve("a", ONE).unwrap();
+        assert_eq!(judged(approvals, ONE, &[("get-sum", "Adds.")]), "get_sum");
+        // The same tool, called otherwise because of another one.
+        let both = [("get-sum", "Adds."), ("get_sum", "EVIL")];
+        assert_eq!(judged(approvals, ONE, &both), "get_sum_6f3208 !get_sum");
+    });
+}
+
+#[test]
+fn a_tool_that_is_hidden_while_a_person_looks_does_not_come_back_as_another() {
+    check(|approvals| {
+        approvals.approve("a", ONE).unwrap();
+        judged(approvals, ONE, &[("pay", "good"), ("t", "good")]);
+        approve_all(approvals, &[("t", "other")]);
+        let now = [("pay", "EVIL"), ("t", "other")];
+        assert_eq!(judged(approvals, ONE, &now), "t !pay");
+    });
+}
+
+#[test]
+fn what_is_kept_of_a_server_does_not_grow_without_end_and_nothing_is_dropped_for_it() {
+    let names: Vec<String> = (0..=MAX_TOOLS).map(|at| format!("t{at:04}")).collect();
+    let tools: Vec<_> = names
+        .iter()
+        .map(|name| (name.as_str(), "Does it."))
+        .collect();
+    let (first, last) = (&tools[..MAX_TOOLS], &tools[MAX_TOOLS..]);
+    check(|approvals| {
+        approvals.approve("a", ONE).unwrap();
+        assert!(!judged(approvals, ONE, first).contains('!'));
+        assert_eq!(judged(approvals, ONE, last), "!t2000");
+        assert_eq!(judged(approvals, ONE, &[("t0000", "EVIL")]), "!t0000");
+        // A person can make room.
+        approve_all(approvals, last);
+        assert_eq!(judged(approvals, ONE, last), "t2000");
+    });
+    let large = |at: u8| {
+        let mut tool = listed(&[(&format!("t{at}"), "")]).remove(0);
+        tool.definition.json = Value::String("x".repeat(8 << 20));
+        tool.definition.digest = Digest([at; 32]);
+        tool
+    };
+    let approvals = Approvals::in_memory();
+    approvals.approve("a", ONE).unwrap();
+    let compared = approvals
+        .compare("a", ONE, (0..4).map(large).collect())
+        .unwrap();
+    assert_eq!((compared.same.len(), compared.changed.len()), (3, 1));
+    // Nobody saw that the others would be forgotten.
+    let mut larger = large(0);
+    larger.definition.json = Value::String("x".repeat(20 << 20));
+    let change = Change {
+        now: larger,
+        before: Some("{}".to_owned()),
+    };
+    let error = approvals
+        .approve_tools("a", ONE, &[], &[change])
+        .unwrap_err();
+    assert!(error.to_string().contains("no room"), "{error}");
+}
+
+#[test]
+fn a_broken_file_is_said_and_costs_its_own_server_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let approvals = Approvals::at(dir.path().to_owned());
+    approvals.approve("b", ONE).unwrap();
+    fs::write(dir.path().join("a.json"), "{").unwrap();
+    let error = approvals.is_approved("a", ONE).unwrap_err();
+    assert!(error.to_string().contains("approve `a` again"), "{error}");
+    assert!(judged(&approvals, ONE, &[]).contains("cannot be read"));
+    assert!(approvals.is_approved("b", ONE).unwrap());
+    assert!(approvals.forget("a").unwrap());
+    assert!(!approvals.is_approved("a", ONE).unwrap());
+}
+
+#[test]
+fn approvals_are_open_to_their_owner_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("approved");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    Approvals::at(folder.clone()).approve("a", ONE).unwrap();
+    for (path, mode) in [("", 0o700), ("a.json", 0o600), ("a.lock", 0o600)] {
+        let found = folder.join(path).metadata().unwrap().permissions().mode();
+        assert_eq!(found & 0o777, mode, "{path}");
+    }
+}
+
+#[test]
+fn whoever_holds_a_lock_holds_up_nobody_for_long() {
+    let dir = tempfile::tempdir().unwrap();
+    let approvals = Approvals::at(dir.path().to_owned());
+    approvals.approve("a", ONE).unwrap();
+    let held = File::open(dir.path().join("a.lock")).unwrap();
+    held.lock().unwrap();
+    let error = file::lock(dir.path(), "a", Duration::ZERO).unwrap_err();
+    assert!(
+        error.to_string().contains("is held by another program"),
+        "{error}"
+    );
+    // Who only asks needs no lock, and other servers have their own.
+    assert!(approvals.is_approved("a", ONE).unwrap());
+    approvals.approve("b", ONE).unwrap();
+    drop(held);
+    assert!(approvals.forget("a").unwrap());
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_is_no_file() {
+    let approvals = Approvals::at(tempfile::tempdir().unwrap().path().to_owned());
+    for name in ["", "../a", "a/b", "."] {
+        assert!(approvals.approve(name, ONE).is_err(), "{name}");
+    }
+}

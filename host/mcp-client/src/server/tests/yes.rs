@@ -1,0 +1,61 @@
+//! A server runs for as long as a person's yes holds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use super::{name_of, told, until};
+use crate::approvals::Approvals;
+use crate::dial::Dial;
+use crate::server::Server;
+use crate::testing::{Played, approved, call, config, decent, reply, speak, surroundings, tool};
+
+/// Counts how often it was started, and says that its tools changed at each call.
+fn restless(started: &Arc<AtomicUsize>) -> Box<dyn Dial> {
+    let started = Arc::clone(started);
+    Played::by(move |_, pipes| {
+        started.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(speak(pipes, |message| match name_of(message) {
+            Some("ends") => vec!["EOF".to_owned()],
+            Some(_) => {
+                let changed =
+                    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                vec![changed.to_string(), reply(message, &json!({"content": []}))]
+            }
+            None => decent(message, &json!([tool("t"), tool("ends")])),
+        }));
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_approval_was_taken_back_ends_and_is_not_started_again() {
+    for ends in ["t", "ends"] {
+        let started = Arc::default();
+        let config = config("one");
+        let approvals = approved(&config);
+        let (around, heard) = surroundings(&approvals);
+        let server = Server::start(config.clone(), restless(&started), around);
+        server.shared().first().await.unwrap();
+        approvals.forget("one").unwrap();
+        let _ = call(&server, &format!("mcp__one__{ends}"), json!({})).await;
+        until(|| {
+            let heard = told(&heard);
+            heard.last().is_some_and(|last| last.starts_with("gave up"))
+        })
+        .await;
+        let error = server.shared().live().await.err().unwrap();
+        assert!(error.to_string().contains("taken back"), "{error}");
+        assert_eq!(started.load(Ordering::SeqCst), 1);
+        assert!(!approvals.is_approved("one", config.digest()).unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_an_approval_is_not_started() {
+    let started = Arc::default();
+    let (around, _) = surroundings(&Arc::new(Approvals::in_memory()));
+    let server = Server::start(config("one"), restless(&started), around);
+    server.shared().first().await.unwrap_err();
+    assert_eq!(started.load(Ordering::SeqCst), 0);
+}
