@@ -141,9 +141,12 @@ impl Parts {
             }
         };
         let outlets = match purpose {
-            // Whether the host runs the commands of a tool decides what rules say of it.
-            Purpose::Run | Purpose::Judge => {
+            Purpose::Run => {
                 Outlets::open(settings, self.launcher.as_ref(), &self.say).of_settings()?
+            }
+            // Whether the host runs the commands of a tool decides what rules say of it.
+            Purpose::Judge => {
+                Outlets::of_programs(settings, self.launcher.as_ref()).of_settings()?
             }
             Purpose::Look => Outlets::default(),
         };

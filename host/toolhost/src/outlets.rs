@@ -46,9 +46,18 @@ impl Outlets {
             net: (!beyond.hosts.is_empty())
                 .then(|| net(beyond, say))
                 .transpose()?,
-            programs: (!beyond.programs.is_empty())
-                .then(|| programs(settings, launcher))
-                .transpose()?,
+            ..Self::of_programs(settings, launcher)?
+        })
+    }
+
+    /// Without the network, and so without anybody's secrets.
+    pub fn of_programs(settings: &Settings, launcher: Option<&Launcher>) -> anyhow::Result<Self> {
+        let programs = (!settings.beyond.programs.is_empty())
+            .then(|| programs(settings, launcher))
+            .transpose()?;
+        Ok(Self {
+            net: None,
+            programs,
         })
     }
 

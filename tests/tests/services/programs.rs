@@ -188,6 +188,8 @@ fn a_job_is_listed_until_it_is_gone_with_the_host() {
 fn what_is_explained_is_what_happens() {
     let plugins = root().join("plugins");
     let plugins = plugins.to_string_lossy();
+    let folder = root().join("tests/specs/workspace");
+    let folder = folder.to_string_lossy();
     for (rule, runs) in [
         ("shell", true),
         ("Bash", true),
@@ -200,6 +202,8 @@ fn what_is_explained_is_what_happens() {
             let flags = [
                 "--plugins",
                 &plugins,
+                "--allow-path",
+                &folder,
                 "--allow-program",
                 "bash",
                 "--allow-tool",
