@@ -135,8 +135,8 @@ mod tests {
         );
         check(
             &[],
-            "[[hook]]\ncommand = [\"true\"]\nmatcher = \"grep|edit_file\"\n\
-             [[hook]]\ncommand = [\"true\"]\nmatcher = \"mcp__.*\"\n\
+            "[[hook]]\nname = \"one\"\ncommand = [\"true\"]\nmatcher = \"grep|edit_file\"\n\
+             [[hook]]\nname = \"two\"\ncommand = [\"true\"]\nmatcher = \"mcp__.*\"\n\
              [[hook]]\nname = \"guard\"\ncommand = [\"true\"]\nmatcher = \"gerp\"\n",
             &["hook `guard` is never heard: its matcher `gerp` fits no tool that is loaded"],
         );

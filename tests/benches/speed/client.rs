@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -76,6 +76,43 @@ impl Client {
             anyhow::ensure!(result["isError"] != json!(true), "{result}");
         }
         Ok(median(times))
+    }
+
+    /// Calls a second with so many under way at any time.
+    pub fn rate(
+        &mut self,
+        in_flight: u64,
+        long: Duration,
+        tool: &str,
+        arguments: &Value,
+    ) -> anyhow::Result<f64> {
+        let params = json!({"name": tool, "arguments": arguments});
+        let start = Instant::now();
+        let (mut sent, mut done) = (0, 0_u32);
+        let mut answer = String::new();
+        while sent > u64::from(done) || start.elapsed() < long {
+            while sent < u64::from(done) + in_flight && start.elapsed() < long {
+                self.next += 1;
+                let id = self.next;
+                let call =
+                    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+                self.stdin.write_all(format!("{call}\n").as_bytes())?;
+                sent += 1;
+            }
+            answer.clear();
+            anyhow::ensure!(
+                self.stdout.read_line(&mut answer)? > 0,
+                "the server went away"
+            );
+            // Not read as JSON: the client's time is part of what is measured.
+            if answer.contains("\"result\"") {
+                anyhow::ensure!(!answer.contains("\"isError\":true"), "{answer}");
+                done += 1;
+            } else {
+                anyhow::ensure!(!answer.contains("\"error\""), "{answer}");
+            }
+        }
+        Ok(f64::from(done) / start.elapsed().as_secs_f64())
     }
 
     pub fn memory(&self) -> anyhow::Result<f64> {

@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask bench` builds everything for release and runs this; `--json` prints the rows as JSON. Read the ratios:
 //! the absolute numbers depend on the machine and on what else it does. What is not installed is said to be missing.
-//! The name of a group (`in-process`, `road`, `files`, `stdio`, `http`, `start`, `search`) measures that group alone.
+//! The name of a group (`in-process`, `road`, `files`, `stdio`, `large`, `http`, `start`, `list`, `search`) measures that group alone.
 
 mod checkout;
 mod client;
@@ -26,13 +26,15 @@ use toolhost_runtime::{Compiler, Runtime, RuntimeSettings};
 fn main() -> anyhow::Result<()> {
     let as_json = std::env::args().any(|argument| argument == "--json");
     let mut rows = Vec::new();
-    let groups: [(&str, Group); 7] = [
+    let groups: [(&str, Group); 9] = [
         ("in-process", in_process::in_process),
         ("road", road::road),
         ("files", files::files),
         ("stdio", over_mcp::over_stdio),
+        ("large", over_mcp::large_file),
         ("http", over_http::over_http),
         ("start", over_mcp::twenty_plugins),
+        ("list", over_mcp::many_tools),
         ("search", search::search),
     ];
     let wanted: Vec<String> = std::env::args().skip(1).collect();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use e2e::{root, target};
 use serde_json::json;
@@ -66,6 +66,20 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         Some(ratio <= 1.25),
     );
 
+    let long = Duration::from_secs(5);
+    let floor = noop.rate(16, long, "echo", &json!({"text": "hello"}))?;
+    let what = "no-op rmcp server over stdio, 16 in flight";
+    row(rows, what, floor, "calls/s", "", None);
+    let rate = ours.rate(16, long, "base64_encode", &json!({"text": "hello"}))?;
+    row(
+        rows,
+        "host, base64_encode over stdio, 16 in flight",
+        rate,
+        "calls/s",
+        "≥ 15000 calls/s",
+        Some(rate >= 15_000.0),
+    );
+
     let read = ours.time(CALLS, "read_file", &json!({"path": "kib.txt"}))?;
     row(
         rows,
@@ -108,12 +122,98 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Twenty plugins, compiled before: how long to the list of tools, and how much memory they take.
-pub fn twenty_plugins(rows: &mut Vec<Row>) -> anyhow::Result<()> {
-    let dir = target().join("bench-twenty");
+/// What the tools for files do with one of a mebibyte.
+pub fn large_file(rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    const CALLS: usize = 200;
+    let workspace = target().join("bench-large");
+    fs::create_dir_all(&workspace)?;
+    let line = "0123456789abcdef".repeat(32) + " the end\n";
+    let text = line.repeat((1 << 20) / line.len() + 1);
+    fs::write(workspace.join("mib.txt"), &text)?;
+    fs::write(
+        workspace.join("edited.txt"),
+        format!("the first line\n{text}"),
+    )?;
+    let plugins = root().join("plugins");
+    let mut client = Client::start(host(&[
+        "run",
+        "--plugins",
+        &plugins.to_string_lossy(),
+        "--allow-path",
+        &format!("{}:rw", workspace.display()),
+        "--allow-tool",
+        "edit_file",
+    ]))?;
+    let read = client.time(CALLS, "read_file", &json!({"path": "mib.txt"}))? / 1e3;
+    let mut native = Vec::new();
+    for _ in 0..CALLS {
+        let start = Instant::now();
+        let output = Command::new("cat")
+            .arg(workspace.join("mib.txt"))
+            .output()?;
+        anyhow::ensure!(output.stdout.len() == text.len(), "all of it is read");
+        native.push(start.elapsed());
+    }
+    let native = median(native) / 1e3;
+    row(
+        rows,
+        "read_file of 1 MiB over stdio (p50)",
+        read,
+        "ms",
+        "",
+        None,
+    );
+    row(
+        rows,
+        "`cat` of it, a process each time (p50)",
+        native,
+        "ms",
+        "",
+        None,
+    );
+    let ratio = read / native;
+    row(
+        rows,
+        "read_file beside `cat`",
+        ratio,
+        "×",
+        "< 3 ×",
+        Some(ratio < 3.0),
+    );
+
+    client.time(1, "read_file", &json!({"path": "edited.txt"}))?;
+    let mut times = Vec::new();
+    for number in 0..CALLS {
+        let (old, new) = [("first", "other"), ("other", "first")][number % 2];
+        let edit = json!({
+            "path": "edited.txt",
+            "old_string": format!("the {old} line"),
+            "new_string": format!("the {new} line"),
+        });
+        let start = Instant::now();
+        let params = json!({"name": "edit_file", "arguments": edit});
+        let result = client.request("tools/call", &params)?;
+        times.push(start.elapsed());
+        anyhow::ensure!(result["isError"] != json!(true), "{result}");
+    }
+    let edit = median(times) / 1e3;
+    row(
+        rows,
+        "edit_file in 1 MiB over stdio, on disk (p50)",
+        edit,
+        "ms",
+        "< 20 ms",
+        Some(edit < 20.0),
+    );
+    Ok(())
+}
+
+/// So many copies of a plugin with four tools, each with a name of its own.
+fn copies(number: usize) -> anyhow::Result<String> {
+    let dir = target().join(format!("bench-copies-{number}"));
     fs::create_dir_all(&dir)?;
     let built = target().join("wasm32-wasip2/plugin/data.wasm");
-    for number in 0..20 {
+    for number in 0..number {
         let manifest = dir.join("plugin.toml");
         fs::write(
             &manifest,
@@ -135,7 +235,12 @@ pub fn twenty_plugins(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             String::from_utf8_lossy(&packed.stderr)
         );
     }
-    let dir = dir.to_string_lossy().into_owned();
+    Ok(dir.to_string_lossy().into_owned())
+}
+
+/// Twenty plugins, compiled before: how long to the list of tools, and how much memory they take.
+pub fn twenty_plugins(rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let dir = copies(20)?;
     let args = ["run", "--plugins", &dir, "--on-duplicate", "qualify"];
     let mut times = Vec::new();
     let mut memory = 0.0;
@@ -171,6 +276,39 @@ pub fn twenty_plugins(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         "MiB",
         "< 80 MiB",
         Some(memory < 80.0),
+    );
+    Ok(())
+}
+
+pub fn many_tools(rows: &mut Vec<Row>) -> anyhow::Result<()> {
+    let dir = copies(50)?;
+    let args = ["run", "--plugins", &dir, "--on-duplicate", "qualify"];
+    let mut client = Client::start(host(&args))?;
+    let mut times = Vec::new();
+    for round in 0..220 {
+        let start = Instant::now();
+        let (mut listed, mut page) = (0, json!({}));
+        loop {
+            let answer = client.request("tools/list", &page)?;
+            listed += answer["tools"].as_array().map_or(0, Vec::len);
+            match answer.get("nextCursor") {
+                Some(cursor) => page = json!({ "cursor": cursor }),
+                None => break,
+            }
+        }
+        anyhow::ensure!(listed == 200, "{listed} tools are listed");
+        if round >= 20 {
+            times.push(start.elapsed());
+        }
+    }
+    let list = median(times) / 1e3;
+    row(
+        rows,
+        "tools/list of 200 tools over stdio, all pages (p50)",
+        list,
+        "ms",
+        "< 5 ms",
+        Some(list < 5.0),
     );
     Ok(())
 }
