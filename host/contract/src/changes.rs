@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use crate::units::show_size;
 use crate::{BoxFuture, CallError, Edit, Edited, FileDiff, text};
 
 /// Everything that a call would change, sorted by path.
@@ -26,6 +27,28 @@ pub struct FileChange {
     pub diff: Option<FileDiff>,
     /// Why there is no difference to show, for a file whose content changed.
     pub undiffed: Option<&'static str>,
+}
+
+impl FileChange {
+    /// For people, unescaped: `src/a.rs  (file, 120 B → 124 B, mode 644 → 755, binary)`.
+    pub fn described(&self) -> String {
+        let mut words = vec![self.what.as_str().to_owned()];
+        if let ChangeKind::Moved { from } = &self.kind {
+            words.push(format!("from {from}"));
+        }
+        match self.sizes {
+            (Some(before), Some(after)) => {
+                words.push(format!("{} → {}", show_size(before), show_size(after)));
+            }
+            (Some(size), None) | (None, Some(size)) => words.push(show_size(size)),
+            (None, None) => {}
+        }
+        if let Some((before, after)) = self.modes {
+            words.push(format!("mode {before:o} → {after:o}"));
+        }
+        words.extend(self.undiffed.map(ToOwned::to_owned));
+        format!("{}  ({})", self.path, words.join(", "))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,9 +7,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use toolhost_contract::policy::AskKind;
 use toolhost_contract::units::show_size;
-use toolhost_contract::{
-    Call, ChangeKind, ChangeSet, FileChange, Interview, Query, Question, shell, text,
-};
+use toolhost_contract::{Call, ChangeSet, Interview, Query, Question, shell, text};
 
 /// Nobody reads more than this before saying yes.
 const MAX_INPUT: usize = 10 << 10;
@@ -184,30 +182,10 @@ fn changed(out: &mut String, set: &ChangeSet) {
     );
     let mut lines = DIFF_LINES;
     for change in &set.changes {
-        fact(out, change.kind.as_str(), &one_change(change));
+        fact(out, change.kind.as_str(), &change.described());
         let Some(diff) = &change.diff else { continue };
         let body = diff.body();
         fenced(out, body, lines);
         lines = lines.saturating_sub(body.lines().count());
     }
-}
-
-/// `src/a.rs  (file, 120 B → 124 B, mode 644 → 755)`
-fn one_change(change: &FileChange) -> String {
-    let mut words = vec![change.what.as_str().to_owned()];
-    if let ChangeKind::Moved { from } = &change.kind {
-        words.push(format!("from {from}"));
-    }
-    match change.sizes {
-        (Some(before), Some(after)) => {
-            words.push(format!("{} → {}", show_size(before), show_size(after)));
-        }
-        (Some(size), None) | (None, Some(size)) => words.push(show_size(size)),
-        (None, None) => {}
-    }
-    if let Some((before, after)) = change.modes {
-        words.push(format!("mode {before:o} → {after:o}"));
-    }
-    words.extend(change.undiffed.map(ToOwned::to_owned));
-    format!("{}  ({})", change.path, words.join(", "))
 }

@@ -2,9 +2,6 @@
 
 use std::fmt::Write as _;
 
-use toolhost_contract::units::show_size;
-use toolhost_contract::{ChangeKind, FileChange};
-
 use super::draft::Draft;
 use super::margin::{self, Look};
 
@@ -34,7 +31,7 @@ pub fn changed(draft: &Draft, look: Look, out: &mut String) {
     for change in &set.changes {
         out.push_str(&margin::fact(
             change.kind.as_str(),
-            &one_change(change),
+            &change.described(),
             look,
         ));
         let Some(diff) = &change.diff else { continue };
@@ -52,26 +49,6 @@ pub fn changed(draft: &Draft, look: Look, out: &mut String) {
         ));
         rows = rows.saturating_sub(body.lines().count());
     }
-}
-
-/// `src/a.rs  (file, 120 B → 124 B, mode 644 → 755, binary)`
-fn one_change(change: &FileChange) -> String {
-    let mut words = vec![change.what.as_str().to_owned()];
-    if let ChangeKind::Moved { from } = &change.kind {
-        words.push(format!("from {from}"));
-    }
-    match change.sizes {
-        (Some(before), Some(after)) => {
-            words.push(format!("{} → {}", show_size(before), show_size(after)));
-        }
-        (Some(size), None) | (None, Some(size)) => words.push(show_size(size)),
-        (None, None) => {}
-    }
-    if let Some((before, after)) = change.modes {
-        words.push(format!("mode {before:o} → {after:o}"));
-    }
-    words.extend(change.undiffed.map(ToOwned::to_owned));
-    format!("{}  ({})", change.path, words.join(", "))
 }
 
 /// Which of them shall be edited?
