@@ -358,17 +358,18 @@ fn a_changed_trail_is_found() {
             ))
             .unwrap();
     };
-    tamper("UPDATE transitions SET note = 'nothing to see' WHERE seq = 9");
+    // A row holds the steps that were written together, and has the number of the last one.
+    tamper("UPDATE transitions SET note = 'nothing to see' WHERE seq = 18");
     check(
         &desk.run(&["audit", "verify"]),
         1,
-        "the chain is broken at 9: the row does not match its hash",
+        "the chain is broken at 18: the row does not match its hash",
     );
-    tamper("DELETE FROM transitions WHERE seq = 4");
+    tamper("DELETE FROM transitions WHERE seq = (SELECT min(seq) FROM transitions)");
     check(
         &desk.run(&["audit", "verify"]),
         1,
-        "the chain is broken at 4: the row is missing",
+        "the chain is broken at 1: the row is missing",
     );
 }
 

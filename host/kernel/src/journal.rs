@@ -10,9 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolhost_contract::bus::Happening;
-use toolhost_contract::life::{
-    self, CallState, Found, Illegal, Input, Millis, Record, Snapshot, Step,
-};
+use toolhost_contract::life::{self, CallState, Illegal, Input, Millis, Record, Snapshot, Step};
 use toolhost_contract::{CallError, CallId, Caller, ErrorClass, Outcome};
 use toolhost_store::{CallRow, EventRow, Store, TransitionRow, Write};
 
@@ -162,10 +160,6 @@ impl Life {
             self.commit().await?;
         }
         Ok(())
-    }
-
-    pub(crate) async fn found(&mut self, found: Found) -> Result<(), Refusal> {
-        self.step(Step::Found(Arc::new(found))).await
     }
 
     /// A question is asked only when it is on disk.

@@ -281,7 +281,7 @@ impl Kernel {
         run.life.step(Step::Picked).await?;
         let entry = self.find(run)?;
         self.enter(&entry, run).await?;
-        self.guard(&entry, run)?;
+        Self::guard(&entry, run)?;
         let mut input = std::mem::take(&mut run.input);
         let mut rounds = 0;
         // A call that is not held back keeps its permit while hooks look at its result.
@@ -352,7 +352,7 @@ impl Kernel {
             Box::pin(self.hear_after(&entry, result, run)).await
         };
         entry.counters.record(run.duration, is_failure(&result));
-        self.learn(&entry, run, result)
+        Self::learn(&entry, run, result)
     }
 
     /// Waits for the calls before this one. Some: one of them changed what it looked at, so it has to run again.
@@ -412,6 +412,7 @@ impl Kernel {
         Ok(Run {
             place: Some(place),
             id,
+            session: self.session(&caller.session_id),
             caller,
             input,
             within,
@@ -553,8 +554,8 @@ impl Kernel {
     }
 
     fn mode_of(&self, run: &Run<'_>) -> Mode {
-        let session = self.policy_in(&run.caller.session_id).mode();
-        run.within.mode.unwrap_or(session)
+        let session = || self.policy_of(&run.session).mode();
+        run.within.mode.unwrap_or_else(session)
     }
 
     pub fn registry(&self) -> Arc<Snapshot> {

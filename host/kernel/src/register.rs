@@ -124,6 +124,7 @@ pub(crate) fn prepare(
             schema: Arc::new(schema),
             counters: Arc::default(),
             lane: Arc::clone(&lane),
+            told: Arc::default(),
             pin,
             version,
             keys,

@@ -1,8 +1,10 @@
 //! Which tools there are: an immutable picture that calls, listings and statistics read without a lock.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use toolhost_contract::life::Found;
+use toolhost_contract::policy::Mode;
 use toolhost_contract::{
     Backend, Concurrency, Descriptor, Digest, Effect, PluginName, ToolName, Version, VersionReq,
 };
@@ -50,9 +52,29 @@ pub struct Entry {
     pub(crate) schema: Arc<Schema>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) lane: Arc<Lane>,
+    /// What was last told of it, since most calls are made in one mode.
+    pub(crate) told: Arc<Mutex<Option<(Mode, Arc<Found>)>>>,
 }
 
 impl Entry {
+    /// What the record of a call says of its tool.
+    pub(crate) fn found(&self, mode: Mode) -> Arc<Found> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = told.as_ref().filter(|(of, _)| *of == mode) {
+            return Arc::clone(found);
+        }
+        let found = Arc::new(Found {
+            tool: self.name.to_string(),
+            plugin: self.plugin.name.to_string(),
+            version: self.tool.version.clone(),
+            digest: self.plugin.digest.map(|digest| digest.to_string()),
+            effect: self.tool.effect().as_str(),
+            mode: mode.to_string(),
+        });
+        *told = Some((mode, Arc::clone(&found)));
+        found
+    }
+
     /// Is it a name of this plugin's tool alone, whoever else has a tool of that name? In lower case.
     pub(crate) fn is_qualified(&self, key: &str) -> bool {
         key.strip_prefix(self.plugin.name.as_str())
@@ -69,6 +91,7 @@ impl Entry {
     pub(crate) fn rename(&mut self, name: ToolName) {
         self.keys.retain(|key| key != name.as_str());
         self.name = name;
+        self.told = Arc::default();
     }
 
     /// Nothing that it does to files becomes real before it is known what that is. Whatever else it changes could not

@@ -80,9 +80,13 @@ pub fn running(slots: u32) -> Result<Engine, RuntimeError> {
         .max_tables_per_component(64)
         .max_core_instance_size(1 << 20)
         .max_component_instance_size(1 << 20)
-        // Nothing of one call may be seen by another: pages go back to the kernel, stacks are zeroed.
+        // Nothing of one call may be seen by another: the pages of memories go back to the kernel, tables and stacks
+        // are overwritten. Memories are not, with the help of PAGEMAP_SCAN: it does not report a page that was swapped
+        // out, so what was on it would stay.
         .linear_memory_keep_resident(0)
-        .table_keep_resident(0)
+        // A page given back is mapped twice by the next call, for reading and for writing, and each time the other
+        // processors are interrupted.
+        .table_keep_resident(4 << 10)
         .async_stack_keep_resident(16 << 10)
         .max_unused_warm_slots(8);
     let mut config = config();

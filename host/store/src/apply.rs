@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use rusqlite::{CachedStatement, Connection, params};
 use serde_json::Value;
 
-use crate::chain::{self, Head, Link};
-use crate::{BatchRow, CallRow, EventRow, SessionRow, TransitionRow, Write};
+use crate::chain::{self, Head};
+use crate::{BatchRow, CallRow, EventRow, SessionRow, TransitionRow, Write, steps};
 
 /// What a group writes, with the parts that are done once for all of it.
 pub struct Group<'a> {
@@ -46,7 +46,7 @@ impl<'a> Group<'a> {
                     self.places.insert(&row.id, self.calls.len());
                     self.calls.push(row);
                 }
-                transitions.iter().try_for_each(|row| self.append(row))
+                steps::rows(transitions).try_for_each(|steps| self.append(steps))
             }
             Write::Event(row) => self.event(row),
             Write::Session(row) => self.session(row),
@@ -105,43 +105,36 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    fn append(&mut self, row: &TransitionRow) -> rusqlite::Result<()> {
+    fn append(&mut self, steps: &[TransitionRow]) -> rusqlite::Result<()> {
         let head = match self.head {
             Some(head) => head,
             None => chain::head(self.connection)?,
         };
-        let detail = json(&mut self.text, &row.detail);
-        let link = Link {
-            seq: head.rows + 1,
-            call: &row.call,
-            session: &row.session,
-            at_ms: row.at_ms,
-            state: &row.state,
-            kind: &row.kind,
-            note: row.note.as_deref(),
-            detail,
+        let detail = steps.last().map_or(&Value::Null, |step| &step.detail);
+        let detail = json(&mut self.text, detail);
+        let Some(packed) = steps::pack(steps, detail, head) else {
+            return Ok(());
         };
-        let hash = link.hash(&head.hash);
         let insert = once(&mut self.insert_transition, || {
-            self.connection.prepare_cached(
-                "INSERT INTO transitions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )
+            self.connection.prepare_cached(&format!(
+                "INSERT INTO transitions ({}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                steps::COLUMNS
+            ))
         })?;
+        let last = &packed.last;
         insert.execute(params![
-            link.seq,
-            link.call,
-            link.session,
-            link.at_ms,
-            link.state,
-            link.kind,
-            link.note,
-            link.detail,
-            hash.as_slice(),
+            last.seq,
+            last.call,
+            last.session,
+            last.at_ms,
+            last.state,
+            last.kind,
+            last.note,
+            last.detail,
+            packed.hashes,
+            packed.earlier,
         ])?;
-        self.head = Some(Head {
-            rows: link.seq,
-            hash,
-        });
+        self.head = Some(packed.head);
         Ok(())
     }
 

@@ -3,25 +3,28 @@
 //! It finds what an accident or a careless hand changed. Somebody who may write the file and knows this code can make
 //! a new chain from any row on; against that, note the head elsewhere and compare.
 
-use rusqlite::types::ValueRef;
+use std::borrow::Cow;
+
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use sha2::{Digest as _, Sha256};
+
+use crate::steps;
 
 /// The hash before the first row.
 pub fn genesis() -> [u8; 32] {
     Sha256::digest(b"toolhost transitions, format 1").into()
 }
 
-/// The columns of a transition as they are stored.
-#[derive(Debug, Clone, Copy)]
+/// A transition as it is stored.
+#[derive(Debug, Clone)]
 pub struct Link<'a> {
     pub seq: i64,
     pub call: &'a str,
     pub session: &'a str,
     pub at_ms: i64,
-    pub state: &'a str,
-    pub kind: &'a str,
-    pub note: Option<&'a str>,
+    pub state: Cow<'a, str>,
+    pub kind: Cow<'a, str>,
+    pub note: Option<Cow<'a, str>>,
     pub detail: &'a str,
 }
 
@@ -32,12 +35,18 @@ impl Link<'_> {
         hasher.update(before);
         hasher.update(self.seq.to_be_bytes());
         hasher.update(self.at_ms.to_be_bytes());
-        for column in [self.call, self.session, self.state, self.kind, self.detail] {
+        for column in [
+            self.call,
+            self.session,
+            &self.state,
+            &self.kind,
+            self.detail,
+        ] {
             put(&mut hasher, column);
         }
         // No note and an empty note are two things.
         hasher.update([u8::from(self.note.is_some())]);
-        put(&mut hasher, self.note.unwrap_or_default());
+        put(&mut hasher, self.note.as_deref().unwrap_or_default());
         hasher.finalize().into()
     }
 }
@@ -114,28 +123,40 @@ pub fn verify(connection: &mut Connection) -> rusqlite::Result<Verification> {
         rows: 0,
         hash: genesis(),
     };
-    let mut statement = snapshot.prepare(
-        "SELECT seq, call, session, at_ms, state, kind, note, detail, hash FROM transitions ORDER BY seq",
-    )?;
+    let broken = |seq, reason| Verification::Broken { seq, reason };
+    let mut statement = snapshot.prepare(&format!(
+        "SELECT {} FROM transitions ORDER BY seq",
+        steps::COLUMNS
+    ))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let seq: i64 = row.get(0)?;
         let expected = walked.rows + 1;
-        let broken = |seq, reason| Ok(Verification::Broken { seq, reason });
-        if seq < expected || stored.is_some_and(|head| seq > head.rows && expected > head.rows) {
-            return broken(seq, Breakage::Added);
+        let found = steps::of_row(row);
+        let first = match found.as_ref().and_then(|steps| steps.first()) {
+            Some((link, _)) => link.seq,
+            None => row.get(0)?,
+        };
+        if first < expected || stored.is_some_and(|head| first > head.rows && expected > head.rows)
+        {
+            return Ok(broken(first, Breakage::Added));
         }
-        if seq > expected {
-            return broken(expected, Breakage::Missing);
+        let Some(found) = found else {
+            // What it holds besides nobody can tell.
+            return Ok(broken(expected, Breakage::Changed));
+        };
+        if first > expected {
+            return Ok(broken(expected, Breakage::Missing));
         }
-        match link_of(row) {
-            Some((link, hash)) if link.hash(&walked.hash) == hash => {
-                walked = Head { rows: seq, hash };
+        for (link, hash) in found {
+            if link.hash(&walked.hash) != hash {
+                return Ok(broken(link.seq, Breakage::Changed));
             }
-            _ => return broken(seq, Breakage::Changed),
+            walked = Head {
+                rows: link.seq,
+                hash,
+            };
         }
     }
-    let broken = |seq, reason| Verification::Broken { seq, reason };
     Ok(match stored {
         Some(head) if head == walked => Verification::Verified {
             rows: head.rows,
@@ -152,23 +173,4 @@ fn head_of(row: &Row) -> Option<Head> {
         rows: row.get(0).ok()?,
         hash: row.get(1).ok()?,
     })
-}
-
-/// A column of another type than ours, or text that is not text, is a changed row and not an error.
-fn link_of<'a>(row: &'a Row) -> Option<(Link<'a>, [u8; 32])> {
-    let text = |index| row.get_ref(index).ok()?.as_str().ok();
-    let link = Link {
-        seq: row.get(0).ok()?,
-        call: text(1)?,
-        session: text(2)?,
-        at_ms: row.get(3).ok()?,
-        state: text(4)?,
-        kind: text(5)?,
-        note: match row.get_ref(6).ok()? {
-            ValueRef::Null => None,
-            value => Some(value.as_str().ok()?),
-        },
-        detail: text(7)?,
-    };
-    Some((link, row.get(8).ok()?))
 }

@@ -20,6 +20,7 @@ mod read;
 mod rows;
 mod schema;
 mod stage;
+mod steps;
 mod store;
 mod writer;
 

@@ -1,12 +1,15 @@
 //! SQL becomes rows.
 
+use std::borrow::Cow;
+use std::error::Error;
+
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 use serde_json::Value;
 
 use crate::{
     AnswerRow, ApprovalRow, BatchRow, CallFilter, CallRow, EventRow, SessionRow, StoredTransition,
-    TransitionFilter, TransitionRow,
+    TransitionFilter, TransitionRow, steps,
 };
 
 /// No list is longer, whatever limit is asked for.
@@ -62,25 +65,33 @@ pub fn transitions(
     connection: &Connection,
     filter: &TransitionFilter,
 ) -> rusqlite::Result<Vec<StoredTransition>> {
-    let columns =
-        "SELECT seq, call, session, at_ms, state, kind, note, detail, hash FROM transitions
-                   WHERE seq > ?1 AND (?2 IS NULL OR session = ?2)";
+    let columns = format!(
+        "SELECT {} FROM transitions WHERE seq > ?1 AND (?2 IS NULL OR session = ?2)",
+        steps::COLUMNS
+    );
     let limit = filter.limit.min(MAX_LIST);
     // Two texts, because SQLite takes the index of the calls only when the column is compared outright.
-    match &filter.call {
+    let rows = match &filter.call {
         Some(call) => list(
             connection,
             &format!("{columns} AND call = ?3 ORDER BY seq LIMIT ?4"),
             params![filter.after_seq, filter.session, call, limit],
-            transition_of,
+            transitions_of,
         ),
         None => list(
             connection,
             &format!("{columns} ORDER BY seq LIMIT ?3"),
             params![filter.after_seq, filter.session, limit],
-            transition_of,
+            transitions_of,
         ),
-    }
+    }?;
+    // A row begins with steps that the reader may know already, and goes on with more than are wanted.
+    Ok(rows
+        .into_iter()
+        .flatten()
+        .filter(|step| step.seq > filter.after_seq)
+        .take(limit as usize)
+        .collect())
 }
 
 pub fn sessions(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<SessionRow>> {
@@ -242,20 +253,28 @@ fn call_of(row: &Row) -> rusqlite::Result<CallRow> {
     })
 }
 
-fn transition_of(row: &Row) -> rusqlite::Result<StoredTransition> {
-    Ok(StoredTransition {
-        seq: row.get(0)?,
-        row: TransitionRow {
-            call: row.get(1)?,
-            session: row.get(2)?,
-            at_ms: row.get(3)?,
-            state: row.get(4)?,
-            kind: row.get(5)?,
-            note: row.get(6)?,
-            detail: json(row, 7)?,
-        },
-        hash: row.get(8)?,
-    })
+fn transitions_of(row: &Row) -> rusqlite::Result<Vec<StoredTransition>> {
+    let steps =
+        steps::of_row(row).ok_or_else(|| unreadable(8, "not the steps of a call".into()))?;
+    steps
+        .into_iter()
+        .map(|(link, hash)| {
+            let detail = serde_json::from_str(link.detail);
+            Ok(StoredTransition {
+                seq: link.seq,
+                row: TransitionRow {
+                    call: link.call.to_owned(),
+                    session: link.session.to_owned(),
+                    at_ms: link.at_ms,
+                    state: link.state.into_owned(),
+                    kind: link.kind.into_owned(),
+                    note: link.note.map(Cow::into_owned),
+                    detail: detail.map_err(|error| unreadable(7, error.into()))?,
+                },
+                hash,
+            })
+        })
+        .collect()
 }
 
 fn event_of(row: &Row) -> rusqlite::Result<(i64, EventRow)> {
@@ -274,7 +293,9 @@ fn event_of(row: &Row) -> rusqlite::Result<(i64, EventRow)> {
 
 pub fn json(row: &Row, index: usize) -> rusqlite::Result<Value> {
     let text = row.get_ref(index)?.as_str()?;
-    serde_json::from_str(text).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(index, Type::Text, Box::new(error))
-    })
+    serde_json::from_str(text).map_err(|error| unreadable(index, error.into()))
+}
+
+fn unreadable(index: usize, why: Box<dyn Error + Send + Sync>) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(index, Type::Text, why)
 }

@@ -13,7 +13,11 @@ use crate::chain;
 pub const APPLICATION_ID: i64 = 0x7468_7374;
 
 /// Step `n` leads from format `n` to `n + 1`. A step that has been released is never changed; a new one is added.
-const STEPS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+];
 
 /// The format this program writes.
 pub const FORMAT: i64 = STEPS.len().cast_signed() as i64;

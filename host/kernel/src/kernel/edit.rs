@@ -37,7 +37,7 @@ impl Kernel {
             let named = Subject::of(&entry.tool, &run.input);
             let subject = named.known(staged.changes());
             if let Some(denial) = self
-                .policy_in(&run.caller.session_id)
+                .policy_of(&run.session)
                 .forbids(request_of(entry, run, &subject))
             {
                 return Err(run.refused(denial).into());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolhost_contract::life::{Found, Origin, Step};
+use toolhost_contract::life::{Origin, Step};
 use toolhost_contract::policy::{
     Approval, Explanation, HookAsk, HookSaid, Policy, Request, Subject,
 };
@@ -75,14 +75,14 @@ impl Kernel {
     }
 
     async fn judge(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Judged, Refusal> {
-        run.has_variables = self.session(&run.caller.session_id).shelf().has_variables();
+        run.has_variables = run.session.shelf().has_variables();
         let subject = Subject::of(&entry.tool, &run.input);
         let weights = if self.hooks.is_empty() {
             Weights::default()
         } else {
             // What is forbidden is none of the hooks' business.
             if let Some(denial) = self
-                .policy_in(&run.caller.session_id)
+                .policy_of(&run.session)
                 .forbids(request_of(entry, run, &subject))
             {
                 return Err(run.refused(denial).into());
@@ -104,7 +104,7 @@ impl Kernel {
             let (approvals, now) = (self.approvals.all(), self.journal.clock.now().0);
             let request = request_of(entry, run, &subject);
             let held = self
-                .policy_in(&run.caller.session_id)
+                .policy_of(&run.session)
                 .hold(request, &said, &approvals, now);
             run.said = said;
             return match held {
@@ -144,7 +144,7 @@ impl Kernel {
             if !spent.is_empty() {
                 Arc::make_mut(&mut approvals).retain(|approval| !spent.contains(&approval.id));
             }
-            let policy = self.policy_in(&run.caller.session_id);
+            let policy = self.policy_of(&run.session);
             let verdict = policy.decide(request, said, &approvals, now);
             match &verdict {
                 Verdict::Allow(grant) => {
@@ -247,15 +247,8 @@ impl Kernel {
     }
 
     pub(super) async fn enter(&self, entry: &Entry, run: &mut Run<'_>) -> Result<(), Refusal> {
-        let found = Found {
-            tool: entry.name.to_string(),
-            plugin: entry.plugin.name.to_string(),
-            version: entry.tool.version.clone(),
-            digest: entry.plugin.digest.map(|digest| digest.to_string()),
-            effect: entry.tool.effect().as_str(),
-            mode: self.mode_of(run).to_string(),
-        };
-        run.life.found(found).await
+        let found = entry.found(self.mode_of(run));
+        run.life.step(Step::Found(found)).await
     }
 }
 

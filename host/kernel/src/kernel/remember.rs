@@ -62,7 +62,7 @@ impl Kernel {
 
     pub(super) fn session(&self, id: &str) -> Arc<Session> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        // Asked for twice in every call, and nearly always there.
+        // Nearly always there.
         if let Some(session) = sessions.get(id) {
             return Arc::clone(session);
         }
@@ -74,8 +74,12 @@ impl Kernel {
 
     /// The rules as they hold in a session: a person may have changed its mode.
     pub(super) fn policy_in(&self, session: &str) -> Arc<Policy> {
+        self.policy_of(&self.session(session))
+    }
+
+    pub(super) fn policy_of(&self, session: &Session) -> Arc<Policy> {
         let policy = self.policy();
-        match self.session(session).mode() {
+        match session.mode() {
             // A mode that the operator has switched off is not chosen here either.
             Some(mode) => policy.with_mode(mode).map_or(policy, Arc::new),
             None => policy,
@@ -177,9 +181,8 @@ impl Kernel {
     }
 
     /// A model that repeats what failed is told so, and at last stopped.
-    pub(super) fn guard(&self, entry: &Entry, run: &Run<'_>) -> Result<(), Refusal> {
-        let session = self.session(&run.caller.session_id);
-        session
+    pub(super) fn guard(entry: &Entry, run: &Run<'_>) -> Result<(), Refusal> {
+        run.session
             .loop_guard
             .check(&entry.name, &run.input)
             .map_err(|repeated| {
@@ -190,7 +193,6 @@ impl Kernel {
     }
 
     pub(super) fn learn(
-        &self,
         entry: &Entry,
         run: &Run<'_>,
         result: Result<Outcome, Refusal>,
@@ -203,9 +205,8 @@ impl Kernel {
         } else {
             Fate::Completed
         };
-        let session = self.session(&run.caller.session_id);
         // By what the model wrote, not by what hooks or people made of it.
-        let advice = session.loop_guard.record(&entry.name, &run.wish, fate);
+        let advice = run.session.loop_guard.record(&entry.name, &run.wish, fate);
         match (result, advice) {
             (Ok(mut outcome), Some(advice)) => {
                 if let Some(failure) = &mut outcome.error {

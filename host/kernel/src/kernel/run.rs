@@ -17,6 +17,7 @@ use toolhost_contract::{
 
 use super::halt::Halt;
 use super::order::Slot;
+use super::remember::Session;
 use super::services::CallServices;
 use super::{Kernel, Refusal, Report, Within};
 use crate::Entry;
@@ -35,6 +36,7 @@ const NOTED: Duration = Duration::from_millis(20);
 pub(super) struct Run<'a> {
     pub(super) place: Option<Place<'a>>,
     pub(super) id: CallId,
+    pub(super) session: Arc<Session>,
     pub(super) caller: Arc<Caller>,
     /// What the tool will get, as far as it is known.
     pub(super) input: Value,

@@ -55,12 +55,12 @@ impl CallServices {
     pub(super) fn new(kernel: &Kernel, entry: &Arc<Entry>, run: &Run<'_>) -> Self {
         Self {
             kernel: kernel.me.get().cloned(),
-            session: kernel.session(&run.caller.session_id),
+            session: Arc::clone(&run.session),
             entry: Arc::clone(entry),
             id: run.id.clone(),
             caller: Arc::clone(&run.caller),
             within: run.within.clone(),
-            policy: kernel.policy_in(&run.caller.session_id),
+            policy: kernel.policy_of(&run.session),
             halt: run.halt.clone(),
             notes: Mutex::default(),
             asked: AtomicUsize::new(0),

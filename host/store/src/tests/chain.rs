@@ -2,8 +2,10 @@
 
 use rusqlite::Connection;
 
-use super::{Home, event, write};
-use crate::{Breakage, TransitionFilter, Verification, Write};
+use serde_json::Value;
+
+use super::{Home, call, event, step, write};
+use crate::{Breakage, StoredTransition, TransitionFilter, TransitionRow, Verification, Write};
 
 async fn five_rows() -> Home {
     let home = Home::new();
@@ -110,7 +112,7 @@ async fn whoever_touches_a_row_is_found_out() {
             Head,
         ),
         (
-            "INSERT INTO transitions SELECT 6, call, session, at_ms, state, kind, note, detail, hash FROM transitions WHERE seq = 5",
+            "INSERT INTO transitions SELECT 6, call, session, at_ms, state, kind, note, detail, hash, NULL FROM transitions WHERE seq = 5",
             6,
             Added,
         ),
@@ -125,6 +127,111 @@ async fn whoever_touches_a_row_is_found_out() {
     ] {
         let home = five_rows().await;
         tamper(&home, sql);
+        let found = home.open().verify().unwrap();
+        assert_eq!(found, Verification::Broken { seq, reason }, "{sql}");
+    }
+}
+
+/// A call whose five steps are written as the host writes those of a short one.
+async fn five_steps(together: bool) -> Home {
+    let home = Home::new();
+    let states = [
+        "validating",
+        "validating",
+        "scheduled",
+        "executing",
+        "completed",
+    ];
+    let steps = states.map(|state| TransitionRow {
+        detail: Value::Null,
+        note: (state == "executing").then(|| "ä \"quoted\"".to_owned()),
+        ..step("c1", state)
+    });
+    let store = home.open();
+    let written = if together { 5 } else { 1 };
+    for transitions in steps.chunks(written) {
+        let row = Box::new(call("c1", "completed"));
+        let transitions = transitions.to_vec();
+        store
+            .commit(Write::Call { row, transitions })
+            .await
+            .unwrap();
+    }
+    home
+}
+
+#[tokio::test]
+async fn steps_in_one_row_are_the_same_chain_as_each_in_its_own() {
+    let (one, five) = (five_steps(true).await, five_steps(false).await);
+    let count = |home: &Home| {
+        let sql = "SELECT count(*) FROM transitions";
+        home.raw()
+            .query_row(sql, [], |row| row.get::<_, i64>(0))
+            .unwrap()
+    };
+    assert_eq!((count(&one), count(&five)), (1, 5));
+    let (one, five) = (one.open(), five.open());
+    let all = TransitionFilter::default();
+    let steps = one.transitions(&all).unwrap();
+    assert_eq!(
+        steps.iter().map(|step| step.seq).collect::<Vec<_>>(),
+        [1, 2, 3, 4, 5]
+    );
+    assert_eq!(steps, five.transitions(&all).unwrap());
+    assert_eq!(one.verify().unwrap(), five.verify().unwrap());
+    assert!(matches!(
+        one.verify().unwrap(),
+        Verification::Verified { rows: 5, .. }
+    ));
+    // Whoever reads page by page gets each once, wherever a page ends.
+    for size in 1..=6 {
+        let mut read = Vec::new();
+        loop {
+            let after_seq = read.last().map_or(0, |step: &StoredTransition| step.seq);
+            let filter = TransitionFilter {
+                after_seq,
+                limit: size,
+                call: Some("c1".to_owned()),
+                ..all.clone()
+            };
+            let page = one.transitions(&filter).unwrap();
+            if page.is_empty() {
+                break;
+            }
+            assert!(page.len() <= size as usize);
+            read.extend(page);
+        }
+        assert_eq!(read, steps, "{size}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_touches_one_step_of_a_row_is_found_out() {
+    use Breakage::{Added, Changed, Missing};
+    for (sql, seq, reason) in [
+        ("earlier = replace(earlier, 'quoted', 'said')", 4, Changed),
+        (
+            "earlier = replace(earlier, 'scheduled', 'denied')",
+            3,
+            Changed,
+        ),
+        ("earlier = replace(earlier, '1234', '1235')", 1, Changed),
+        ("state = 'failed'", 5, Changed),
+        ("session = 's2'", 1, Changed),
+        ("detail = '{}'", 5, Changed),
+        ("earlier = NULL", 1, Changed),
+        ("earlier = NULL, hash = substr(hash, 129)", 1, Missing),
+        ("earlier = '[]', hash = substr(hash, 129)", 1, Missing),
+        ("earlier = '[1]'", 1, Changed),
+        ("earlier = 5.5", 1, Changed),
+        ("hash = substr(hash, 33)", 1, Changed),
+        ("hash = zeroblob(160)", 1, Changed),
+        ("seq = 4", 0, Added),
+        ("seq = 6", 1, Missing),
+        ("seq = -9223372036854775808", i64::MIN, Added),
+    ] {
+        let home = five_steps(true).await;
+        tamper(&home, &format!("UPDATE transitions SET {sql}"));
         let found = home.open().verify().unwrap();
         assert_eq!(found, Verification::Broken { seq, reason }, "{sql}");
     }
