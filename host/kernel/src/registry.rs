@@ -53,8 +53,11 @@ pub struct Entry {
     pub(crate) counters: Arc<Counters>,
     pub(crate) lane: Arc<Lane>,
     /// What was last told of it, since most calls are made in one mode.
-    pub(crate) told: Arc<Mutex<Option<(Mode, Arc<Found>)>>>,
+    pub(crate) told: Told,
 }
+
+/// What the record of a call says of its tool, in one mode.
+type Told = Arc<Mutex<Option<(Mode, Arc<Found>)>>>;
 
 impl Entry {
     /// What the record of a call says of its tool.

@@ -207,7 +207,9 @@ impl<'a> Page<'a> {
 
 /// Adds a line, cut if it is too long to be shown whole.
 pub fn push_line(rendered: &mut String, line: &str) {
-    match line.char_indices().nth(MOST_CHARS) {
+    // A character has at least one byte, so most lines need no counting.
+    let cut = (line.len() > MOST_CHARS).then(|| line.char_indices().nth(MOST_CHARS));
+    match cut.flatten() {
         Some((cut, _)) => {
             let _ = write!(
                 rendered,

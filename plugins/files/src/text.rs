@@ -203,12 +203,20 @@ fn utf32(units: Vec<u32>) -> Option<String> {
 
 /// How lines end: `lf`, `crlf`, `mixed` or, where there is no line break, `none`.
 pub fn line_ending(text: &str) -> &'static str {
-    let all = text.bytes().filter(|byte| *byte == b'\n').count();
-    match text.matches("\r\n").count() {
-        _ if all == 0 => "none",
-        0 => "lf",
-        crlf if crlf == all => "crlf",
-        _ => "mixed",
+    let (mut lf, mut crlf) = (false, false);
+    for line in text
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+    {
+        let is_crlf = line.ends_with("\r\n");
+        crlf |= is_crlf;
+        lf |= !is_crlf;
+    }
+    match (lf, crlf) {
+        (false, false) => "none",
+        (true, false) => "lf",
+        (false, true) => "crlf",
+        (true, true) => "mixed",
     }
 }
 

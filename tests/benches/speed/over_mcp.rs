@@ -9,6 +9,7 @@ use e2e::{root, target};
 use serde_json::json;
 
 use super::client::Client;
+use super::road::FULL_ROAD;
 use super::{Row, host, median, row};
 
 pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
@@ -65,6 +66,17 @@ pub fn over_stdio(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         "≤ 1.25 ×",
         Some(ratio <= 1.25),
     );
+    if let Some(road) = rows.iter().find(|row| row.what == FULL_ROAD) {
+        let ratio = (call - road.value) / floor;
+        row(
+            rows,
+            "what the protocol adds to the full road, beside no-op rmcp",
+            ratio,
+            "×",
+            "≤ 1.25 ×",
+            Some(ratio <= 1.25),
+        );
+    }
 
     let long = Duration::from_secs(5);
     let floor = noop.rate(16, long, "echo", &json!({"text": "hello"}))?;
