@@ -53,9 +53,10 @@ const WORDS: [&str; 32] = [
 /// Makes it below `tree` unless it is there, and says how many bytes of it are to be searched.
 pub fn checkout(tree: &Path) -> io::Result<u64> {
     let mark = tree.with_extension("complete");
-    if let Some(size) = fs::read_to_string(&mark)
-        .ok()
-        .and_then(|size| size.parse().ok())
+    if tree.is_dir()
+        && let Some(size) = fs::read_to_string(&mark)
+            .ok()
+            .and_then(|size| size.parse().ok())
     {
         return Ok(size);
     }
