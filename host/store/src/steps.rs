@@ -102,9 +102,11 @@ pub fn of_row<'a>(row: &'a Row) -> Option<Vec<(Link<'a>, [u8; HASH])>> {
         None => Vec::new(),
     };
     let first = seq.checked_sub(i64::try_from(earlier.len()).ok()?)?;
-    let mut links: Vec<Link> = (first..)
-        .zip(earlier)
-        .map(|(seq, Earlier(at_ms, state, kind, note))| Link {
+    // The numbers come second, so that none behind the last is made: there may be none.
+    let mut links: Vec<Link> = earlier
+        .into_iter()
+        .zip(first..)
+        .map(|(Earlier(at_ms, state, kind, note), seq)| Link {
             seq,
             call,
             session,

@@ -228,6 +228,7 @@ async fn whoever_touches_one_step_of_a_row_is_found_out() {
         ("hash = zeroblob(160)", 1, Changed),
         ("seq = 4", 0, Added),
         ("seq = 6", 1, Missing),
+        ("seq = 9223372036854775807", 1, Missing),
         ("seq = -9223372036854775808", i64::MIN, Added),
     ] {
         let home = five_steps(true).await;
