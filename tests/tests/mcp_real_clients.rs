@@ -215,6 +215,8 @@ fn inspector(era: &str, flags: &[&str], target: &[String]) -> Option<Ended> {
     command
         .arg(std::fs::canonicalize(program).expect("the Inspector is installed"))
         .args(["--cli", "--protocol-era", era])
+        // The first host on a new machine compiles all plugins before it answers.
+        .args(["--connect-timeout", "300000"])
         .args(flags)
         // It keeps a file of its own; not in the home of whoever runs the tests.
         .env("MCP_CATALOG_PATH", packages.join("inspector.json"))

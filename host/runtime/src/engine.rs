@@ -18,6 +18,11 @@ const MAX_WASM_STACK: usize = 512 << 10;
 /// At least 1.5 MiB are left for host functions called at the deepest point of a guest's stack.
 const ASYNC_STACK: usize = 2 << 20;
 
+/// So much of a memory is overwritten when its call has ended, and stays for the next one. What lies behind it goes back
+/// to the kernel, and each of its pages then costs a fault, and an interrupt of the other processors, in each call. It
+/// is the stack that Rust gives a guest (1 MiB) and what a small plugin has behind it.
+pub(crate) const RESIDENT: usize = 1280 << 10;
+
 /// Everything that compiled code depends on. The compiling child and the running host share it.
 pub fn config() -> Config {
     let mut config = Config::new();
@@ -80,12 +85,9 @@ pub fn running(slots: u32) -> Result<Engine, RuntimeError> {
         .max_tables_per_component(64)
         .max_core_instance_size(1 << 20)
         .max_component_instance_size(1 << 20)
-        // Nothing of one call may be seen by another: the pages of memories go back to the kernel, tables and stacks
-        // are overwritten. Memories are not, with the help of PAGEMAP_SCAN: it does not report a page that was swapped
-        // out, so what was on it would stay.
-        .linear_memory_keep_resident(0)
-        // A page given back is mapped twice by the next call, for reading and for writing, and each time the other
-        // processors are interrupted.
+        // Nothing of one call may be seen by another: what is kept is overwritten, all of it. Not only what was written,
+        // with the help of PAGEMAP_SCAN: it does not report a page that was swapped out, so what was on it would stay.
+        .linear_memory_keep_resident(RESIDENT)
         .table_keep_resident(4 << 10)
         .async_stack_keep_resident(16 << 10)
         .max_unused_warm_slots(8);

@@ -1,0 +1,94 @@
+//! Nothing that a call did to its instance is there for the next one, wherever in its memory it was.
+
+use super::{ErrorClass, Limits, PluginPre, State, pre, run, wrap};
+use crate::engine::RESIDENT;
+use std::time::Duration;
+
+const PAGE: usize = 64 << 10;
+const PAGES: usize = RESIDENT / PAGE;
+
+/// Looks at all of its state, and waits for its deadline if anything is not as it was made. Then it overwrites all of it
+/// and traps. `length` bytes of its data begin at `at`; they are `letter`s.
+fn meddler(pages: usize, at: usize, length: usize, letter: char) -> Vec<u8> {
+    let word = u32::from_ne_bytes([letter as u8; 4]);
+    let (end, data) = (at + length, String::from(letter).repeat(length));
+    let grown = (pages + 2) * PAGE;
+    let wat = format!(
+        r#"(module
+            (memory (export "memory") {pages})
+            (table $table 4 funcref)
+            (global $touched (mut i32) (i32.const 0))
+            (data (i32.const {at}) "{data}")
+            (elem declare func $tell)
+            (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+            (func (export "toolhost:plugin/tool@0.1.0#describe") (param i32 i32) (result i32) (i32.const 0))
+            (func $tell (loop $for_ever (br $for_ever)))
+            (func $made (param $at i32) (result i32)
+                (i32.and (i32.ge_u (local.get $at) (i32.const {at})) (i32.lt_u (local.get $at) (i32.const {end})))
+                (if (result i32) (then (i32.const {word})) (else (i32.const 0))))
+            (func (export "toolhost:plugin/tool@0.1.0#call") (param i32) (result i32)
+                (local $at i32)
+                (if (i32.ne (memory.size) (i32.const {pages})) (then (call $tell)))
+                (if (global.get $touched) (then (call $tell)))
+                (if (i32.eqz (ref.is_null (table.get $table (i32.const 3)))) (then (call $tell)))
+                (drop (memory.grow (i32.const 2)))
+                (loop $each
+                    (if (i32.ne (i32.load (local.get $at)) (call $made (local.get $at))) (then (call $tell)))
+                    (local.set $at (i32.add (local.get $at) (i32.const 4)))
+                    ;; Here the host has put the arguments.
+                    (if (i32.eq (local.get $at) (i32.const 1024)) (then (local.set $at (i32.const 2048))))
+                    (br_if $each (i32.lt_u (local.get $at) (i32.const {grown}))))
+                (global.set $touched (i32.const 1))
+                (table.set $table (i32.const 3) (ref.func $tell))
+                (memory.fill (i32.const 0) (i32.const 0xa5) (i32.const {grown}))
+                (i32.div_s (i32.const 1) (i32.const 0))))"#
+    );
+    wrap("plugin", &wat)
+}
+
+async fn is_untouched(pre: &PluginPre<State>) -> bool {
+    let error = run(pre, &Limits::default(), Duration::from_secs(5)).await;
+    match error.class {
+        ErrorClass::Trapped if error.message.contains("divide by zero") => true,
+        ErrorClass::TimedOut => false,
+        _ => panic!("it did not look at everything: {error:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_call_finds_its_memory_as_it_was_made_however_large_it_is() {
+    // Around the size that is kept, with the data before, at and behind its end.
+    for (pages, at) in [
+        (1, 4 << 10),
+        (PAGES - 1, RESIDENT - 2 * PAGE),
+        (PAGES, RESIDENT - PAGE),
+        (PAGES + 1, RESIDENT - 8192),
+        (PAGES + 1, RESIDENT),
+        (4 * PAGES, RESIDENT - 100),
+        (4 * PAGES, 3 * RESIDENT),
+    ] {
+        let pre = pre(&meddler(pages, at & !3, 16 << 10, 'Z')).await;
+        for round in 0..3 {
+            assert!(
+                is_untouched(&pre).await,
+                "{pages} pages, data at {at}, call {round}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_finds_nothing_of_other_plugins() {
+    // More of them than the pool has slots, so that each takes those of others.
+    let mut all = Vec::new();
+    for (number, letter) in ('A'..='Z').enumerate() {
+        let pages = [1, PAGES, PAGES + 3][number % 3];
+        let at = [4 << 10, 32 << 10][number % 2];
+        all.push(pre(&meddler(pages, at, 8 << 10, letter)).await);
+    }
+    for round in 0..3 {
+        for (number, pre) in all.iter().enumerate() {
+            assert!(is_untouched(pre).await, "plugin {number}, round {round}");
+        }
+    }
+}
