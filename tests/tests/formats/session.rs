@@ -8,13 +8,16 @@ use serde_json::{Value, json};
 
 /// What comes out for these lines.
 fn lines(desk: &Desk, flags: &[&str], said: &[Value]) -> Vec<Value> {
+    let said: Vec<_> = said.iter().map(Value::to_string).collect();
+    answers(desk, flags, (said.join("\n") + "\n").as_bytes())
+}
+
+fn answers(desk: &Desk, flags: &[&str], said: &[u8]) -> Vec<Value> {
     let mut command = desk.working(&[&["turns"][..], flags].concat());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut running = command.spawn().unwrap();
     let mut stdin = running.stdin.take().unwrap();
-    for line in said {
-        writeln!(stdin, "{line}").unwrap();
-    }
+    stdin.write_all(said).unwrap();
     drop(stdin);
     let output = running.wait_with_output().unwrap();
     assert!(output.status.success());
@@ -74,5 +77,23 @@ fn a_turn_without_a_format_and_a_line_with_both_are_errors() {
             "a `turn` needs `host turns --format`, which says whose it is",
             "a line has `calls`, a `turn` or an `answer`",
         ]
+    );
+}
+
+#[test]
+fn what_an_editor_or_a_shell_puts_before_the_json_is_passed_over_or_named() {
+    let desk = Desk::new("");
+    let call = r#"{"calls":[{"id":"a","name":"read_file","input":{"path":"old.txt"}}]}"#;
+    let said = format!("\u{feff}{call}\r\n{call}\n");
+    let marked = answers(&desk, &[], said.as_bytes());
+    assert!(
+        marked.iter().all(|line| line["results"][0]["ok"] == true),
+        "{marked:?}"
+    );
+    assert_eq!(marked.len(), 2);
+    let wide = answers(&desk, &[], b"\xff\xfe{\0\n\0");
+    assert_eq!(
+        wide[0]["error"],
+        "this is not a turn: UTF-16; write it as UTF-8"
     );
 }

@@ -1,6 +1,6 @@
 //! `host batch`: the calls of one model turn, run together, with their results in call order.
 
-mod read;
+pub mod read;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ use toolhost_contract::{Answer, BoxFuture, Call, Caller, Interview, Question, Re
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{Kernel, Prompter};
 
-use super::batch::{self, Wish};
+use super::batch::{self, Wish, read};
 use crate::args::HostArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::json;
@@ -114,7 +114,9 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let heard: Heard = match serde_json::from_slice(&line) {
+        let heard = read::json_of(&line, "a line of JSON")
+            .and_then(|line| serde_json::from_slice(line).map_err(|error| error.to_string()));
+        let heard: Heard = match heard {
             Ok(heard) => heard,
             Err(error) => {
                 out(&json!({"error": format!("this is not a turn: {error}")}));

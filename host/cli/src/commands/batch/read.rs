@@ -64,7 +64,7 @@ pub(super) fn spoken(turn: &Value, format: Format) -> Result<Turn, String> {
 }
 
 /// The text without what some editors and shells put before it, if it can be JSON at all.
-fn json_of<'a>(text: &'a [u8], wanted: &str) -> Result<&'a [u8], String> {
+pub fn json_of<'a>(text: &'a [u8], wanted: &str) -> Result<&'a [u8], String> {
     if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
         return Err("UTF-16; write it as UTF-8".to_owned());
     }
