@@ -10,6 +10,7 @@ mod changes;
 mod descriptor;
 mod edits;
 mod error;
+pub mod explain;
 pub mod format;
 pub mod hook;
 pub mod life;

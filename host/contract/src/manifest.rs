@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::units::{parse_duration, parse_size};
-use crate::{Limits, PluginName, nearest};
+use crate::{Limits, PluginName, explain};
 
 /// Name of the custom section that carries the manifest inside a component.
 pub const SECTION: &str = "toolhost:manifest";
@@ -217,8 +217,8 @@ impl Manifest {
                 format!("manifest of {} bytes; the limit is {MAX_BYTES}", text.len()),
             ));
         }
-        let raw: Raw =
-            toml::from_str(text).map_err(|error| at(error.span(), explain(error.message())))?;
+        let raw: Raw = toml::from_str(text)
+            .map_err(|error| at(error.span(), explain::serde(error.message())))?;
         let name = PluginName::parse(raw.name.get_ref())
             .map_err(|error| at(Some(raw.name.span()), error.to_string()))?;
         if !is_semver(raw.version.get_ref()) {
@@ -314,27 +314,6 @@ pub fn line_of(text: &str, offset: usize) -> usize {
         + 1
 }
 
-/// Adds the nearest known word to serde's "unknown field" and "unknown variant".
-pub fn explain(message: &str) -> String {
-    let mut ticks = message.split('`').skip(1).step_by(2);
-    let unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
-    match ticks.next().filter(|_| unknown) {
-        Some(word) => {
-            let known: Vec<&str> = ticks.collect();
-            let what = if message.starts_with("unknown field") {
-                "key"
-            } else {
-                "value"
-            };
-            match nearest(word, known.iter().copied(), 1).first() {
-                Some(near) => format!("unknown {what} `{word}`; did you mean `{near}`?"),
-                None => format!("unknown {what} `{word}`; known here: {}", known.join(", ")),
-            }
-        }
-        None => message.lines().next().unwrap_or(message).to_owned(),
-    }
-}
-
 fn is_semver(version: &str) -> bool {
     let core = version.split(['-', '+']).next().unwrap_or_default();
     let parts: Vec<&str> = core.split('.').collect();
@@ -408,7 +387,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
-        check_error("", expect!["plugin.toml:1: missing field `name`"]);
+        check_error("", expect!["plugin.toml:1: the key `name` is missing"]);
         check_error(
             "name = \"../x\"\nversion = \"0.1.0\"\ndescription = \"\"\n",
             expect![

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use toolhost_contract::manifest::{explain, line_of};
+use toolhost_contract::explain;
+use toolhost_contract::manifest::line_of;
 
 use super::file::File;
 use super::{Config, rules, spelling};
@@ -147,7 +148,7 @@ fn deserialize<T: DeserializeOwned>(
     Err(ConfigError {
         file: file.to_owned(),
         line,
-        message: explain(&message),
+        message: explain::serde(&message),
     })
 }
 
@@ -157,7 +158,7 @@ fn yaml_error(error: &serde_saphyr::Error) -> (Option<usize>, String) {
         .location()
         .and_then(|location| usize::try_from(location.line()).ok());
     let message = match error {
-        // In the words of the other two, so that `explain` can name the nearest key.
+        // In the words of the other two, so that `explain::serde` can name the nearest key.
         serde_saphyr::Error::SerdeUnknownField {
             field, expected, ..
         } => {
@@ -183,6 +184,12 @@ fn yaml_error(error: &serde_saphyr::Error) -> (Option<usize>, String) {
     // The line is said once, in front.
     let message = match message.rfind(" at line ") {
         Some(end) if line.is_some() => message[..end].to_owned(),
+        _ => message,
+    };
+    let message = match message.as_str() {
+        "expected sequence start" => "a list is wanted".to_owned(),
+        "expected mapping start" => "a table is wanted".to_owned(),
+        "invalid boolean" => "`true` or `false` is wanted".to_owned(),
         _ => message,
     };
     (line, message)

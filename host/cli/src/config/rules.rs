@@ -41,7 +41,7 @@ pub fn place(config: &mut Config, file: &Path, format: Format, text: &str) -> Re
                     || Source::file(&name),
                     |span| Source::of(&name, text, span.start),
                 );
-                let message = toolhost_contract::manifest::explain(error.message());
+                let message = toolhost_contract::explain::serde(error.message());
                 Diagnostic::error(&at, message).to_string()
             })?;
             let policy = &mut config.policy;

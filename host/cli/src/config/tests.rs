@@ -23,17 +23,19 @@ fn good(format: Format, text: &str) -> Config {
     config
 }
 
-fn check_error(format: Format, text: &str, expect: &Expect) {
+fn wrong(format: Format, text: &str) -> String {
     let name = match format {
         Format::Toml => "toolhost.toml",
         Format::Yaml => "toolhost.yaml",
         Format::Json => "toolhost.json",
     };
-    expect.assert_eq(
-        &parse(Path::new(name), format, text)
-            .unwrap_err()
-            .to_string(),
-    );
+    parse(Path::new(name), format, text)
+        .unwrap_err()
+        .to_string()
+}
+
+fn check_error(format: Format, text: &str, expect: &Expect) {
+    expect.assert_eq(&wrong(format, text));
 }
 
 const TOML: &str = r#"
@@ -223,11 +225,49 @@ fn an_unknown_key_is_an_error_with_its_line_and_the_nearest_name() {
 }
 
 #[test]
+fn a_value_of_another_kind_is_told_in_the_words_of_the_file() {
+    for (format, text, told) in [
+        (
+            Format::Toml,
+            "allowed_paths = \"src\"\n",
+            "toolhost.toml:1: a list is wanted, not the text \"src\"; write `[\"src\"]`",
+        ),
+        (
+            Format::Json,
+            "{\"plugins\": 3}",
+            "toolhost.json:1: a list is wanted, not the number 3",
+        ),
+        (
+            Format::Yaml,
+            "env: []\nplugins: 3\n",
+            "toolhost.yaml:2: a list is wanted",
+        ),
+        (
+            Format::Yaml,
+            "tools: [1]\n",
+            "toolhost.yaml:1: a table is wanted",
+        ),
+        (
+            Format::Yaml,
+            "mcp:\n  ask: perhaps\n",
+            "toolhost.yaml:2: `true` or `false` is wanted",
+        ),
+        (
+            Format::Toml,
+            "[[rule]]\ntool = 3\ndecision = \"allow\"\n",
+            "toolhost.toml:2:8: error: a text or a list of texts is wanted",
+        ),
+    ] {
+        assert_eq!(wrong(format, text).lines().next(), Some(told));
+    }
+}
+
+#[test]
 fn a_wrong_value_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "timeout = 30\n",
-        &expect!["toolhost.toml:1: invalid type: integer `30`, expected a string"],
+        &expect![[r#"toolhost.toml:1: a duration such as "30s" is wanted, not the number 30"#]],
     );
     check_error(
         Format::Toml,
@@ -242,7 +282,7 @@ fn a_wrong_value_is_an_error_with_its_line() {
     check_error(
         Format::Json,
         "{\n\"concurrency\": 0}",
-        &expect!["toolhost.json:2: invalid value: integer `0`, expected a nonzero usize"],
+        &expect!["toolhost.json:2: a whole number from 1 on is wanted, not the number 0"],
     );
     check_error(
         Format::Toml,
@@ -277,7 +317,7 @@ fn a_wrong_value_is_an_error_with_its_line() {
         Format::Toml,
         "allowed_paths = [5]\n",
         &expect![[
-            r#"toolhost.toml:1: invalid type: integer `5`, expected a path such as "src" or "data:rw", or a table { path, access, guest, exclude }"#
+            r#"toolhost.toml:1: a path such as "src" or "data:rw", or a table { path, access, guest, exclude } is wanted, not the number 5"#
         ]],
     );
     check_error(

@@ -281,9 +281,19 @@ impl From<Durability> for toolhost_kernel::Durability {
 }
 
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    parse_duration(&String::deserialize(deserializer)?)
-        .map(Some)
-        .map_err(D::Error::custom)
+    struct Unit;
+    impl Visitor<'_> for Unit {
+        type Value = Duration;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a duration such as \"30s\"")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+            parse_duration(text).map_err(E::custom)
+        }
+    }
+    deserializer.deserialize_str(Unit).map(Some)
 }
 
 pub fn profile<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Profile>, D::Error> {

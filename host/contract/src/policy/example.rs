@@ -23,7 +23,10 @@ pub struct Example {
 
 /// The form in a file.
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a form such as `Bash(git *)` or a table of `tool` and `input` is wanted"
+)]
 pub(super) enum ExampleText {
     Form(String),
     Call(ExampleCall),

@@ -10,7 +10,7 @@ use toml::Spanned;
 use super::diagnostic::{Diagnostic, Source};
 use super::example::{Example, ExampleText};
 use super::rule_spec::{RuleSpec, Tier};
-use crate::manifest::explain;
+use crate::explain;
 
 /// A file of rules is not longer than this; a person writes it.
 const MAX_BYTES: usize = 1 << 20;
@@ -69,7 +69,7 @@ pub struct RuleTable {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a text or a list of texts is wanted")]
 enum OneOrMany {
     One(String),
     Many(Vec<String>),
@@ -108,7 +108,7 @@ impl RuleFile {
                 Some(span) => Source::of(file, text, span.start),
                 None => Source::file(file),
             };
-            vec![Diagnostic::error(&source, explain(error.message()))]
+            vec![Diagnostic::error(&source, explain::serde(error.message()))]
         })?;
         RuleTable::all(parsed.rules, file, text, tier)
     }

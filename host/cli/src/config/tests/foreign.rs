@@ -171,7 +171,7 @@ fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
     check_error(
         Format::Json,
         "{\"tools\": {\n\"webSearch\": {\"apiKey\": \"x\"}}}",
-        &expect!["toolhost.json:2: missing field `provider`"],
+        &expect!["toolhost.json:2: the key `provider` is missing"],
     );
     check_error(
         Format::Toml,
@@ -188,7 +188,7 @@ fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
     check_error(
         Format::Yaml,
         "tools:\n  mcpServers:\n    - { url: x }\n",
-        &expect!["toolhost.yaml:2: missing field `name`"],
+        &expect!["toolhost.yaml:2: the key `name` is missing"],
     );
     check_error(
         Format::Yaml,
@@ -205,6 +205,6 @@ fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "[pools]\nnetwork = 0\n",
-        &expect!["toolhost.toml:2: invalid value: integer `0`, expected a nonzero usize"],
+        &expect!["toolhost.toml:2: a whole number from 1 on is wanted, not the number 0"],
     );
 }

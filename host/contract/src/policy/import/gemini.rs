@@ -7,7 +7,7 @@ use serde_json::Value;
 use toml::Spanned;
 
 use super::{Imported, Reader, rule};
-use crate::manifest::explain;
+use crate::explain;
 use crate::policy::diagnostic::{Diagnostic, Source};
 use crate::policy::{Decision, RuleSpec, Tier};
 
@@ -50,7 +50,7 @@ struct Table {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a text or a list of texts is wanted")]
 enum Texts {
     One(String),
     Many(Vec<String>),
@@ -73,7 +73,7 @@ pub fn gemini_policy(file: &str, text: &str, tier: Tier) -> Result<Imported, Dia
             || Source::file(file),
             |span| Source::of(file, text, span.start),
         );
-        Diagnostic::error(&at, explain(error.message()))
+        Diagnostic::error(&at, explain::serde(error.message()))
     })?;
     if let Some(checker) = parsed.safety_checker.first() {
         let at = Source::of(file, text, checker.span().start);
