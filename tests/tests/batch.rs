@@ -94,6 +94,34 @@ fn r_171_a_call_sees_what_the_one_before_it_wrote() {
     }
 }
 
+// What is shown of a change is worth only so much of a call's time, inside the sandbox too.
+#[test]
+fn many_lines_that_are_all_alike_are_rewritten_within_a_calls_time() {
+    let desk = Desk::new("allow = [\"write_file\"]");
+    // The bits of a fixed generator choose the lines, so that both texts are long walks through the same few.
+    let text = |mut seed: u32, words: [&str; 4]| -> String {
+        let mut line = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            words[(seed >> 28) as usize % 4].to_owned() + "\n"
+        };
+        (0..100_000).map(|_| line()).collect()
+    };
+    let write = |id: &str, content: String| {
+        call(
+            id,
+            "write_file",
+            json!({"path": "many.txt", "content": content}),
+        )
+    };
+    let calls = json!([
+        write("1", text(1, ["{", "}", "", "a"])),
+        call("2", "read_file", json!({"path": "many.txt"})),
+        write("3", text(2, ["{", "}", "b", "a"])),
+    ]);
+    let (results, _) = run(&desk, &calls, &[]);
+    assert_eq!(told(&results), ["1 ok", "2 ok", "3 ok"], "{results:?}");
+}
+
 #[test]
 fn a_refused_call_stops_nobody_else() {
     let desk = Desk::new("deny = [\"write_file\"]");

@@ -219,6 +219,15 @@ mod tests {
     }
 
     #[test]
+    fn a_head_says_where_its_lines_are() {
+        // Removed and added lines that change places, which needs their positions to be corrected.
+        let old = "a\n@@ z\n\n\n\n\n@@ z\n\n c\n c\n c\n-- x\n";
+        let new = "@@ z\nb\nb\n@@ z\nb\na\na\n\na\na\na\na\na\n@@ z\n c\n c\n++ y\n++ y\n\n c\n++ y\n++ y\n";
+        let unified = Difference::of(old, new).unified("x", false);
+        assert!(unified.contains("@@ -1,12 +1,22 @@"), "{unified}");
+    }
+
+    #[test]
     fn ranges_are_those_of_the_new_text() {
         for (old, new, expected) in [
             ("a\nb\nc\n", "a\nx\ny\nc\n", vec![(2, 3)]),
