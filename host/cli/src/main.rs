@@ -20,6 +20,7 @@ mod terminal;
 #[cfg(test)]
 mod testing;
 mod unused;
+mod words;
 
 use std::process::ExitCode;
 

@@ -38,7 +38,6 @@ mod stdio;
 #[cfg(test)]
 mod testing;
 mod web;
-mod words;
 
 pub use adopt::{Accept, Adopted, LeftOut};
 pub use approvals::{ApprovalError, Approvals, Change, Judged};
@@ -58,4 +57,3 @@ pub use server::{Hear, News, Server, Shared, Surroundings};
 pub use state::State;
 pub use stdio::{Stdio, VARIABLES};
 pub use web::Web;
-pub use words::split_words;

@@ -29,6 +29,7 @@ mod hooks;
 mod load;
 mod outlets;
 mod places;
+mod scratch;
 mod settings;
 pub mod staging;
 pub mod turn;

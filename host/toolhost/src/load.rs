@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::Diagnostic;
@@ -22,6 +21,7 @@ use crate::error::{As as _, Error};
 use crate::grants::{Granter, plan};
 use crate::hooks;
 use crate::outlets::Outlets;
+use crate::scratch::Scratch;
 use crate::settings::Settings;
 use crate::staging;
 
@@ -75,7 +75,7 @@ pub struct Host {
     pub settings: Settings,
     outlets: Outlets,
     /// Where changes wait when there are no records.
-    _temporary: Option<TempDir>,
+    _temporary: Option<Scratch>,
 }
 
 /// A plugin whose tools are registered, and what it was given.
@@ -150,7 +150,7 @@ impl Parts {
             }
             Purpose::Look => Outlets::default(),
         };
-        let own = temporary.as_ref().map(TempDir::path);
+        let own = temporary.as_ref().map(Scratch::path);
         let mut granter = Granter::hiding(settings, own).of_settings()?;
         let calls = settings.pools.total().saturating_mul(settings.users.max(1));
         let sandboxes = calls.saturating_add(hooks::SANDBOXES);

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use tempfile::TempDir;
 use toolhost_contract::{Capability, Manifest};
 use toolhost_net::{Allowed, HostRule, Net, Secret};
 use toolhost_process::{
@@ -15,6 +14,7 @@ use toolhost_vfs::Shield;
 
 use crate::grants;
 use crate::load::Say;
+use crate::scratch::Scratch;
 use crate::settings::{BeyondSettings, SecretValue, Settings};
 
 /// The name under which guests see what programs wrote.
@@ -31,7 +31,7 @@ struct Running {
     allowed: Vec<String>,
     network: bool,
     /// Gone with the host.
-    output: TempDir,
+    output: Scratch,
 }
 
 impl Outlets {
@@ -161,10 +161,7 @@ fn programs(settings: &Settings, launcher: Option<&Launcher>) -> anyhow::Result<
         .cloned()
         .context("programs are allowed, and nothing is there that starts them: name a launcher")?;
     let beyond = &settings.beyond;
-    let output = tempfile::Builder::new()
-        .prefix("toolhost-output-")
-        .tempdir()
-        .context("make a folder for what programs write")?;
+    let output = Scratch::new("output").context("make a folder for what programs write")?;
     let protected = grants::protected(settings);
     let shielded = |shield: Shield| {
         let paths = protected

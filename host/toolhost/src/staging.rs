@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize as _;
-use tempfile::TempDir;
 use toolhost_contract::{Recovered, Undo, text};
 use toolhost_kernel::undo;
 use toolhost_runtime::Staging;
@@ -14,6 +13,7 @@ use toolhost_vfs::{Blobs, Change, ContentHash, Image};
 
 use crate::error::{As as _, Error};
 use crate::load::Say;
+use crate::scratch::Scratch;
 
 /// How much of what was replaced is kept, and how long.
 const MAX_BYTES: u64 = 1 << 30;
@@ -31,11 +31,8 @@ pub fn of_store(store: &Store) -> Result<Staging, Error> {
 }
 
 /// Without records nothing can be undone later; what waits and what is replaced goes with the process.
-pub fn temporary() -> Result<(Staging, TempDir), Error> {
-    let dir = tempfile::Builder::new()
-        .prefix("toolhost-")
-        .tempdir()
-        .internal()?;
+pub fn temporary() -> Result<(Staging, Scratch), Error> {
+    let dir = Scratch::new("stage").internal()?;
     let blobs = Blobs::open(&dir.path().join("blobs")).internal()?;
     let staging = Staging {
         stages: dir.path().join("stage"),

@@ -5,9 +5,9 @@ mod answers;
 use std::collections::HashSet;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use self::answers::Answers;
-use crate::show::inline;
 
 /// What kind of answer a question wants.
 #[data]

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::ToolSummary;
+use toolhost_sdk::text::inline;
 
 use crate::chain::is_chain;
-use crate::show::{inline, names};
+use crate::show::names;
 
 /// A call that was begun.
 #[data]

@@ -6,10 +6,10 @@ mod run;
 use std::collections::{BTreeMap, BTreeSet};
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use self::reference::Template;
 use self::run::{Chain, Report};
-use crate::show::inline;
 
 const NAME: &str = "tool_chain";
 

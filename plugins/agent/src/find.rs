@@ -4,8 +4,9 @@ mod rank;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::ToolSummary;
+use toolhost_sdk::text::inline;
 
-use crate::show::{count, cut, inline, nearest};
+use crate::show::{count, cut, nearest};
 
 const MOST_DESCRIPTION_CHARS: usize = 1000;
 const MOST_SCHEMA_BYTES: usize = 8 << 10;

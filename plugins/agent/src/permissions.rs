@@ -1,9 +1,9 @@
 //! `request_permissions`: asks a person for what a plan of work needs, at once and before it is needed.
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use crate::ask::is_no;
-use crate::show::inline;
 
 /// Files.
 #[data]

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use crate::ask::is_no;
 use crate::roots;
-use crate::show::inline;
 
 const PLAN: &str = "plan";
 /// More than anybody reads before saying yes, and what fits into one question of the host.

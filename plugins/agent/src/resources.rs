@@ -1,8 +1,9 @@
 //! `list_mcp_resources` and `read_mcp_resource`: what MCP servers offer to read.
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
-use crate::show::{count, cut, inline};
+use crate::show::{count, cut};
 
 const MOST_SHOWN: usize = 200;
 const MOST_CHARS: usize = 100_000;

@@ -1,28 +1,6 @@
-//! Texts of others in a line of our own: escaped, cut, counted.
+//! Texts of others in a line of our own: cut, counted, guessed.
 
-/// One line of at most `most` characters, without control characters.
-pub fn inline(text: &str, most: usize) -> String {
-    let mut line = String::new();
-    for (count, letter) in text.trim().chars().enumerate() {
-        if count == most {
-            line.push('…');
-            break;
-        }
-        match letter {
-            '\n' | '\r' | '\t' => line.push(' '),
-            letter if letter.is_control() || is_invisible(letter) => {
-                line.extend(letter.escape_unicode());
-            }
-            letter => line.push(letter),
-        }
-    }
-    line
-}
-
-/// What turns the direction of a text or takes no room in it can make a reader see another text.
-fn is_invisible(letter: char) -> bool {
-    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-}
+use toolhost_sdk::text::inline;
 
 /// The beginning, and how much is missing.
 pub fn cut(text: &str, most: usize) -> String {
@@ -67,12 +45,6 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_is_one_line() {
-        assert_eq!(inline(" a\nb\u{1b}c\u{202e} ", 20), "a b\\u{1b}c\\u{202e}");
-        assert_eq!(inline("äöü", 2), "äö…");
-    }
 
     #[test]
     fn what_is_cut_is_counted() {

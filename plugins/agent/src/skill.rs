@@ -3,9 +3,10 @@
 mod shelf;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use self::shelf::{Shelf, Skill};
-use crate::show::{count, inline, names, nearest};
+use crate::show::{count, names, nearest};
 
 /// A skill, or the list of them.
 #[data]

@@ -2,8 +2,9 @@
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::services::Agent;
+use toolhost_sdk::text::inline;
 
-use crate::show::{count, cut, inline, nearest};
+use crate::show::{count, cut, nearest};
 
 const MOST_CHARS: usize = 50_000;
 

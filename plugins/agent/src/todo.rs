@@ -3,8 +3,9 @@
 mod check;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
-use crate::show::{count, inline};
+use crate::show::count;
 
 /// The host keeps one list for each agent of a session, so the key needs no name of an agent.
 const KEY: &str = "todos";

@@ -1,4 +1,4 @@
-//! Calls a tool as a host would and writes down what came of it, as text that is the same on every run.
+//! Calls a tool as a host would and compares what came of it.
 
 use std::fs;
 use std::path::Path;
@@ -7,73 +7,25 @@ use expect_test::Expect;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::testing;
 
-/// What the model reads, then the summary, the data and the error.
+pub use testing::show as shown;
+
 pub fn check<T: Tool>(cx: &Context, input: Value, expected: Expect) {
     expected.assert_eq(&shown::<T>(cx, input));
 }
 
-pub fn shown<T: Tool>(cx: &Context, input: Value) -> String {
-    match testing::call::<T>(cx, input) {
-        Ok(outcome) => show(outcome),
-        Err(error) => failure(&error),
-    }
+pub fn run_examples<T: Tool>(cx: impl Fn() -> Context) {
+    testing::run_examples::<T>(cx).unwrap();
 }
 
 /// The text alone, for steps on the way to what a test is about.
 pub fn text<T: Tool>(cx: &Context, input: Value) -> String {
     match testing::call::<T>(cx, input) {
-        Ok(outcome) => outcome
-            .llm
-            .into_iter()
-            .filter_map(|part| part.text)
-            .collect(),
-        Err(error) => failure(&error),
+        Ok(outcome) => {
+            let parts = outcome.llm.into_iter();
+            parts.filter_map(|part| part.text).collect()
+        }
+        Err(error) => error.to_string(),
     }
-}
-
-/// Each example is an input, and the tool takes it.
-pub fn run_examples<T: Tool>(cx: impl Fn() -> Context) {
-    testing::check_examples::<T>().unwrap();
-    let examples = T::descriptor().examples;
-    assert!(!examples.is_empty());
-    for example in examples {
-        let input = toolhost_sdk::serde_json::from_str(&example.input).unwrap();
-        let outcome = testing::call::<T>(&cx(), input);
-        assert!(
-            outcome.is_ok_and(|outcome| outcome.error.is_none()),
-            "{}",
-            example.description
-        );
-    }
-}
-
-fn show(outcome: Outcome) -> String {
-    let mut lines: Vec<String> = outcome
-        .llm
-        .into_iter()
-        .filter_map(|part| part.text)
-        .collect();
-    lines.extend(outcome.summary.map(|summary| format!("summary: {summary}")));
-    lines.extend(outcome.structured.map(|data| data.to_string()));
-    lines.extend(
-        outcome
-            .error
-            .map(|error| format!("error: {}", failure(&error))),
-    );
-    lines.join("\n")
-}
-
-fn failure(error: &Error) -> String {
-    let mut text = format!(
-        "{:?} {}: {error}",
-        error.kind,
-        error.code.as_deref().unwrap_or("-")
-    );
-    for advice in &error.recommendations {
-        text.push_str("\n- ");
-        text.push_str(advice);
-    }
-    text
 }
 
 /// Writes files below a directory.

@@ -77,6 +77,7 @@ pub mod schema;
 pub mod services;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod testing;
+pub mod text;
 mod tool;
 
 pub use arguments::Arguments;

@@ -47,6 +47,77 @@ pub fn check_examples<T: Tool>() -> Result<()> {
     Ok(())
 }
 
+/// [`check_examples`], and calls the tool with each of them, each time in a context of its own. The first that fails is
+/// the error, and so is a tool without examples: nothing would have been tested.
+pub fn run_examples<T: Tool>(cx: impl Fn() -> Context) -> Result<()> {
+    check_examples::<T>()?;
+    let descriptor = T::descriptor();
+    if descriptor.examples.is_empty() {
+        return Err(Error::failed("the tool has no examples"));
+    }
+    for example in descriptor.examples {
+        let input = serde_json::from_str(&example.input)?;
+        let outcome = call::<T>(&cx(), input);
+        if let Some(error) = outcome.map_or_else(Some, |outcome| outcome.error) {
+            return Err(Error::failed(format!("{}: {error}", example.description)));
+        }
+    }
+    Ok(())
+}
+
+/// What comes of a call, as text to compare with what is expected: the texts that the model reads, then the summary,
+/// the data, and the error with its class, its code and its advice.
+///
+/// ```
+/// use toolhost_sdk::prelude::*;
+/// use toolhost_sdk::testing;
+///
+/// /// Halve a number.
+/// #[tool(pure)]
+/// fn halve(
+///     /// An even number.
+///     number: i64,
+/// ) -> Result<i64> {
+///     if number % 2 == 1 {
+///         return Err(Error::failed("it is odd").code("odd").recommend("take the next one"));
+///     }
+///     Ok(number / 2)
+/// }
+///
+/// let shown = |number: i64| testing::show::<halve>(&Context::test(), json!({"number": number}));
+/// assert_eq!(shown(4), "2\n2");
+/// assert_eq!(shown(3), "Failed odd: it is odd\n- take the next one");
+/// ```
+pub fn show<T: Tool>(cx: &Context, input: Value) -> String {
+    let outcome = match call::<T>(cx, input) {
+        Ok(outcome) => outcome,
+        Err(error) => return failure(&error),
+    };
+    let mut lines: Vec<String> = outcome
+        .llm
+        .into_iter()
+        .filter_map(|part| part.text)
+        .collect();
+    lines.extend(outcome.summary.map(|summary| format!("summary: {summary}")));
+    lines.extend(outcome.structured.map(|data| data.to_string()));
+    lines.extend(
+        outcome
+            .error
+            .map(|error| format!("error: {}", failure(&error))),
+    );
+    lines.join("\n")
+}
+
+fn failure(error: &Error) -> String {
+    let code = error.code.as_deref().unwrap_or("-");
+    let mut text = format!("{:?} {code}: {error}", error.kind);
+    for advice in &error.recommendations {
+        text.push_str("\n- ");
+        text.push_str(advice);
+    }
+    text
+}
+
 /// The part of JSON Schema that this SDK writes, except `pattern`: regular expressions are left to the host.
 fn admit(schema: &Value, value: &mut Value, path: &str, strict: bool) -> Result<()> {
     let refuse = |reason: String| {

@@ -37,7 +37,10 @@ pub struct AgentTable {
 
 /// A program and its words, written as a list or as one text with shell quoting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CommandLine(pub Vec<String>);
+pub struct CommandLine {
+    pub program: String,
+    pub args: Vec<String>,
+}
 
 impl<'de> Deserialize<'de> for CommandLine {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -47,14 +50,19 @@ impl<'de> Deserialize<'de> for CommandLine {
             Text(String),
             List(Vec<String>),
         }
-        let words = match Either::deserialize(deserializer)? {
-            Either::Text(text) => crate::prompt::words::split(&text).map_err(D::Error::custom)?,
+        let mut words = match Either::deserialize(deserializer)? {
+            Either::Text(text) => crate::words::command(&text)
+                .map_err(|why| D::Error::custom(format!("the command: {why}")))?,
             Either::List(words) => words,
-        };
-        if words.first().is_none_or(String::is_empty) {
-            return Err(D::Error::custom("the command is empty; name a program"));
         }
-        Ok(Self(words))
+        .into_iter();
+        match words.next().filter(|program| !program.is_empty()) {
+            Some(program) => Ok(Self {
+                program,
+                args: words.collect(),
+            }),
+            None => Err(D::Error::custom("the command names no program")),
+        }
     }
 }
 

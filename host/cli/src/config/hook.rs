@@ -6,6 +6,7 @@ use serde::Deserialize;
 use toolhost_contract::{PluginName, nearest, text};
 use toolhost_kernel::hooks::{HookEvent, Matcher};
 
+use super::beyond::CommandLine;
 use super::{Variable, values};
 
 /// One hook that makes sense as a whole.
@@ -47,7 +48,7 @@ struct Written {
     matcher: Option<MatcherText>,
     #[serde(deserialize_with = "values::text_list")]
     on: Option<Vec<Moment>>,
-    command: Option<Vec<String>>,
+    command: Option<CommandLine>,
     plugin: Option<PluginName>,
     builtin: Option<Builtin>,
     on_failure: Option<OnFailure>,
@@ -117,14 +118,11 @@ impl TryFrom<Written> for HookTable {
 impl Written {
     fn who(&self) -> Result<Who, String> {
         match (&self.command, &self.plugin, self.builtin) {
-            (Some(words), None, None) => match words.split_first() {
-                Some((program, args)) if !program.is_empty() => Ok(Who::Command {
-                    program: program.clone(),
-                    args: args.to_vec(),
-                    env: self.env.clone(),
-                }),
-                _ => Err("`command` names no program".to_owned()),
-            },
+            (Some(CommandLine { program, args }), None, None) => Ok(Who::Command {
+                program: program.clone(),
+                args: args.clone(),
+                env: self.env.clone(),
+            }),
             (None, Some(plugin), None) => Ok(Who::Plugin(plugin.clone())),
             (None, None, Some(Builtin::ReadCache)) => Ok(Who::ReadCache { ttl: self.ttl }),
             _ => Err(

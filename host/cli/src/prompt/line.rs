@@ -1,6 +1,6 @@
 //! What a line of the prompt asks for.
 
-use super::words;
+use crate::words;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
@@ -42,7 +42,7 @@ fn call(tool: &str, rest: &str) -> Result<Line, String> {
     let words = if rest.starts_with('{') {
         vec![rest.to_owned()]
     } else {
-        words::split(rest)?
+        words::typed(rest)?
     };
     Ok(Line::Call {
         tool: tool.to_owned(),

@@ -3,7 +3,6 @@
 mod complete;
 mod history;
 mod line;
-pub mod words;
 
 use std::path::Path;
 use std::sync::Arc;

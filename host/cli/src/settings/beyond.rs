@@ -79,7 +79,7 @@ pub fn resolve(
                 name: name.to_string(),
                 description: table.description,
             },
-            command: table.command.0,
+            command: [vec![table.command.program], table.command.args].concat(),
             timeout: table.timeout,
         });
     let hosts = [&args.allow_host, &config.hosts]

@@ -9,12 +9,13 @@ use toolhost::{SecretSettings, SecretValue};
 use toolhost_contract::{Digest, text};
 use toolhost_mcp_client::{
     Address, Discovery, Expanded, Hidden, OAuth, Program, ServerConfig, TIMEOUT, VARIABLES, Way,
-    plugin_name, split_words, tool_name,
+    plugin_name, tool_name,
 };
 use toolhost_net::{Allowed, HostRule, Target};
 
 use super::{World, absolute};
 use crate::config::{McpServer, Secret, expand};
+use crate::words;
 
 const MAX_URL: usize = 8 << 10;
 
@@ -251,7 +252,7 @@ pub fn discovery(
     base: &Path,
 ) -> Result<Option<DiscoverySettings>, String> {
     let words = |key: &str, command: &str| {
-        split_words(command)
+        words::command(command)
             .map_err(|reason| format!("{key}: `{}`: {reason}", text::inline(command, 200)))
     };
     let Some(discover) = discover else {

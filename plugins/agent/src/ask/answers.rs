@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use super::Question;
-use crate::show::inline;
 
 const DISMISSED: &str =
     "the user dismissed the question; continue with your best judgement or ask differently";

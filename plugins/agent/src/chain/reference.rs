@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::serde_json::Map;
+use toolhost_sdk::text::inline;
 
-use crate::show::{inline, names};
+use crate::show::names;
 
 const OPEN: &str = "${steps.";
 /// What the parameters of one step may grow to.

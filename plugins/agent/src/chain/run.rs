@@ -1,10 +1,11 @@
 //! The steps of a chain, one after the other, and what is told about them.
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use super::reference::Left;
 use super::{OnError, Planned};
-use crate::show::{count, cut, inline};
+use crate::show::{count, cut};
 
 const MOST_RESULT_CHARS: usize = 30_000;
 const MOST_STEP_CHARS: usize = 4000;

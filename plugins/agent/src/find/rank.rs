@@ -16,7 +16,7 @@ pub fn rank<'a>(tools: &'a [ToolSummary], query: &str) -> Result<Vec<&'a ToolSum
     if wanted.is_empty() {
         let message = format!(
             "{:?} has no word to search for",
-            crate::show::inline(&query, 100)
+            toolhost_sdk::text::inline(&query, 100)
         );
         return Err(Error::invalid_input(message).code("invalid_query"));
     }

@@ -6,9 +6,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use crate::roots;
-use crate::show::inline;
 
 const FILE: &str = "SKILL.md";
 const MOST_SKILLS: usize = 200;

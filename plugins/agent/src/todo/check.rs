@@ -4,9 +4,10 @@
 use std::collections::{HashMap, HashSet};
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use super::{Status, Todo};
-use crate::show::{inline, names};
+use crate::show::names;
 
 /// Nobody keeps an overview of more; also the bound for what merges add up to.
 const MOST: usize = 200;

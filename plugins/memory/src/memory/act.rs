@@ -1,10 +1,11 @@
 //! The deeds: look around, read, change.
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use super::place::Place;
 use super::{Action, Entry, INDEX, Match, Remembered, Scope, index, invalid, name};
-use crate::show::{count, inline};
+use crate::show::count;
 
 const MOST_MATCHES: usize = 50;
 

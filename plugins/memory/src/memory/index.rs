@@ -1,10 +1,10 @@
 //! `MEMORY.md`, the index: facts as bullets, and a line for each file that says what it is about.
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use super::place::Place;
 use super::{INDEX, invalid};
-use crate::show::inline;
 
 const MOST_LINES: usize = 200;
 const FACTS: &str = "## Facts";

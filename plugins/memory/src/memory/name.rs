@@ -1,9 +1,9 @@
 //! The name of a file of memory: a short path below its folder that ends in `.md`, and nothing else.
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use super::invalid;
-use crate::show::inline;
 
 const MOST_CHARS: usize = 128;
 pub const MOST_LEVELS: usize = 3;

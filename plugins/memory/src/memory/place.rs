@@ -6,10 +6,11 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::text::inline;
 
 use super::name::MOST_LEVELS;
 use super::{MOST_BYTES, Scope, invalid};
-use crate::show::{inline, nearest};
+use crate::show::nearest;
 
 const KEY: &str = "memory";
 const MOST_FILES: usize = 200;

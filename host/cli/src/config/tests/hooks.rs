@@ -109,7 +109,14 @@ fn a_hook_that_makes_no_sense_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "[[hook]]\ncommand = []\n",
-        &expect!["toolhost.toml:1: `command` names no program"],
+        &expect!["toolhost.toml:2: the command names no program"],
+    );
+    check_error(
+        Format::Toml,
+        "[[hook]]\ncommand = \"guard | tee log\"\n",
+        &expect![
+            "toolhost.toml:2: the command: no shell reads it, and `|` would mean nothing; write a script, or quote it"
+        ],
     );
     check_error(
         Format::Yaml,

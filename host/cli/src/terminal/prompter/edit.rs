@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use toolhost_contract::text;
 
 use super::margin;
-use crate::prompt::words;
+use crate::words;
 
 /// What the editor is given.
 pub fn to_text(input: &Value) -> String {
@@ -27,7 +27,7 @@ pub fn inline(input: &Value, line: &str) -> Result<Value, String> {
         return from_text(line);
     }
     let mut members: Map<String, Value> = input.as_object().cloned().unwrap_or_default();
-    for word in words::split(line)? {
+    for word in words::typed(line)? {
         let shown = text::inline(&word, 80);
         let (key, value) = word
             .split_once('=')

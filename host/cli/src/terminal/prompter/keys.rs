@@ -16,8 +16,8 @@ use rustix::termios::{
 
 use super::desk::Waits;
 use super::margin::Look;
-use crate::prompt::words;
 use crate::terminal::style::Style;
+use crate::words;
 
 /// Keys must have been still for so long before the question appears.
 const QUIET: Duration = Duration::from_millis(100);
@@ -115,7 +115,8 @@ impl Keys for Tty {
             .filter_map(|name| std::env::var(name).ok())
             .find(|editor| !editor.trim().is_empty())
             .ok_or("no editor is known; set VISUAL or EDITOR, or write `e key=value` or `e {…}`")?;
-        let words = words::split(&editor).map_err(|error| format!("the editor's name: {error}"))?;
+        let words =
+            words::command(&editor).map_err(|error| format!("the editor's name: {error}"))?;
         let (program, args) = words.split_first().ok_or("the editor's name is empty")?;
         let cannot = |error: std::io::Error| format!("it cannot be edited: {error}");
 

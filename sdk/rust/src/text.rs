@@ -1,0 +1,53 @@
+//! Texts of others, made safe to stand in a line of your own.
+
+/// One line of at most `most` characters, without spaces around it: breaks of lines and tabs become spaces, and what
+/// moves a cursor, turns the direction of a text or cannot be seen is shown as `\u{…}`. What is longer ends in `…`.
+///
+/// ```
+/// use toolhost_sdk::text::inline;
+///
+/// assert_eq!(inline("a name\nwith \u{1b}[31mcolour", 80), r"a name with \u{1b}[31mcolour");
+/// assert_eq!(inline("much too long", 8), "much too…");
+/// ```
+pub fn inline(text: &str, most: usize) -> String {
+    let mut line = String::new();
+    for (count, letter) in text.trim().chars().enumerate() {
+        if count == most {
+            line.push('…');
+            break;
+        }
+        match letter {
+            '\n' | '\r' | '\t' => line.push(' '),
+            letter if letter.is_control() || is_unseen(letter) => {
+                line.extend(letter.escape_unicode());
+            }
+            letter => line.push(letter),
+        }
+    }
+    line
+}
+
+/// What turns the direction of a text or takes no room in it can make a reader see another text. The same characters
+/// as the host escapes.
+fn is_unseen(letter: char) -> bool {
+    matches!(letter,
+        '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_line() {
+        for (text, line) in [
+            (" a\nb\u{1b}c\u{202e} ", r"a b\u{1b}c\u{202e}"),
+            ("x\u{2028}y\u{e0041}", r"x\u{2028}y\u{e0041}"),
+            ("äöü", "äöü"),
+        ] {
+            assert_eq!(inline(text, 20), line);
+        }
+        assert_eq!(inline("äöü", 2), "äö…");
+    }
+}
