@@ -2,7 +2,9 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
+use crate::http::Server;
 use crate::target;
 
 fn clients() -> PathBuf {
@@ -44,4 +46,31 @@ pub fn beside_packages(script: &Path, packages: &Path) -> PathBuf {
     std::fs::write(&draft, text).expect("write the script");
     std::fs::rename(&draft, &copy).expect("rename the script");
     copy
+}
+
+/// Another program in the environment that `host` gets in these tests, which it hands on.
+pub fn as_of(host: &Command, program: PathBuf) -> Command {
+    let mut command = Command::new(program);
+    for (name, value) in host.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// How a script is told to start a server itself.
+pub fn by_stdio(server: &Command) -> Vec<String> {
+    let words = std::iter::once(server.get_program()).chain(server.get_args());
+    let words = words.map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("stdio".to_owned()).chain(words).collect()
+}
+
+/// How a script is told to find one.
+pub fn by_http(server: &Server) -> Vec<String> {
+    let token = server.token.clone().expect("a token was made");
+    let url = format!("http://{}/mcp", server.address);
+    vec!["http".to_owned(), url, token]
 }

@@ -5,6 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use e2e::{Guest, host, root};
+use expect_test::expect;
 use serde_json::{Value, json};
 
 struct Session {
@@ -12,10 +13,16 @@ struct Session {
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     next: u64,
+    /// The folder that the client works in.
+    folder: Option<String>,
 }
 
 impl Session {
     fn start(args: &[&str]) -> Self {
+        Self::start_in(args, None)
+    }
+
+    fn start_in(args: &[&str], folder: Option<&str>) -> Self {
         let mut child = host(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -29,10 +36,12 @@ impl Session {
             stdin,
             stdout,
             next: 0,
+            folder: folder.map(str::to_owned),
         };
+        let capabilities = folder.map_or_else(|| json!({}), |_| json!({"roots": {}}));
         let hello = session.request(
             "initialize",
-            &json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}),
+            &json!({"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "0"}}),
         );
         assert_eq!(hello["result"]["serverInfo"]["name"], "toolhost", "{hello}");
         session.line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
@@ -66,7 +75,13 @@ impl Session {
         let id = self.send(method, params);
         loop {
             let answer = self.receive();
-            if answer["id"] == json!(id) {
+            if answer["method"] == json!("roots/list") {
+                let uri = format!("file://{}", self.folder.as_ref().unwrap());
+                let roots = json!({"roots": [{ "uri": uri }]});
+                self.line(
+                    &json!({"jsonrpc": "2.0", "id": answer["id"], "result": roots}).to_string(),
+                );
+            } else if answer["id"] == json!(id) {
                 return answer;
             }
         }
@@ -82,6 +97,70 @@ impl Drop for Session {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Whatever a call names, guests and programs find nothing outside of the client's folder.
+#[test]
+fn a_clients_folder_is_all_that_guests_and_programs_reach() {
+    let guest = Guest::new("script", &["fs.read", "fs.write"], "");
+    let workspace = guest.workspace();
+    std::fs::create_dir_all(workspace.join("in/side")).unwrap();
+    std::fs::write(workspace.join("in/a"), "of in").unwrap();
+    std::fs::write(workspace.join("b"), "of all").unwrap();
+    std::fs::write(
+        workspace.join("in/program"),
+        "cat a; cat ../b; echo x > ../made; echo y > made; echo ended",
+    )
+    .unwrap();
+    let plugin = guest.plugin();
+    let shell = root().join("plugins/shell.wasm");
+    let grant = format!("{}:rw", workspace.display());
+    let args = [
+        "run",
+        "--plugins",
+        &plugin.to_string_lossy(),
+        "--plugins",
+        &shell.to_string_lossy(),
+        "--allow-path",
+        &grant,
+        "--allow-program",
+        "bash",
+        "--mode",
+        "yolo",
+    ];
+    let folder = workspace.join("in").display().to_string();
+    let mut session = Session::start_in(&args, Some(&folder));
+    let steps = [
+        "read in/a",
+        "read b",
+        "list .",
+        "list in/side",
+        "write in/c c",
+        "write c c",
+    ];
+    let told = session.call("script", &json!({ "steps": steps }));
+    expect![[r#"["of in","NotFound","NotFound","","done","NotFound"]"#]].assert_eq(&text(&told));
+    assert_eq!(
+        std::fs::read_to_string(workspace.join("in/c")).unwrap(),
+        "c"
+    );
+    assert!(!workspace.join("c").exists());
+
+    let told = session.call(
+        "shell",
+        &json!({"command": "bash program", "cwd": "/workspace/in"}),
+    );
+    let said = text(&told);
+    assert!(said.contains("of in") && said.contains("ended"), "{told}");
+    assert!(!said.contains("of all"), "{told}");
+    assert!(workspace.join("in/made").exists());
+    assert!(!workspace.join("made").exists());
+
+    let told = session.call("shell", &json!({"command": "true"}));
+    assert!(
+        told.to_string().contains("as `cwd`: /workspace/in"),
+        "{told}"
+    );
 }
 
 fn shipped() -> Session {

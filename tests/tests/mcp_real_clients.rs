@@ -1,13 +1,12 @@
-//! The host as a server of clients that other people wrote: the SDKs for Python and TypeScript, and the MCP Inspector.
+//! The host as a server of clients that other people wrote: the SDKs for Python and TypeScript.
 //!
 //! A session is one run of a script in the folder of this test's name: `SCRIPT ERA stdio COMMAND ARGS…` or
 //! `SCRIPT ERA http URL TOKEN`. It connects, lists the tools, makes the calls in `CALLS`, answers forms with `ANSWER`,
 //! and prints `{version, tools, results: [{text, isError, structured} | {refused}], asked: [{message, schema}]}`.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use e2e::clients::{beside_packages, javascript, kit};
+use e2e::clients::{as_of, beside_packages, by_http, by_stdio, javascript, kit};
 use e2e::desk::Desk;
 use e2e::http::Server;
 use e2e::{Ended, host, root};
@@ -60,33 +59,6 @@ impl Client {
         command.arg(script);
         Some(command)
     }
-}
-
-/// Another program in the environment that `host` gets in these tests, which it hands on.
-fn as_of(host: &Command, program: PathBuf) -> Command {
-    let mut command = Command::new(program);
-    for (name, value) in host.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.stdin(Stdio::null());
-    command
-}
-
-/// How a script is told to start a server itself.
-fn by_stdio(server: &Command) -> Vec<String> {
-    let words = std::iter::once(server.get_program()).chain(server.get_args());
-    let words = words.map(|word| word.to_string_lossy().into_owned());
-    std::iter::once("stdio".to_owned()).chain(words).collect()
-}
-
-/// How a script is told to find one.
-fn by_http(server: &Server) -> Vec<String> {
-    let token = server.token.clone().expect("a token was made");
-    let url = format!("http://{}/mcp", server.address);
-    vec!["http".to_owned(), url, token]
 }
 
 fn session(mut command: Command, words: &[String], calls: &Value, answer: &Value) -> Value {
@@ -205,71 +177,6 @@ fn the_typescript_sdk_1() {
 #[test]
 fn the_typescript_client_2_in_both_eras() {
     check(&TYPESCRIPT_2);
-}
-
-/// The Inspector's command line; none when it is not installed here.
-fn inspector(era: &str, flags: &[&str], target: &[String]) -> Option<Ended> {
-    let (node, packages) = javascript()?;
-    let program = packages.join("node_modules/.bin/mcp-inspector");
-    let mut command = as_of(&host(&[]), node);
-    command
-        .arg(std::fs::canonicalize(program).expect("the Inspector is installed"))
-        .args(["--cli", "--protocol-era", era])
-        // The first host on a new machine compiles all plugins before it answers.
-        .args(["--connect-timeout", "300000"])
-        .args(flags)
-        // It keeps a file of its own; not in the home of whoever runs the tests.
-        .env("MCP_CATALOG_PATH", packages.join("inspector.json"))
-        .env("MCP_INSPECTOR_SECRET_STORE", "memory");
-    match target {
-        [kind, url, token] if kind == "http" => command
-            .args(["--server-url", url, "--transport", "http", "--header"])
-            .arg(format!("Authorization: Bearer {token}")),
-        _ => command.arg("--").args(&target[1..]),
-    };
-    Some(Ended::of(&command.output().expect("the Inspector starts")))
-}
-
-/// Both roads, with all plugins that we ship.
-fn check_inspector(flags: &[&str], expected: &[&str]) {
-    let plugins = root().join("plugins");
-    let workspace = root().join("tests/specs/workspace");
-    for era in ["legacy", "auto", "modern"] {
-        for over_http in [false, true] {
-            let desk = Desk::new("");
-            let mut command = desk.command(&["run", "--plugins"]);
-            command.arg(&plugins).arg("--allow-path").arg(&workspace);
-            let server = over_http.then(|| {
-                let mut command = desk.command(&["run", "--http", "127.0.0.1:0", "--plugins"]);
-                command.arg(&plugins).arg("--allow-path").arg(&workspace);
-                Server::start(command)
-            });
-            let target = server.as_ref().map_or_else(|| by_stdio(&command), by_http);
-            let Some(ended) = inspector(era, flags, &target) else {
-                return;
-            };
-            assert_eq!(ended.code, Some(0), "{era} {over_http}: {}", ended.stderr);
-            let said = ended.stdout + &ended.stderr;
-            for words in expected {
-                assert!(said.contains(words), "{era} {over_http}: {said}");
-            }
-        }
-    }
-}
-
-#[test]
-fn the_inspector_lists_and_finds_no_fault_in_a_schema() {
-    check_inspector(
-        &["--method", "tools/list", "--strict", "--format", "json"],
-        &["0 errors", "\"read_file\""],
-    );
-}
-
-#[test]
-fn the_inspector_calls() {
-    let words = "--method tools/call --tool-name read_file --tool-arg path=readme.md --format json";
-    let words: Vec<&str> = words.split(' ').collect();
-    check_inspector(&words, &["A workspace"]);
 }
 
 /// The settings of a client in the README, with the program and folders of this checkout in place of the example's.

@@ -35,6 +35,8 @@ fn info(host: &Host) -> ServerInfo {
                 .plugins
                 .iter()
                 .flat_map(|served| &served.folders),
+            host.settings.servers.iter().any(|server| server.enabled)
+                || host.settings.discovery.is_some(),
         )),
     }
 }
@@ -50,17 +52,28 @@ pub async fn serve_noop(over_http: bool) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// The guest names only: where a folder is on this machine is no business of a model.
-fn instructions<'a>(folders: impl Iterator<Item = &'a Folder>) -> String {
+/// The guest names only: where a folder is on this machine is no business of a model. `others`: there are tools that
+/// nothing holds back.
+fn instructions<'a>(folders: impl Iterator<Item = &'a Folder>, others: bool) -> String {
     let names: BTreeSet<&str> = folders.map(|folder| folder.guest.as_str()).collect();
-    if names.is_empty() {
-        "Every tool runs in a sandbox. No folder is granted: tools see no files.".to_owned()
-    } else {
-        let names: Vec<&str> = names.into_iter().collect();
-        format!(
-            "Every tool runs in a sandbox. Tools see files below these folders and nowhere else: {}.",
-            names.join(", ")
+    let names: Vec<&str> = names.into_iter().collect();
+    let (which, they) = if others {
+        (
+            "Tools named mcp__… and discovered__… are not sandboxed: other programs run them. Every other tool",
+            "Those",
         )
+    } else {
+        ("Every tool", "Tools")
+    };
+    match names[..] {
+        [] => format!(
+            "{which} runs in a sandbox. No folder is granted: {} see no files.",
+            they.to_lowercase()
+        ),
+        _ => format!(
+            "{which} runs in a sandbox. {they} see files below these folders and nowhere else: {}.",
+            names.join(", ")
+        ),
     }
 }
 
@@ -82,11 +95,17 @@ mod tests {
                 folder("/workspace"),
             ]
             .iter(),
+            false,
         );
         assert!(
             text.ends_with("nowhere else: /extra/1, /workspace."),
             "{text}"
         );
-        assert!(instructions([].iter()).contains("No folder"));
+        assert!(instructions([].iter(), false).contains("No folder"));
+        let text = instructions([].iter(), true);
+        assert!(
+            text.starts_with("Tools named mcp__… and discovered__… are not sandboxed"),
+            "{text}"
+        );
     }
 }

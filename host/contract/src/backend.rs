@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::{Call, CallError, Descriptor, Grant, Outcome, Reads, Services, Staged};
+use crate::{Call, CallError, Descriptor, Grant, Outcome, Reach, Reads, Services, Staged};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -36,6 +36,11 @@ pub trait Backend: Send + Sync {
     /// Can a call of this tool send something out of the host, or start something in it? That cannot be held back.
     fn reaches_out(&self, _tool: &Descriptor) -> bool {
         false
+    }
+
+    /// What can a call of this tool do at most?
+    fn reach(&self, _tool: &Descriptor) -> Reach {
+        Reach::ANYTHING
     }
 
     /// Can a call of this tool do nothing but call other tools?

@@ -41,7 +41,7 @@ use serde_json::Value;
 
 use crate::names::nearest;
 use crate::profile::Rendered;
-use crate::{Descriptor, text};
+use crate::{Descriptor, Hints, text};
 
 pub use names::Names;
 pub use restore::restore;
@@ -86,6 +86,7 @@ pub enum FormatError {
 pub struct Tool<'a> {
     pub name: &'a str,
     pub tool: &'a Descriptor,
+    pub hints: Hints,
 }
 
 /// The list for a request.

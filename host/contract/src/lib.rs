@@ -12,6 +12,7 @@ mod edits;
 mod error;
 pub mod explain;
 pub mod format;
+mod hints;
 pub mod hook;
 pub mod life;
 mod limits;
@@ -36,6 +37,7 @@ pub use changes::{
 pub use descriptor::{Annotations, Concurrency, Descriptor, Effect, Example};
 pub use edits::{EDIT_BYTES, EDITS_BYTES, Edit, EditError, Edited};
 pub use error::{CallError, ErrorClass};
+pub use hints::{Hints, Reach};
 pub use limits::Limits;
 pub use manifest::{Capability, LimitsTable, Manifest, ManifestError, Need};
 pub use names::{Digest, NameError, PluginName, ToolName, nearest};

@@ -169,6 +169,12 @@ impl Restriction {
         Policy::new(spec).map(Self::new)
     }
 
+    /// The lists of directories that it holds files to: what is used lies in one of each list.
+    pub fn directories(&self) -> Vec<Arc<[String]>> {
+        let lists = self.layers.iter().map(|layer| &layer.inner.allowed_paths);
+        lists.filter(|list| !list.is_empty()).cloned().collect()
+    }
+
     #[must_use]
     pub fn and(mut self, policy: Policy) -> Self {
         self.layers.push(policy);
@@ -266,7 +272,7 @@ struct Inner {
     places: Places,
     plan_dir: Option<String>,
     protected: protected::Protected,
-    allowed_paths: Vec<String>,
+    allowed_paths: Arc<[String]>,
     headless: OnHeadlessAsk,
     interactive: bool,
     disable_yolo: bool,

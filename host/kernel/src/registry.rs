@@ -6,7 +6,8 @@ use std::time::Duration;
 use toolhost_contract::life::Found;
 use toolhost_contract::policy::Mode;
 use toolhost_contract::{
-    Backend, Concurrency, Descriptor, Digest, Effect, PluginName, ToolName, Version, VersionReq,
+    Backend, Concurrency, Descriptor, Digest, Effect, Hints, PluginName, ToolName, Version,
+    VersionReq,
 };
 
 use crate::schedule::Lane;
@@ -60,6 +61,11 @@ pub struct Entry {
 type Told = Arc<Mutex<Option<(Mode, Arc<Found>)>>>;
 
 impl Entry {
+    /// What a client may be told of it.
+    pub fn hints(&self) -> Hints {
+        Hints::of(&self.tool, self.backend.reach(&self.tool))
+    }
+
     /// What the record of a call says of its tool.
     pub(crate) fn found(&self, mode: Mode) -> Arc<Found> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -185,12 +185,16 @@ fn descriptor(config: &ServerConfig, tool: &Tool, name: ToolName) -> Descriptor 
     }
     "mcp".clone_into(&mut descriptor.category);
     descriptor.tags = vec!["mcp".to_owned(), "not sandboxed".to_owned()];
-    descriptor.input_schema = Value::Object((*tool.input_schema).clone());
+    let mut schema = (*tool.input_schema).clone();
+    // Unsaid, it is closed for our own tools; for a server JSON Schema's word holds, and the server reads what is more.
+    schema
+        .entry("additionalProperties")
+        .or_insert(Value::Bool(true));
+    descriptor.input_schema = Value::Object(schema);
     descriptor.output_schema = tool
         .output_schema
         .as_ref()
         .map(|schema| Value::Object((**schema).clone()));
-    // A schema that allows further members means it.
     descriptor.strict = false;
     descriptor.annotations = hints.filter(|_| config.trust).map_or_else(worst, believed);
     // A server takes calls side by side; that is what its request numbers are for. Whether they disturb each other in

@@ -190,8 +190,8 @@ impl Desk {
                 Err(odd) => remark = Some(odd),
             }
         }
-        // Whatever is odd is a no.
-        Answer::Deny { note: remark }
+        // Nobody said no, and nobody said anything that can be read.
+        Answer::TimedOut
     }
 
     async fn interviewed(&self, interview: &Interview) -> Option<Option<Vec<Reply>>> {

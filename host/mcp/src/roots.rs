@@ -20,7 +20,7 @@ use rmcp::{Peer, RoleServer};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use toolhost_contract::policy::{Policy, Restriction};
-use toolhost_contract::{CallError, ErrorClass};
+use toolhost_contract::{CallError, ErrorClass, text};
 
 /// So long a call waits for the client to say what its folders are.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -68,8 +68,8 @@ enum Said {
 #[derive(Clone)]
 pub(crate) struct Held {
     pub(crate) restriction: Arc<Restriction>,
-    /// Why it lets no file through.
-    nowhere: Option<&'static str>,
+    /// What lets more files through.
+    advice: Arc<str>,
 }
 
 /// The question that the client has not answered yet. An answer that comes late is an answer.
@@ -160,16 +160,16 @@ impl Held {
         let restriction = Restriction::within(&[NOWHERE.to_owned()], policy);
         Self {
             restriction: Arc::new(restriction.expect("a policy without rules has nothing wrong")),
-            nowhere: Some(why),
+            advice: why.into(),
         }
     }
 
-    /// Adds to a refusal why nothing is allowed.
+    /// Adds to a refusal what the client's folders have to do with it.
     pub(crate) fn explain(&self, error: CallError) -> CallError {
-        match self.nowhere {
-            Some(why) if error.class == ErrorClass::Denied => error.recommend(why),
-            _ => error,
+        if error.class != ErrorClass::Denied {
+            return error;
         }
+        error.recommend(&*self.advice)
     }
 }
 
@@ -183,6 +183,10 @@ async fn said(roots: ListRootsResult, policy: &Policy) -> Said {
     if folders.is_empty() {
         return Said::Folders(Held::nowhere(ELSEWHERE, policy));
     }
+    let advice = format!(
+        "name files below the folders that the client has open: {}; it opens others, or the host is started with `roots = false` under [mcp]",
+        text::inline(&folders.join(", "), 1_000)
+    );
     let within = policy.clone();
     let made = tokio::task::spawn_blocking(move || {
         // Rules speak of folders by the names that they really have.
@@ -196,7 +200,7 @@ async fn said(roots: ListRootsResult, policy: &Policy) -> Said {
     Said::Folders(match made.await {
         Ok(Ok(restriction)) => Held {
             restriction: Arc::new(restriction),
-            nowhere: None,
+            advice: advice.into(),
         },
         Ok(Err(_)) | Err(_) => Held::nowhere(ELSEWHERE, policy),
     })

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rmcp::model::{Icon, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use toolhost_contract::profile::{Others, Profile};
-use toolhost_contract::{Descriptor, Effect};
+use toolhost_contract::{Descriptor, Hints};
 use toolhost_kernel::Snapshot;
 
 use crate::headers;
 
-/// What the call of a tool gets at most. In `_meta` of each listed tool.
+/// What the call of a tool gets at most. In `_meta` of each listed tool that is sandboxed.
 const CAPABILITIES: &str = "dev.toolhost/capabilities";
+/// In `_meta` of any other: the tool of another server, say, which has its own rights.
+const SANDBOXED: &str = "dev.toolhost/sandboxed";
 /// Bytes of an icon.
 const MAX_ICON: usize = 32 << 10;
 
@@ -65,13 +67,16 @@ impl ToolList {
                 let tools: Tools = if profile == Profile::Native {
                     let tools = snapshot.list();
                     tools
-                        .map(|entry| tool(entry.name.to_string(), &entry.tool))
+                        .map(|entry| tool(entry.name.to_string(), &entry.tool, entry.hints()))
                         .collect()
                 } else {
                     let shown = snapshot.lens(profile, others).show();
                     shown
                         .into_iter()
-                        .map(|one| tool(one.name, &one.descriptor))
+                        .filter_map(|one| {
+                            let hints = snapshot.hints(&one.canonical)?;
+                            Some(tool(one.name, &one.descriptor, hints))
+                        })
                         .collect()
                 };
                 let listed = Listed {
@@ -84,12 +89,12 @@ impl ToolList {
     }
 }
 
-fn tool(name: String, tool: &Descriptor) -> Tool {
+fn tool(name: String, tool: &Descriptor, hints: Hints) -> Tool {
     let input = object_schema(&tool.input_schema);
     let mut listed = Tool::new(name, tool.description.clone(), input)
         .with_title(tool.display_name.clone())
-        .with_annotations(annotations(tool))
-        .with_meta(capabilities(tool));
+        .with_annotations(annotations(hints))
+        .with_meta(meta(tool, hints));
     listed.icons = tool.icon.as_deref().and_then(icon).map(|icon| vec![icon]);
     if has_output_schema(tool) {
         listed.output_schema = tool.output_schema.as_ref().map(object_schema).map(Arc::new);
@@ -112,20 +117,23 @@ pub(crate) fn has_output_schema(tool: &Descriptor) -> bool {
     kind.is_some_and(|kind| kind == "object")
 }
 
-/// The protocol calls these hints. Here they follow from what the sandbox of a call is narrowed to.
-fn annotations(tool: &Descriptor) -> ToolAnnotations {
-    let effect = tool.effect();
-    let read_only = effect <= Effect::Reads;
+/// The protocol calls these hints. Of a sandboxed tool they are facts.
+fn annotations(hints: Hints) -> ToolAnnotations {
     ToolAnnotations::new()
-        .read_only(read_only)
-        .destructive(effect == Effect::Destroys)
-        .idempotent(read_only || tool.annotations.idempotent == Some(true))
-        .open_world(tool.annotations.open_world == Some(true))
+        .read_only(hints.read_only)
+        .destructive(hints.destructive)
+        .idempotent(hints.idempotent)
+        .open_world(hints.open_world)
 }
 
-fn capabilities(tool: &Descriptor) -> MetaObject {
-    let capabilities = json!({"effect": tool.effect().as_str(), "requires": tool.requires});
-    MetaObject(Map::from_iter([(CAPABILITIES.to_owned(), capabilities)]))
+fn meta(tool: &Descriptor, hints: Hints) -> MetaObject {
+    let (key, value) = if hints.sandboxed {
+        let capabilities = json!({"effect": tool.effect().as_str(), "requires": tool.requires});
+        (CAPABILITIES, capabilities)
+    } else {
+        (SANDBOXED, json!(false))
+    };
+    MetaObject(Map::from_iter([(key.to_owned(), value)]))
 }
 
 /// The schema without the `x-…` keywords that are meant for us alone. Whatever it is, it is listed as the schema of an object, because that is what the kernel lets through and one
@@ -176,8 +184,6 @@ fn clean_keyword(keyword: &str, value: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use toolhost_contract::{Annotations, ToolName};
-
     use super::*;
 
     #[test]
@@ -222,77 +228,5 @@ mod tests {
             super::icon(&format!("data:image/png,{}", "a".repeat(MAX_ICON))),
             None
         );
-    }
-
-    #[test]
-    fn hints_follow_from_what_the_sandbox_enforces() {
-        let listed = |annotations| {
-            let mut tool = Descriptor::new(ToolName::parse("t").unwrap(), "t");
-            tool.annotations = annotations;
-            serde_json::to_value(super::annotations(&tool)).unwrap()
-        };
-        let none = Annotations::default();
-        for (annotations, read_only, destructive, idempotent, open_world) in [
-            (none, false, true, false, false),
-            (
-                Annotations {
-                    pure: Some(true),
-                    ..none
-                },
-                true,
-                false,
-                true,
-                false,
-            ),
-            (
-                Annotations {
-                    read_only: Some(true),
-                    open_world: Some(true),
-                    ..none
-                },
-                true,
-                false,
-                true,
-                true,
-            ),
-            (
-                Annotations {
-                    destructive: Some(false),
-                    ..none
-                },
-                false,
-                false,
-                false,
-                false,
-            ),
-            (
-                Annotations {
-                    idempotent: Some(true),
-                    ..none
-                },
-                false,
-                true,
-                true,
-                false,
-            ),
-            // A tool that says both is believed in the worse.
-            (
-                Annotations {
-                    read_only: Some(true),
-                    destructive: Some(true),
-                    ..none
-                },
-                false,
-                true,
-                false,
-                false,
-            ),
-        ] {
-            let expected = json!({
-                "readOnlyHint": read_only, "destructiveHint": destructive,
-                "idempotentHint": idempotent, "openWorldHint": open_world,
-            });
-            assert_eq!(listed(annotations), expected, "{annotations:?}");
-        }
     }
 }

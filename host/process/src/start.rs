@@ -200,9 +200,12 @@ fn is_granted(path: &Path, fence: &Fence) -> bool {
     })
 }
 
-/// A program starts in a directory that it may at least read.
+/// A program starts in a directory that it may at least read, or of which it may use a file.
 fn within(real: &Path, command: &Command, temporary: &Path) -> Result<(), ProcessError> {
-    if is_granted(real, &command.fence) || real.starts_with(temporary) {
+    let fence = &command.fence;
+    let mut granted = fence.read.iter().chain(&fence.write);
+    let holds_file = granted.any(|path| path.parent() == Some(real) && path.is_file());
+    if is_granted(real, fence) || holds_file || real.starts_with(temporary) {
         return Ok(());
     }
     Err(ProcessError::Directory {

@@ -7,10 +7,10 @@ use serde_json::Value;
 use toolhost_contract::{Capability, Descriptor, Effect};
 
 use toolhost_net::Net;
-use toolhost_vfs::Scope;
 
 use crate::http::{Way, names_addresses};
 use crate::programs::{ProgramGrant, Programs};
+use crate::within::Window;
 
 /// From the manifest and the operator.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +52,7 @@ pub struct Allowed {
     pub net: Option<Way>,
     pub programs: Option<Programs>,
     /// What programs may touch.
-    pub folders: Scope,
+    pub folders: Arc<[Window]>,
 }
 
 impl Capabilities {
@@ -76,7 +76,7 @@ impl Capabilities {
             } else {
                 Arc::default()
             },
-            folders: Scope::empty(),
+            folders: Arc::default(),
             programs: self
                 .programs
                 .clone()
@@ -115,6 +115,26 @@ impl Capabilities {
     }
 }
 
+impl Capabilities {
+    /// Can a call of this tool get an answer from another machine, by itself or by what it starts?
+    pub fn reach_world(&self, tool: &Descriptor) -> bool {
+        if tool.effect() == Effect::Pure {
+            return false;
+        }
+        let acts = tool.effect() > Effect::Reads;
+        let named = |need: Capability| tool.requires.iter().any(|word| word == need.as_str());
+        let net = self.net.is_some()
+            && wants(tool, Capability::Net)
+            && tool.annotations.open_world != Some(false);
+        let networked = |grant: &ProgramGrant| grant.network;
+        let programs =
+            self.programs.as_ref().is_some_and(networked) && wants(tool, Capability::Process);
+        let others = self.agents && named(Capability::Agents)
+            || !self.tools.is_empty() && named(Capability::Tools);
+        net || acts && (programs || others)
+    }
+}
+
 impl Default for Allowed {
     fn default() -> Self {
         Self {
@@ -126,7 +146,7 @@ impl Default for Allowed {
             tools: Arc::default(),
             net: None,
             programs: None,
-            folders: Scope::empty(),
+            folders: Arc::default(),
         }
     }
 }
@@ -140,7 +160,7 @@ impl Allowed {
     }
 
     /// The command that was judged, and nothing beside it.
-    pub fn only_programs(self, folders: Scope) -> Self {
+    pub fn only_programs(self, folders: Arc<[Window]>) -> Self {
         Self {
             agents: false,
             net: None,

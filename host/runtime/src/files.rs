@@ -25,6 +25,7 @@ use self::listing::Listing;
 use crate::quota::{Counted, Quota};
 use crate::state::State;
 use crate::tree::Tree;
+use crate::within::{Window, Within};
 use types::{ErrorCode, HostDescriptor};
 
 /// Directory entries that the open listings of one call may hold together.
@@ -38,6 +39,8 @@ const MAX_SET_SIZE: u64 = 1 << 30;
 pub struct Files {
     tree: Tree,
     preopens: Arc<[(Dir, String)]>,
+    /// Where the call is held to a part of the roots: that part.
+    windows: Option<Arc<[Window]>>,
     /// System calls are made on the calling thread. Only where every root is on a local disk: a hung network file
     /// system would otherwise take an executor thread with it.
     inline: bool,
@@ -65,6 +68,7 @@ impl Files {
         Ok(Self {
             tree: Tree::Plain(scope),
             preopens: preopens.into(),
+            windows: None,
             inline,
         })
     }
@@ -82,6 +86,36 @@ impl Files {
         }
     }
 
+    /// The same files for a call that is held to other folders: of what was granted there is only what lies in them,
+    /// under the names that it has anyway. What cannot be opened is not there.
+    pub async fn within(&self, within: &Within) -> Self {
+        if within.is_unlimited() {
+            return self.clone();
+        }
+        let scope = self.scope().clone();
+        let (within, inline) = (within.clone(), self.inline);
+        let look = move || narrowed(&scope, &within, inline);
+        let (preopens, windows) = if inline {
+            look()
+        } else {
+            // A look that fails to come back shows nothing.
+            tokio::task::spawn_blocking(look).await.unwrap_or_default()
+        };
+        Self {
+            preopens: preopens.into(),
+            windows: Some(windows.into()),
+            ..self.clone()
+        }
+    }
+
+    /// What there is of the granted folders for this call.
+    pub fn windows(&self) -> Arc<[Window]> {
+        match &self.windows {
+            Some(windows) => Arc::clone(windows),
+            None => self.scope().roots().iter().map(Window::of).collect(),
+        }
+    }
+
     /// The same files, with what is written held back in the stage.
     #[must_use]
     pub fn staged(&self, stage: Stage) -> Self {
@@ -90,6 +124,50 @@ impl Files {
             ..self.clone()
         }
     }
+}
+
+fn narrowed(scope: &Scope, within: &Within, inline: bool) -> (Vec<(Dir, String)>, Vec<Window>) {
+    let how = OpenHow {
+        read: true,
+        directory: true,
+        ..OpenHow::default()
+    };
+    let (mut preopens, mut windows) = (Vec::new(), Vec::new());
+    for (place, root) in scope.roots().iter().enumerate() {
+        for left in within.left_of(root.host()) {
+            let Some(rest) = left
+                .strip_prefix(root.host())
+                .ok()
+                .and_then(std::path::Path::to_str)
+            else {
+                continue;
+            };
+            let at = if rest.is_empty() { "." } else { rest };
+            // As a guest would open it: what the grants leave out or protect is no folder of anybody's.
+            let Ok(opened) = scope.open_at(root.dir().as_fd(), root.access(), at, &how) else {
+                continue;
+            };
+            let name = |base: &str| match rest {
+                "" => base.to_owned(),
+                rest => format!("{}/{rest}", base.trim_end_matches('/')),
+            };
+            windows.push(if rest.is_empty() {
+                Window::of(root)
+            } else {
+                Window {
+                    guest: name(root.guest()),
+                    host: left.clone(),
+                    granted: (left.clone(), opened.access),
+                }
+            });
+            let dir = directory(opened.fd.into(), opened.access, inline);
+            if place == 0 {
+                preopens.push((dir.clone(), name(".")));
+            }
+            preopens.push((dir, name(root.guest())));
+        }
+    }
+    (preopens, windows)
 }
 
 fn directory(file: std::fs::File, access: Access, inline: bool) -> Dir {

@@ -33,6 +33,7 @@ mod stdio;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod within;
 
 pub use capabilities::{Capabilities, NetGrant};
 pub use compile::{Compiler, compile_worker};

@@ -7,7 +7,7 @@ use serde_json::Value;
 use toolhost_contract::policy::Mode;
 use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, Descriptor, Effects, ErrorClass, FileAccess,
-    Grant, Limits, Outcome, PluginName, Ran, Sink,
+    Grant, Limits, Outcome, PluginName, Ran, Reach, Sink,
 };
 use toolhost_vfs::{Reads, Scope, Stage, StageLimits};
 
@@ -18,6 +18,7 @@ use crate::instance::{self, Setting};
 use crate::load::Loaded;
 use crate::looks::Looks;
 use crate::staging::{Held, Staging};
+use crate::within::Within;
 
 /// What the operator gives a plugin. Each call gets of it what its own grant says, never more.
 pub struct PluginGrants {
@@ -102,9 +103,11 @@ impl Plugin {
             (FileAccess::AsGranted, None) => self.granted.clone(),
         };
         use_guest_names(&mut call.input, files.scope());
+        let within = Within::new(grant.within());
+        let files = files.within(&within).await;
         let allowed = tool.map_or_else(Allowed::default, |tool| {
-            self.capabilities
-                .of(tool, &call.input, &self.desk(&call.caller.session_id))
+            let desk = self.desk(&call.caller.session_id);
+            self.capabilities.of(tool, &call.input, &desk)
         });
         // Whatever it is called: nothing leaves a call whose changes are judged afterwards.
         let allowed = if grant.is_held() {
@@ -114,11 +117,14 @@ impl Plugin {
         };
         // A command was judged by its words. Beside it the plugin itself changes nothing and reaches nobody.
         let (allowed, files) = if allowed.is_bound() {
-            let allowed = allowed.only_programs(files.scope().clone());
-            (allowed, watched(&self.read_only, &sink))
-        } else {
-            let folders = files.scope().clone();
+            let allowed = allowed.only_programs(files.windows());
+            let files = watched(&self.read_only, &sink).within(&within).await;
+            (allowed, files)
+        } else if allowed.programs.is_some() {
+            let folders = files.windows();
             (Allowed { folders, ..allowed }, files)
+        } else {
+            (allowed, files)
         };
         let mode = sink.services().map(|services| services.mode());
         let request = request(call, files.scope(), mode.unwrap_or_default());
@@ -217,6 +223,19 @@ impl Backend for Plugin {
 
     fn reaches_out(&self, tool: &Descriptor) -> bool {
         self.capabilities.reach_out(tool)
+    }
+
+    fn reach(&self, tool: &Descriptor) -> Reach {
+        let writable = |files: &Files| {
+            let mut roots = files.scope().roots().iter();
+            roots.any(|root| root.granted().1 == toolhost_vfs::Access::ReadWrite)
+        };
+        Reach {
+            sandboxed: true,
+            files: capabilities::wants_files(tool) && writable(&self.granted)
+                || self.capabilities.reach_out(tool),
+            world: self.capabilities.reach_world(tool),
+        }
     }
 
     fn delegates(&self, tool: &Descriptor) -> bool {

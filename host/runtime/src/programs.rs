@@ -8,7 +8,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolhost_contract::{Failure, text};
 use toolhost_process::{Fence, Processes};
-use toolhost_vfs::{Access, Scope};
+use toolhost_vfs::{Access, Root, Scope};
+
+use crate::within::Window;
 
 /// The programs of the host as the operator allows them to one plugin.
 #[derive(Clone)]
@@ -169,36 +171,50 @@ impl Programs {
     }
 
     /// Where the program runs, and what it may touch: the folders of the call and nothing else of the user's.
-    pub fn place(&self, cwd: Option<&str>, scope: &Scope) -> Result<(PathBuf, Fence), Failure> {
-        let outside = |path: &str| {
-            Failure::new(
-                "path_not_in_workspace",
-                format!("`{}` is no folder of this call", text::inline(path, 200)),
-            )
-        };
+    pub fn place(
+        &self,
+        cwd: Option<&str>,
+        scope: &Scope,
+        windows: &[Window],
+    ) -> Result<(PathBuf, Fence), Failure> {
         let folders = || {
-            let roots = scope.roots().iter();
-            roots.filter(|root| root.guest() != self.grant.output.1)
+            let windows = windows.iter();
+            windows.filter(|window| window.guest != self.grant.output.1)
         };
-        let first = folders().next().map(|root| root.guest().to_owned());
-        let cwd = cwd.map(str::to_owned).or(first).ok_or_else(|| {
+        let outside = |path: &str| {
+            let names: Vec<&str> = folders().map(|window| window.guest.as_str()).collect();
+            Failure {
+                recommendations: vec![format!(
+                    "a folder to work in, as `cwd`: {}",
+                    text::inline(&names.join(", "), 1_000)
+                )],
+                ..Failure::new(
+                    "path_not_in_workspace",
+                    format!("`{}` is no folder of this call", text::inline(path, 200)),
+                )
+            }
+        };
+        // Where relative paths begin for whoever judged the call, whether or not it is there for this one.
+        let mut roots = scope.roots().iter().map(Root::guest);
+        let first = roots.find(|guest| *guest != self.grant.output.1);
+        let first = first.filter(|_| folders().next().is_some());
+        let cwd = cwd.or(first).ok_or_else(|| {
             Failure::new("path_not_in_workspace", "no folder is granted to work in")
         })?;
         let cwd = if cwd.starts_with('/') {
-            PathBuf::from(&cwd)
+            PathBuf::from(cwd)
         } else {
-            let first = folders().next().map_or("/", |root| root.guest());
-            Path::new(first).join(&cwd)
+            Path::new(first.unwrap_or("/")).join(cwd)
         };
         let shown = cwd.to_string_lossy().into_owned();
-        let root = folders()
-            .filter(|root| cwd.starts_with(root.guest()))
-            .max_by_key(|root| root.guest().len())
+        let window = folders()
+            .filter(|window| cwd.starts_with(&window.guest))
+            .max_by_key(|window| window.guest.len())
             .ok_or_else(|| outside(&shown))?;
         let rest = cwd
-            .strip_prefix(root.guest())
+            .strip_prefix(&window.guest)
             .map_err(|_| outside(&shown))?;
-        let host = root.host().join(rest);
+        let host = window.host.join(rest);
         // The fence decides what can be read there; this says it in better words.
         let real = host.canonicalize().map_err(|_| {
             Failure::new(
@@ -206,7 +222,7 @@ impl Programs {
                 format!("no folder `{}`", text::inline(&shown, 200)),
             )
         })?;
-        if !real.starts_with(root.host()) {
+        if !real.starts_with(&window.host) {
             return Err(outside(&shown));
         }
         if !real.is_dir() {
@@ -216,16 +232,16 @@ impl Programs {
             ));
         }
         // A folder that is another one by now was exchanged by a program that ran before.
-        let exchanged = folders().find(|root| {
-            let real = root.host().canonicalize();
-            real.is_err() || real.is_ok_and(|real| real != root.host())
+        let exchanged = folders().find(|window| {
+            let real = window.host.canonicalize();
+            real.is_err() || real.is_ok_and(|real| real != window.host)
         });
-        if let Some(root) = exchanged {
+        if let Some(window) = exchanged {
             return Err(Failure::new(
                 "folder_exchanged",
                 format!(
                     "the folder {} is not what it was when it was granted",
-                    root.guest()
+                    window.guest
                 ),
             ));
         }
@@ -233,21 +249,22 @@ impl Programs {
             network: self.grant.network,
             ..Fence::default()
         };
-        for root in folders() {
-            let list = match root.access() {
+        for window in folders() {
+            let (path, access) = &window.granted;
+            let list = match access {
                 Access::ReadOnly => {
                     // The inner one of two grants holds.
                     let outer = folders().any(|outer| {
-                        outer.access() == Access::ReadWrite && root.host().starts_with(outer.host())
+                        outer.granted.1 == Access::ReadWrite && path.starts_with(&outer.granted.0)
                     });
                     if outer {
-                        fence.read_only.push(root.host().to_owned());
+                        fence.read_only.push(path.clone());
                     }
                     &mut fence.read
                 }
                 Access::ReadWrite => &mut fence.write,
             };
-            list.push(root.host().to_owned());
+            list.push(path.clone());
         }
         Ok((real, fence))
     }

@@ -184,7 +184,8 @@ fn programs(settings: &Settings, launcher: Option<&Launcher>) -> anyhow::Result<
     Ok(Running {
         processes: Processes::new(process)?,
         allowed: beyond.programs.clone(),
-        network: beyond.program_network,
+        // A program that nothing holds back has it anyway.
+        network: beyond.program_network || beyond.unconfined,
         output,
     })
 }

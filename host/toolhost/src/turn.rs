@@ -31,9 +31,12 @@ impl Host {
         let shown = registry.lens(Profile::Native, Others::default()).show();
         let tools: Vec<Tool> = shown
             .iter()
-            .map(|one| Tool {
-                name: &one.name,
-                tool: &one.descriptor,
+            .filter_map(|one| {
+                Some(Tool {
+                    name: &one.name,
+                    tool: &one.descriptor,
+                    hints: registry.hints(&one.canonical)?,
+                })
             })
             .collect();
         format.tools(&tools, false)

@@ -33,6 +33,8 @@ pub struct Root {
     own: bool,
     /// The file in it that was granted.
     file: Option<OsString>,
+    /// What of it was granted may be used so.
+    granted: Access,
 }
 
 impl Root {
@@ -49,6 +51,14 @@ impl Root {
     /// What overlaps and protected directories left of the granted access.
     pub fn access(&self) -> Access {
         self.access
+    }
+
+    /// What was granted, the directory or a file in it, and how it may be used.
+    pub fn granted(&self) -> (PathBuf, Access) {
+        match &self.file {
+            Some(name) => (self.host.join(name), self.granted),
+            None => (self.host.clone(), self.access),
+        }
     }
 
     pub fn id(&self) -> FileId {
@@ -152,7 +162,7 @@ impl Scope {
         let tangled = survey.is_tangled();
         let marks = survey.marks;
         let mut roots = Vec::with_capacity(grants.len());
-        for ((grant, (root, _)), reached) in grants.iter().zip(opened).zip(reached) {
+        for ((grant, (root, granted)), reached) in grants.iter().zip(opened).zip(reached) {
             // Of a directory that another grant reaches: whatever holds there.
             let nearest = root
                 .lineage
@@ -167,6 +177,7 @@ impl Scope {
                 dir: Arc::new(root.dir),
                 own: root.file.is_none() || !reached,
                 file: root.file,
+                granted,
             });
         }
         let mut scope = Self {
@@ -234,6 +245,7 @@ impl Scope {
             .cloned()
             .map(|root| Root {
                 access: Access::ReadOnly,
+                granted: Access::ReadOnly,
                 ..root
             })
             .collect();

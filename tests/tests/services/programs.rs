@@ -147,6 +147,28 @@ fn a_program_writes_where_the_call_may_and_nowhere_else() {
 }
 
 #[test]
+fn of_a_folder_with_one_granted_file_a_program_has_that_file() {
+    let guest = Guest::new("programs", &NEEDS, "");
+    let workspace = guest.workspace();
+    for name in ["granted", "other"] {
+        std::fs::write(workspace.join(name), format!("of {name}")).unwrap();
+    }
+    let file = format!("{}:rw", workspace.join("granted").display());
+    let mut flags = allowed(&guest);
+    *flags.last_mut().unwrap() = file;
+    let command = "cat granted; cat other; ls; echo; echo new > granted; echo x > other; echo x > made; echo ended";
+    let told = call(&guest, "programs", &json!({ "command": command }), &flags);
+    let text = told[1].as_str().unwrap_or_else(|| panic!("{told}"));
+    let ended = text.lines().any(|line| line == "ended");
+    assert!(ended && text.contains("of granted"), "{text}");
+    assert!(!text.contains("of other"), "{text}");
+    let read = |name: &str| std::fs::read_to_string(workspace.join(name)).ok();
+    assert_eq!(read("granted").as_deref(), Some("new\n"));
+    assert_eq!(read("other").as_deref(), Some("of other"));
+    assert_eq!(read("made"), None);
+}
+
+#[test]
 fn a_program_has_no_network_unless_it_is_granted() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -50,9 +50,12 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, Failure> {
             .show();
         let tools: Vec<Tool> = shown
             .iter()
-            .map(|one| Tool {
-                name: &one.name,
-                tool: &one.descriptor,
+            .filter_map(|one| {
+                Some(Tool {
+                    name: &one.name,
+                    tool: &one.descriptor,
+                    hints: registry.hints(&one.canonical)?,
+                })
             })
             .collect();
         let listed = format.tools(&tools, strict);

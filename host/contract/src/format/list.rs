@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::keywords::clean;
 use super::{Format, Listed, Names, Tool, gemini, root, strict};
-use crate::{Descriptor, Effect, text};
+use crate::{Descriptor, Hints, text};
 
 pub(super) fn tools(format: Format, tools: &[Tool], strict: bool) -> Listed {
     let names = Names::new(format, tools.iter().map(|tool| tool.name));
@@ -31,7 +31,7 @@ pub(super) fn tools(format: Format, tools: &[Tool], strict: bool) -> Listed {
                 Value::Object(listed)
             }
             Format::Gemini => declaration(name, tool.tool),
-            Format::Mcp => mcp(name, tool.tool),
+            Format::Mcp => mcp(name, tool.tool, tool.hints),
         });
     }
     let tools = match format {
@@ -89,7 +89,7 @@ fn declaration(name: &str, tool: &Descriptor) -> Value {
     declaration
 }
 
-fn mcp(name: &str, tool: &Descriptor) -> Value {
+fn mcp(name: &str, tool: &Descriptor, hints: Hints) -> Value {
     let object = |schema: &Value| {
         let mut schema = match clean(schema, 0) {
             Value::Object(schema) => schema,
@@ -98,8 +98,6 @@ fn mcp(name: &str, tool: &Descriptor) -> Value {
         schema.insert("type".to_owned(), json!("object"));
         schema
     };
-    let effect = tool.effect();
-    let read_only = effect <= Effect::Reads;
     let mut listed = json!({
         "name": name,
         "title": tool.display_name,
@@ -111,10 +109,10 @@ fn mcp(name: &str, tool: &Descriptor) -> Value {
         listed["outputSchema"] = Value::Object(object(output));
     }
     listed["annotations"] = json!({
-        "readOnlyHint": read_only,
-        "destructiveHint": effect == Effect::Destroys,
-        "idempotentHint": read_only || tool.annotations.idempotent == Some(true),
-        "openWorldHint": tool.annotations.open_world == Some(true),
+        "readOnlyHint": hints.read_only,
+        "destructiveHint": hints.destructive,
+        "idempotentHint": hints.idempotent,
+        "openWorldHint": hints.open_world,
     });
     listed
 }

@@ -1,6 +1,7 @@
 //! The permission for one call, and the refusal of one.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Effect, Request};
@@ -26,6 +27,7 @@ pub struct Grant {
     by: String,
     approvals: Vec<String>,
     held: bool,
+    within: Vec<Arc<[String]>>,
 }
 
 impl Grant {
@@ -44,6 +46,10 @@ impl Grant {
             by,
             approvals,
             held: false,
+            within: request
+                .narrow
+                .map(super::Restriction::directories)
+                .unwrap_or_default(),
         }
     }
 
@@ -67,6 +73,11 @@ impl Grant {
     /// Nothing that the call does to files may become real before it is committed.
     pub fn is_held(&self) -> bool {
         self.held
+    }
+
+    /// Of the granted files only those that lie in a directory of each of these lists; no list, no limit.
+    pub fn within(&self) -> &[Arc<[String]>] {
+        &self.within
     }
 
     /// May the call see the variables that its plugin was granted?

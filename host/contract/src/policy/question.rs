@@ -209,7 +209,7 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
             ..denied(
                 DenialCode::PolicyViolation,
                 format!(
-                    "nobody answered the question about `{tool}` in time ({})",
+                    "the question about `{tool}` got no answer ({})",
                     question.reason
                 ),
             )

@@ -99,6 +99,12 @@ fn take(own: &str, mut declaration: Value, accept: &Accept) -> Result<Adopted, S
     let mut tool = Descriptor::new(discovered_name(own), description);
     "discovered".clone_into(&mut tool.category);
     tool.tags = vec!["discovered".to_owned(), "not sandboxed".to_owned()];
+    // What is unsaid is JSON Schema's word: the command reads what is more.
+    if let Some(schema) = schema.as_object_mut() {
+        schema
+            .entry("additionalProperties")
+            .or_insert(Value::Bool(true));
+    }
     tool.input_schema = schema;
     tool.strict = false;
     tool.annotations = Annotations {

@@ -38,8 +38,8 @@ fn r_082_declarations_alone_and_in_groups() {
             {"functionDeclarations": [{"name": "get-time"}, {"name": "weather"}]},
             {"name": "odd", "parameters": {"type": "string"}}, {"name": "--flag"}, {}]"#,
         expect![[r#"
-            discovered__get_time destroys The tool get-time of this project. {"type":"object"}
-            discovered__weather destroys Says it. {"properties":{"city":{"type":"string"}},"type":"object"}
+            discovered__get_time destroys The tool get-time of this project. {"type":"object","additionalProperties":true}
+            discovered__weather destroys Says it. {"properties":{"city":{"type":"string"}},"type":"object","additionalProperties":true}
             left out weather: another tool is called `discovered__weather`
             left out odd: Some("string") is no object
             left out --flag: it has no `name` that could be a word of a command

@@ -204,7 +204,10 @@ async fn a_client_answers_for_its_session_and_no_further() {
         let retry = again(asked.clone(), &question, &yes(beyond));
         question = newest.ask(&retry).await["result"].take();
     }
-    assert!(ended(&question).starts_with("user_denied"), "{question}");
+    assert!(
+        ended(&question).starts_with("policy_violation"),
+        "{question}"
+    );
     // The wider one is the wider one, wherever it stands among the offers.
     let question = input_required(&mut newest, asked.clone()).await;
     let retry = again(asked, &question, &yes("session_wider"));
@@ -339,10 +342,10 @@ async fn an_answer_that_is_missing_or_odd_is_asked_for_again() {
         assert_eq!(answer["resultType"], json!("input_required"), "{odd}");
         question = answer;
     }
-    // Whoever cannot answer at all says no.
+    // Whoever cannot answer at all has said neither yes nor no.
     let odd = accept(&json!({}));
     let answer = client.ask(&again(asked, &question, &odd)).await["result"].take();
-    assert!(ended(&answer).starts_with("user_denied"), "{answer}");
+    assert!(ended(&answer).starts_with("policy_violation"), "{answer}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -369,7 +372,7 @@ async fn so_many_calls_wait_for_one_client_and_no_more() {
         .ask(&able(call(99, "wipe", json!({"n": 99})), forms()))
         .await;
     let said = ended(&answer["result"]);
-    assert!(said.contains("nobody answered"), "{said}");
+    assert!(said.contains("got no answer"), "{said}");
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
 

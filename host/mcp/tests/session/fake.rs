@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, timeout};
 use toolhost_contract::{
     Annotations, Backend, BoxFuture, Call, CallError, Concurrency, Descriptor, Digest, ErrorClass,
-    Event, Failure, Grant, Level, Outcome, Part, PluginName, Query, Sink, ToolName,
+    Event, Failure, Grant, Level, Outcome, Part, PluginName, Query, Reach, Sink, ToolName,
 };
 use toolhost_kernel::{Kernel, PluginInfo, Settings, Without};
 use toolhost_mcp::{Asks, ClientAgents, Desk, ServeError, ServerInfo};
@@ -372,5 +372,13 @@ impl Backend for Tools {
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
         Box::pin(self.run(call, sink))
+    }
+
+    fn reach(&self, _tool: &Descriptor) -> Reach {
+        Reach {
+            sandboxed: true,
+            files: true,
+            world: false,
+        }
     }
 }

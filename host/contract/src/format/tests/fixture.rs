@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::format::{Answered, Format, Tool};
 use crate::profile::Rendered;
-use crate::{Descriptor, Part, ToolName};
+use crate::{Descriptor, Hints, Part, Reach, ToolName};
 
 pub(super) fn tool(name: &str, schema: Value) -> Descriptor {
     let mut tool = Descriptor::new(ToolName::parse(name).unwrap(), format!("Does {name}."));
@@ -16,10 +16,16 @@ pub(super) fn tool(name: &str, schema: Value) -> Descriptor {
 /// The list of one tool.
 pub(super) fn listed(format: Format, schema: Value, strict: bool) -> (Value, Vec<String>) {
     let tool = tool("look", schema);
+    let reach = Reach {
+        sandboxed: true,
+        files: true,
+        world: false,
+    };
     let listed = format.tools(
         &[Tool {
             name: "look",
             tool: &tool,
+            hints: Hints::of(&tool, reach),
         }],
         strict,
     );

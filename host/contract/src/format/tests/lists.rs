@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{listed, tool};
 use crate::format::Format;
+use crate::{Hints, Reach};
 
 fn schema() -> Value {
     json!({
@@ -244,6 +245,7 @@ fn a_schema_that_is_none_is_listed_as_that_of_an_object() {
             let tools = [crate::format::Tool {
                 name: "look",
                 tool: &tool,
+                hints: Hints::of(&tool, Reach::ANYTHING),
             }];
             let listed = format.tools(&tools, true).tools.to_string();
             let has_schema = listed.contains(r#""type":"object""#);

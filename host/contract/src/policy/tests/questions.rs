@@ -263,7 +263,7 @@ fn an_answer_comes_to_a_grant_or_to_words_that_say_who_refused() {
     expect![[r#"modified {"path":"b"}"#]].assert_eq(&settled(Answer::Modify {
         input: json!({"path": "b"}),
     }));
-    expect![[r#"policy_violation: nobody answered the question about `write_file` in time (it changes files) | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&settled(Answer::TimedOut));
+    expect![[r#"policy_violation: the question about `write_file` got no answer (it changes files) | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&settled(Answer::TimedOut));
     expect![[r#"policy_violation: `write_file` needs a person's yes (it changes files), and there is no terminal to ask at | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&settled(Answer::NobodyToAsk));
 }
 

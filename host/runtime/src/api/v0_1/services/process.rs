@@ -74,7 +74,11 @@ impl State {
             )
             .map_err(failure)?;
         let (cwd, fence) = programs
-            .place(wanted.cwd.as_deref(), &self.allowed.folders)
+            .place(
+                wanted.cwd.as_deref(),
+                self.files.scope(),
+                &self.allowed.folders,
+            )
             .map_err(failure)?;
         let millis = |ms: u32| Duration::from_millis(ms.into());
         let command = Command {

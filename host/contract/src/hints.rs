@@ -1,0 +1,175 @@
+//! What a client may be told of a tool before it calls it, in the words that MCP has for it.
+
+use crate::{Descriptor, Effect};
+
+/// What a call of a tool can do at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// Whoever runs the call holds it to the tool's effect and to what was granted. If not, only the tool's own word
+    /// says what it does, and the rest of this is nothing to go by.
+    pub sandboxed: bool,
+    /// It can change files of the host.
+    pub files: bool,
+    /// It can reach other machines, or whoever reaches them.
+    pub world: bool,
+}
+
+impl Reach {
+    /// Of what nobody holds back.
+    pub const ANYTHING: Reach = Reach {
+        sandboxed: false,
+        files: true,
+        world: true,
+    };
+}
+
+/// The four hints of MCP's `ToolAnnotations`, and whether they are facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hints {
+    pub sandboxed: bool,
+    pub read_only: bool,
+    /// It may do more than add something: what is overwritten is gone for whoever does not undo it.
+    pub destructive: bool,
+    pub idempotent: bool,
+    pub open_world: bool,
+}
+
+impl Hints {
+    pub fn of(tool: &Descriptor, reach: Reach) -> Self {
+        let said = &tool.annotations;
+        let effect = tool.effect();
+        let read_only = effect <= Effect::Reads;
+        if !reach.sandboxed {
+            return Self {
+                sandboxed: false,
+                read_only,
+                destructive: !read_only && said.destructive != Some(false),
+                idempotent: said.idempotent == Some(true),
+                open_world: said.open_world != Some(false),
+            };
+        }
+        Self {
+            sandboxed: true,
+            read_only,
+            destructive: match effect {
+                Effect::Pure | Effect::Reads => false,
+                Effect::Writes => reach.files || reach.world,
+                Effect::Destroys => true,
+            },
+            idempotent: read_only || said.idempotent == Some(true),
+            open_world: reach.world,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Annotations, ToolName};
+
+    fn hints(annotations: Annotations, reach: Reach) -> String {
+        let mut tool = Descriptor::new(ToolName::parse("t").unwrap(), "t");
+        tool.annotations = annotations;
+        let hints = Hints::of(&tool, reach);
+        [
+            (hints.read_only, "read-only"),
+            (hints.destructive, "destructive"),
+            (hints.idempotent, "idempotent"),
+            (hints.open_world, "open-world"),
+        ]
+        .into_iter()
+        .filter_map(|(is_so, word)| is_so.then_some(word))
+        .collect::<Vec<_>>()
+        .join(" ")
+    }
+
+    #[test]
+    fn of_a_sandboxed_tool_they_are_what_the_sandbox_leaves_it() {
+        let none = Annotations::default();
+        let pure = Annotations {
+            pure: Some(true),
+            ..none
+        };
+        let reads = Annotations {
+            read_only: Some(true),
+            open_world: Some(true),
+            ..none
+        };
+        let writes = Annotations {
+            destructive: Some(false),
+            ..none
+        };
+        let again = Annotations {
+            idempotent: Some(true),
+            open_world: Some(false),
+            ..none
+        };
+        // A tool that says both is believed in the worse.
+        let both = Annotations {
+            read_only: Some(true),
+            destructive: Some(true),
+            ..none
+        };
+        let nothing = Reach {
+            sandboxed: true,
+            files: false,
+            world: false,
+        };
+        let files = Reach {
+            files: true,
+            ..nothing
+        };
+        let world = Reach {
+            world: true,
+            ..nothing
+        };
+        for (annotations, reach, expected) in [
+            (none, nothing, "destructive"),
+            (pure, nothing, "read-only idempotent"),
+            (reads, files, "read-only idempotent"),
+            (reads, world, "read-only idempotent open-world"),
+            (writes, nothing, ""),
+            (writes, files, "destructive"),
+            (writes, world, "destructive open-world"),
+            (again, nothing, "destructive idempotent"),
+            (again, world, "destructive idempotent open-world"),
+            (both, files, "destructive"),
+        ] {
+            assert_eq!(
+                hints(annotations, reach),
+                expected,
+                "{annotations:?} {reach:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn of_any_other_tool_they_are_its_own_word_and_otherwise_the_worst() {
+        let none = Annotations::default();
+        for (annotations, expected) in [
+            (none, "destructive open-world"),
+            (
+                Annotations {
+                    read_only: Some(true),
+                    ..none
+                },
+                "read-only open-world",
+            ),
+            (
+                Annotations {
+                    destructive: Some(false),
+                    open_world: Some(false),
+                    idempotent: Some(true),
+                    ..none
+                },
+                "idempotent",
+            ),
+        ] {
+            assert_eq!(
+                hints(annotations, Reach::ANYTHING),
+                expected,
+                "{annotations:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The host as a server of the MCP Inspector: its one-shot command line, which cannot be asked, and `mcpdo` of the same
+//! package, which holds a connection and can.
+
+use std::path::Path;
+use std::process::Command;
+
+use e2e::clients::{as_of, by_http, by_stdio, javascript};
+use e2e::desk::{Desk, json};
+use e2e::http::Server;
+use e2e::{Ended, host, root};
+use serde_json::Value;
+
+/// The Inspector's one-shot command line; none when it is not installed here.
+fn inspector(era: &str, flags: &[&str], target: &[String]) -> Option<Ended> {
+    let (node, packages) = javascript()?;
+    let program = packages.join("node_modules/.bin/mcp-inspector");
+    let mut command = as_of(&host(&[]), node);
+    command
+        .arg(std::fs::canonicalize(program).expect("the Inspector is installed"))
+        .args(["--cli", "--protocol-era", era])
+        // The first host on a new machine compiles all plugins before it answers.
+        .args(["--connect-timeout", "300000"])
+        .args(flags)
+        // It keeps a file of its own; not in the home of whoever runs the tests.
+        .env("MCP_CATALOG_PATH", packages.join("inspector.json"))
+        .env("MCP_INSPECTOR_SECRET_STORE", "memory");
+    match target {
+        [kind, url, token] if kind == "http" => command
+            .args(["--server-url", url, "--transport", "http", "--header"])
+            .arg(format!("Authorization: Bearer {token}")),
+        _ => command.arg("--").args(&target[1..]),
+    };
+    Some(Ended::of(&command.output().expect("the Inspector starts")))
+}
+
+/// Both roads, with all plugins that we ship.
+fn check_inspector(flags: &[&str], expected: &[&str]) {
+    let plugins = root().join("plugins");
+    let workspace = root().join("tests/specs/workspace");
+    for era in ["legacy", "auto", "modern"] {
+        for over_http in [false, true] {
+            let desk = Desk::new("");
+            let mut command = desk.command(&["run", "--plugins"]);
+            command.arg(&plugins).arg("--allow-path").arg(&workspace);
+            let server = over_http.then(|| {
+                let mut command = desk.command(&["run", "--http", "127.0.0.1:0", "--plugins"]);
+                command.arg(&plugins).arg("--allow-path").arg(&workspace);
+                Server::start(command)
+            });
+            let target = server.as_ref().map_or_else(|| by_stdio(&command), by_http);
+            let Some(ended) = inspector(era, flags, &target) else {
+                return;
+            };
+            assert_eq!(ended.code, Some(0), "{era} {over_http}: {}", ended.stderr);
+            let said = ended.stdout + &ended.stderr;
+            for words in expected {
+                assert!(said.contains(words), "{era} {over_http}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_inspector_lists_and_finds_no_fault_in_a_schema() {
+    check_inspector(
+        &["--method", "tools/list", "--strict", "--format", "json"],
+        &["0 errors", "\"read_file\""],
+    );
+}
+
+#[test]
+fn the_inspector_calls() {
+    let words = "--method tools/call --tool-name read_file --tool-arg path=readme.md --format json";
+    let words: Vec<&str> = words.split(' ').collect();
+    check_inspector(&words, &["A workspace"]);
+}
+
+/// `mcpdo`, whose connections a process of its own holds until this is dropped.
+struct Mcpdo<'a> {
+    desk: &'a Desk,
+    node: &'a Path,
+    program: &'a Path,
+}
+
+impl Mcpdo<'_> {
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = as_of(&host(&[]), self.node.to_owned());
+        command
+            .arg(self.program)
+            .args(words)
+            .env("HOME", self.desk.path("home"))
+            .env("MCP_INSPECTOR_SECRET_STORE", "file");
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> Ended {
+        Ended::of(&self.command(words).output().expect("mcpdo starts"))
+    }
+
+    /// `server` is a host that is started, or one that listens.
+    fn connect(&self, era: &str, server: Result<&Command, &Server>) {
+        let mut command = self.command(&["connect", "@it", "--era", era]);
+        command.args(["--connect-timeout", "300000"]);
+        match server {
+            // What is started gets no more variables than it is given.
+            Ok(server) => {
+                for (name, value) in server.get_envs() {
+                    let value = value.unwrap_or_default();
+                    let variable = format!("{}={}", name.display(), value.display());
+                    command.args(["-e", &variable]);
+                }
+                command.arg("--").args(&by_stdio(server)[1..]);
+            }
+            Err(server) => {
+                let [_, url, token] = <[String; 3]>::try_from(by_http(server)).expect("three");
+                command.arg(url);
+                command.args(["--transport", "http", "--header"]);
+                command.arg(format!("Authorization: Bearer {token}"));
+            }
+        }
+        let ended = Ended::of(&command.output().expect("mcpdo starts"));
+        assert_eq!(ended.code, Some(0), "{era}: {ended:?}");
+    }
+
+    /// Asks to write a file, is asked, and answers.
+    fn write(&self, path: &str, answer: &[&str]) -> Value {
+        let words = ["@it", "tools/call", "write_file", "--format", "json"];
+        let input = [format!("path:={path}"), "content:=new".to_owned()];
+        let words: Vec<&str> = words
+            .into_iter()
+            .chain(input.iter().map(String::as_str))
+            .collect();
+        let asked = json(&self.run(&words));
+        let pending = &asked["elicitationPending"];
+        let message = pending["message"].as_str().unwrap_or_default();
+        assert!(
+            message.contains("write_file") && message.contains("+new"),
+            "{asked}"
+        );
+        assert!(!self.desk.workspace().join(path).exists(), "{asked}");
+        let id = pending["elicitationId"].as_str().expect("an id");
+        let words = ["elicitation/respond", id, "--format", "json"];
+        json(&self.run(&[&words, answer].concat()))
+    }
+}
+
+impl Drop for Mcpdo<'_> {
+    fn drop(&mut self) {
+        let _ = self.command(&["daemon", "stop"]).output();
+    }
+}
+
+#[test]
+fn the_inspector_is_asked_and_answers() {
+    let Some((node, packages)) = javascript() else {
+        return;
+    };
+    let program = packages.join("node_modules/.bin/mcpdo");
+    let program = std::fs::canonicalize(program).expect("mcpdo is installed");
+    for era in ["legacy", "modern"] {
+        for over_http in [false, true] {
+            let desk = Desk::new("");
+            std::fs::create_dir(desk.path("home")).unwrap();
+            let asking = ["run", "--ask-client"];
+            let mcpdo = Mcpdo {
+                desk: &desk,
+                node: &node,
+                program: &program,
+            };
+            let server = over_http.then(|| {
+                let mut command = desk.working(&asking);
+                command.args(["--http", "127.0.0.1:0"]);
+                Server::start(command)
+            });
+            match &server {
+                Some(server) => mcpdo.connect(era, Err(server)),
+                None => mcpdo.connect(era, Ok(&desk.working(&asking))),
+            }
+            let hint = format!("{era} {over_http}");
+            let written = mcpdo.write("new.txt", &["answer:=once"]);
+            assert_eq!(written["isError"], Value::Bool(false), "{hint}: {written}");
+            let text = std::fs::read_to_string(desk.workspace().join("new.txt"));
+            assert_eq!(text.expect("a person allowed it"), "new", "{hint}");
+            let refused = mcpdo.write("no.txt", &["--decline"]);
+            assert_eq!(refused["isError"], Value::Bool(true), "{hint}: {refused}");
+            assert!(!desk.workspace().join("no.txt").exists(), "{hint}");
+        }
+    }
+}
