@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use toolhost::{
     Agents, Broken, CommandAgents, Compiler, Error, Launcher, Parts, Prompter, Resources, Served,
 };
 use toolhost_contract::units::show_duration;
-use toolhost_contract::{Manifest, text};
+use toolhost_contract::{Capability, Manifest, text};
 use toolhost_kernel::Kernel;
 use toolhost_mcp::ClientAgents;
 use toolhost_runtime::Runtime;
@@ -37,6 +39,10 @@ pub struct Host {
     pub loaded: toolhost::Host,
     pub settings: Settings,
     servers: Mutex<Servers>,
+    resources: Arc<ServerResources>,
+    /// Whatever other servers have to say first, they have said, or they took too long.
+    settled: watch::Sender<bool>,
+    settling: Mutex<Option<JoinHandle<()>>>,
     /// Tells a collector what happens, when the environment names one.
     telemetry: Mutex<Option<Following>>,
 }
@@ -53,6 +59,19 @@ pub async fn load(
 /// The same, for those who have to hear what happens from the first event on: `begin` gets the kernel before anything
 /// is sealed or registered.
 pub async fn load_with(
+    settings: Settings,
+    prompter: Arc<dyn Prompter>,
+    purpose: Purpose,
+    begin: impl FnOnce(&Kernel),
+) -> Result<Host, Failure> {
+    let host = load_alone(settings, prompter, purpose, begin).await?;
+    host.connect();
+    host.settle().await;
+    Ok(host)
+}
+
+/// The same without other servers: [`Host::connect`] starts them.
+pub async fn load_alone(
     settings: Settings,
     prompter: Arc<dyn Prompter>,
     purpose: Purpose,
@@ -86,13 +105,14 @@ pub async fn load_with(
             .map(|telemetry| telemetry.follow(loaded.kernel.subscribe(None, None))),
         Purpose::Look | Purpose::Judge => None,
     };
-    let servers = start_servers(&settings, &loaded.kernel).await;
-    resources.set(&servers);
     let host = Host {
         kernel: Arc::clone(&loaded.kernel),
         loaded,
         settings,
-        servers: Mutex::new(servers),
+        servers: Mutex::default(),
+        resources,
+        settled: watch::Sender::new(false),
+        settling: Mutex::default(),
         telemetry: Mutex::new(telemetry),
     };
     host.report();
@@ -108,25 +128,6 @@ pub async fn load_with(
             .for_each(|words| note(&format!("error: {words}"))),
     }
     Ok(host)
-}
-
-/// Whatever is wrong with a server is said, and stops nothing.
-async fn start_servers(settings: &Settings, kernel: &Arc<Kernel>) -> Servers {
-    if !settings.has_servers() {
-        return Servers::default();
-    }
-    let keep = Keep::of(settings);
-    let registrar = Registrar {
-        kernel: Arc::downgrade(kernel),
-        only_tools: settings.core.only_tools.clone(),
-        verbose: settings.verbose,
-        said: Said::default(),
-    };
-    let hear = Arc::new(move |shared: &_, news| registrar.hear(shared, news));
-    servers::discover(settings, &keep, kernel).await;
-    let servers = Servers::start(settings, &keep, hear).await;
-    servers.notes();
-    servers
 }
 
 /// The commands of the configuration, and beside them the client of a call, if it may be one.
@@ -183,8 +184,79 @@ fn note_loaded(served: &Served) {
 }
 
 impl Host {
+    /// Starts other servers and the discovery command. Whatever is wrong with one is said, and stops nothing.
+    pub fn connect(&self) {
+        if !self.settings.has_servers() {
+            self.settled.send_replace(true);
+            return;
+        }
+        let keep = Keep::of(&self.settings);
+        let registrar = Registrar {
+            kernel: Arc::downgrade(&self.kernel),
+            only_tools: self.settings.core.only_tools.clone(),
+            verbose: self.settings.verbose,
+            said: Said::default(),
+        };
+        let hear = Arc::new(move |shared: &_, news| registrar.hear(shared, news));
+        let servers = Servers::start(&self.settings, &keep, hear);
+        self.resources.set(&servers);
+        let started: Vec<_> = servers.started().map(Arc::clone).collect();
+        *self.servers.lock().unwrap_or_else(PoisonError::into_inner) = servers;
+        let discovery = self.settings.discovery.clone();
+        let verbose = self.settings.verbose;
+        let kernel = Arc::clone(&self.kernel);
+        let settled = self.settled.clone();
+        let settling = tokio::spawn(async move {
+            let discovered = servers::discover(discovery.as_ref(), verbose, &keep, &kernel);
+            tokio::join!(discovered, servers::wait(&started));
+            settled.send_replace(true);
+        });
+        *self.settling.lock().unwrap_or_else(PoisonError::into_inner) = Some(settling);
+    }
+
+    /// Whether it is a tool of a plugin that calls no other tools and looks at nothing that other servers have.
+    pub fn is_by_itself(&self, tool: &str) -> bool {
+        const OTHERS: [Capability; 3] =
+            [Capability::Tools, Capability::Agents, Capability::Resources];
+        let registry = self.kernel.registry();
+        let Some(entry) = registry.get(tool) else {
+            return false;
+        };
+        let mut plugins = self.loaded.plugins.iter();
+        let plugin = plugins.find(|served| served.manifest.name == entry.plugin.name);
+        plugin.is_some_and(|served| {
+            let mut needs = served.manifest.needs.iter();
+            !needs.any(|need| OTHERS.contains(&need.capability))
+        })
+    }
+
+    /// Waits until other servers have brought their tools, or took too long, and says what there is to say.
+    pub async fn settle(&self) {
+        let mut settled = self.settled.subscribe();
+        // Its sender is ours.
+        let _ = settled.wait_for(|settled| *settled).await;
+        self.servers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .notes();
+        self.report_words();
+    }
+
+    /// True once nothing is to be waited for.
+    pub fn settled(&self) -> watch::Receiver<bool> {
+        self.settled.subscribe()
+    }
+
     /// Everything that happened is on disk, and told to whoever listens, when this returns.
     pub async fn finish(&self) -> Result<(), Failure> {
+        let settling = self
+            .settling
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(settling) = settling {
+            settling.abort();
+        }
         let servers =
             std::mem::take(&mut *self.servers.lock().unwrap_or_else(PoisonError::into_inner));
         servers.stop().await;
@@ -225,7 +297,7 @@ impl Host {
         }
     }
 
-    /// What went wrong, and which words of the operator had no effect.
+    /// What went wrong.
     fn report(&self) {
         let verbose = self.settings.verbose;
         let loaded = &self.loaded;
@@ -259,6 +331,11 @@ impl Host {
                 warnings.len() - shown
             ));
         }
+    }
+
+    /// Which words of the operator fit nothing, once all tools are there.
+    fn report_words(&self) {
+        let loaded = &self.loaded;
         // With a plugin missing, its rules have nothing to match either, and one error is enough.
         if loaded.broken.is_empty() {
             let plugins: Vec<&str> = loaded

@@ -29,6 +29,7 @@ fn info(host: &Host) -> ServerInfo {
         others: host.settings.others,
         desk: host.settings.mcp.desk.clone(),
         roots: host.settings.mcp.roots,
+        settled: Some(host.settled()),
         tasks_after: Some(TASKS_AFTER),
         instructions: Some(instructions(
             host.loaded

@@ -35,6 +35,9 @@ impl Server {
         let Some(_place) = self.line.enter().await else {
             return Ok(content::failed(&busy()).into());
         };
+        if !self.shared.knows(&params.name) {
+            self.shared.settled().await;
+        }
         let caller = caller(&self.session, &context);
         if !is_modern(&context) {
             let abilities = self.abilities(&context);

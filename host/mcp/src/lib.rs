@@ -63,6 +63,9 @@ pub struct ServerInfo {
     pub desk: Option<Arc<Desk>>,
     /// The folders that a client works in narrow what its calls may name.
     pub roots: bool,
+    /// Until this is true, tools may still be on their way: a list of tools waits for them, and so does a call of one
+    /// that nobody knows. None: all are there.
+    pub settled: Option<tokio::sync::watch::Receiver<bool>>,
     /// After so long a call becomes a task, for clients that know tasks. None: they wait like the others.
     pub tasks_after: Option<Duration>,
 }

@@ -185,6 +185,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        self.shared.settled().await;
         let tools = self.shared.tools();
         let cursor = request.and_then(|request| request.cursor);
         let (page, next) = pages::page(&tools.all, cursor.as_deref())?;

@@ -26,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) others: Others,
     pub(crate) desk: Option<Arc<Desk>>,
     pub(crate) roots: bool,
+    settled: Option<tokio::sync::watch::Receiver<bool>>,
     pub(crate) kept: Kept,
     /// What a host that stops lets go on for a while.
     pub(crate) running: Count,
@@ -63,6 +64,7 @@ impl Shared {
             others: info.others,
             desk: info.desk,
             roots: info.roots,
+            settled: info.settled,
             kept: Kept::default(),
             running: Count::default(),
             tasks: Tasks::default(),
@@ -84,6 +86,19 @@ impl Shared {
             desk.close(run);
         }
         self.tasks.end();
+    }
+
+    /// Waits for tools that are still on their way.
+    pub(crate) async fn settled(&self) {
+        if let Some(mut settled) = self.settled.clone() {
+            // Where nobody will say it any more, nothing is on its way.
+            let _ = settled.wait_for(|settled| *settled).await;
+        }
+    }
+
+    /// Is there a tool of this name, in whosever words?
+    pub(crate) fn knows(&self, tool: &str) -> bool {
+        self.kernel.registry().get(tool).is_some() || self.tools().get(tool).is_some()
     }
 
     /// The tools as they are now.

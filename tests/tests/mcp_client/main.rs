@@ -5,7 +5,7 @@ mod discovery;
 mod fixture;
 mod real;
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::Stdio;
 
@@ -259,6 +259,77 @@ fn a_server_that_does_not_work_stops_nobody() {
         said.contains("NOT_SET_ANYWHERE, which is not set"),
         "{said}"
     );
+}
+
+#[test]
+fn a_server_that_does_not_come_up_keeps_nobody_waiting_who_does_not_need_it() {
+    let home = Home::new();
+    let own = Home::own_host(&["data"]);
+    let words: Vec<String> = own.iter().map(|word| format!("'{word}'")).collect();
+    let script = format!(
+        "touch '{}'; while [ ! -e '{}' ]; do sleep 0.05; done; exec {}",
+        home.at("started").display(),
+        home.at("go").display(),
+        words.join(" ")
+    );
+    home.server("slow", &["sh".to_owned(), "-c".to_owned(), script]);
+    std::fs::write(home.at("go"), "").unwrap();
+    let approved = home.run(&["mcp", "approve", "slow", "--yes"]);
+    assert_eq!(approved.code, Some(0), "{}", approved.stderr);
+    for file in ["go", "started"] {
+        let _ = std::fs::remove_file(home.at(file));
+    }
+
+    // It is not even started for a call that has no use for it.
+    let data = e2e::root().join("plugins/data.wasm").display().to_string();
+    let input = r#"{"text": "hi"}"#;
+    let called = home.run(&["call", "base64_encode", input, "--plugins", &data]);
+    assert_eq!(called.stdout.trim(), "aGk=", "{}", called.stderr);
+    assert!(!home.at("started").exists());
+
+    let mut child = home
+        .host(&["run", "--plugins", &data])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut ask = |id: u32, method: &str, params: serde_json::Value| -> serde_json::Value {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(input, "{request}").unwrap();
+        loop {
+            let line = lines.next().expect("an answer").unwrap();
+            let answer: serde_json::Value = serde_json::from_str(&line).unwrap();
+            if answer["id"] == json!(id) {
+                return answer["result"].clone();
+            }
+        }
+    };
+    let client = json!({"name": "test", "version": "0"});
+    ask(
+        1,
+        "initialize",
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}),
+    );
+    let call = json!({"name": "base64_encode", "arguments": {"text": "hi"}});
+    let answer = ask(2, "tools/call", call);
+    assert_eq!(answer["content"][0]["text"], "aGk=", "{answer}");
+
+    // Its tools come when it is there.
+    std::fs::write(home.at("go"), "").unwrap();
+    let mut id = 2;
+    while !ask(id, "tools/list", json!({}))
+        .to_string()
+        .contains("mcp__slow__base64_encode")
+    {
+        id += 1;
+        assert!(id < 2_000, "it never came");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    drop(input);
+    child.wait().unwrap();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use toolhost_kernel::{CallRequest, Report};
 
 use crate::args::CallArgs;
 use crate::exit::{Exit, Failure, OrExit};
-use crate::load::{Purpose, load_with};
+use crate::load::{Purpose, load_alone};
 use crate::settings::Settings;
 use crate::terminal::events::Events;
 use crate::terminal::prompter::TerminalPrompter;
@@ -23,10 +23,15 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
     let events_file = args.events.open("the result")?;
     let mut following = None;
     let prompter = Arc::new(TerminalPrompter::default());
-    let host = load_with(settings, prompter, Purpose::Run, |kernel| {
+    let host = load_alone(settings, prompter, Purpose::Run, |kernel| {
         following = events_file.map(|file| file.follow(kernel));
     })
     .await?;
+    // Nobody waits for servers that the call has no use for.
+    if !host.is_by_itself(&args.tool) {
+        host.connect();
+        host.settle().await;
+    }
     host.require_plugins()?;
     host.note_missing_folders();
 

@@ -21,8 +21,9 @@ use super::server_notes::{Said, of_left_out};
 use crate::settings::{DiscoverySettings, ServerSettings, Settings};
 use crate::terminal::note;
 
-/// All servers together have so long to come up; those that need longer come later.
-const STARTUP: Duration = Duration::from_secs(20);
+/// So long whoever wants to know all tools waits for servers to come up; those that need longer come later. Clients
+/// give up after 10 s and more.
+const STARTUP: Duration = Duration::from_secs(8);
 /// How tools of a program that nothing holds back are marked in lists.
 pub const NOT_SANDBOXED: &str = "not sandboxed";
 
@@ -84,8 +85,8 @@ impl Keep {
 pub type Hear = dyn Fn(&Arc<Shared>, News) + Send + Sync;
 
 impl Servers {
-    /// Starts what may be started and waits for it, up to the limit for all together.
-    pub async fn start(settings: &Settings, keep: &Keep, hear: Arc<Hear>) -> Self {
+    /// Starts what may be started.
+    pub fn start(settings: &Settings, keep: &Keep, hear: Arc<Hear>) -> Self {
         let mut known = Vec::new();
         for server in &settings.servers {
             let standing = match &server.config {
@@ -105,12 +106,7 @@ impl Servers {
                 standing,
             });
         }
-        let servers = Self { known };
-        let end = Instant::now() + STARTUP;
-        for server in servers.started() {
-            let _ = timeout_at(end, server.first()).await;
-        }
-        servers
+        Self { known }
     }
 
     pub fn started(&self) -> impl Iterator<Item = &Arc<Shared>> {
@@ -159,6 +155,14 @@ impl Servers {
                 }
             }
         }
+    }
+}
+
+/// Until each of them is up or has failed once, up to the limit for all together.
+pub async fn wait(servers: &[Arc<Shared>]) {
+    let end = Instant::now() + STARTUP;
+    for server in servers {
+        let _ = timeout_at(end, server.first()).await;
     }
 }
 
@@ -290,8 +294,13 @@ pub fn keep_only(kernel: &Kernel, lists: &[Vec<String>], names: &[ToolName]) {
 }
 
 /// Runs the discovery command, if it was approved, and registers what it tells.
-pub async fn discover(settings: &Settings, keep: &Keep, kernel: &Kernel) {
-    let Some(wanted) = &settings.discovery else {
+pub async fn discover(
+    wanted: Option<&DiscoverySettings>,
+    verbose: bool,
+    keep: &Keep,
+    kernel: &Kernel,
+) {
+    let Some(wanted) = wanted else {
         return;
     };
     let name = DiscoverySettings::NAME;
@@ -321,12 +330,7 @@ pub async fn discover(settings: &Settings, keep: &Keep, kernel: &Kernel) {
         digest: Some(found.digest),
         timeout: None,
     };
-    let words = of_left_out(
-        "the discovery command",
-        name,
-        &found.left_out,
-        settings.verbose,
-    );
+    let words = of_left_out("the discovery command", name, &found.left_out, verbose);
     if !words.is_empty() {
         note(&words);
     }

@@ -100,6 +100,7 @@ impl Site {
             others: Others::default(),
             desk,
             roots: true,
+            settled: None,
             tasks_after: Some(tasks_after),
         };
         let port = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -9,7 +9,7 @@ use toolhost_mcp_client::{Listing, ServerConfig, Way};
 
 use super::{ListArgs, TestArgs, find, load, needs_approval};
 use crate::exit::{Exit, Failure, OrExit as _};
-use crate::load::servers::{Keep, Known, Servers, Standing, start};
+use crate::load::servers::{self, Keep, Known, Servers, Standing, start};
 use crate::terminal::print;
 use crate::terminal::style::table;
 
@@ -21,7 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 pub async fn list(args: &ListArgs) -> Result<Exit, Failure> {
     let settings = load(&args.file)?;
-    let servers = Servers::start(&settings, &Keep::of(&settings), Arc::new(|_, _| ())).await;
+    let servers = Servers::start(&settings, &Keep::of(&settings), Arc::new(|_, _| ()));
+    let started: Vec<_> = servers.started().map(Arc::clone).collect();
+    servers::wait(&started).await;
     let shown = if args.json {
         let all: Vec<Value> = servers.known.iter().map(as_json).collect();
         serde_json::to_string_pretty(&all).or_exit(Exit::Internal)?
