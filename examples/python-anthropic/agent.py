@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 
 BASE_URL = os.environ.get("BASE_URL", "https://api.anthropic.com")
@@ -25,8 +26,11 @@ def ask_model(messages, tools):
         "x-api-key": os.environ.get("API_KEY", ""),
     }
     request = urllib.request.Request(f"{BASE_URL}/v1/messages", json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=600) as response:
-        return json.load(response)
+    try:
+        with urllib.request.urlopen(request, timeout=600) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        sys.exit(f"the model's API answers {error.code}: {error.read().decode(errors='replace')}")
 
 
 def ask_person(question):
@@ -71,4 +75,6 @@ def main(task, flags):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: agent.py TASK [FLAGS of host]")
     main(sys.argv[1], sys.argv[2:])

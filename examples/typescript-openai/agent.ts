@@ -52,4 +52,5 @@ async function main(task: string, flags: string[]): Promise<void> {
 }
 
 const [task, ...flags] = process.argv.slice(2);
+if (!task) throw new Error("usage: agent.ts TASK [FLAGS of host]");
 await main(task, flags);

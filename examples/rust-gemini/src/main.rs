@@ -6,7 +6,7 @@
 
 use std::env;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use toolhost::{Access, Builder, Format, Value, json};
 
 const MAX_TURNS: usize = 50;
@@ -42,14 +42,19 @@ async fn main() -> Result<()> {
 }
 
 fn ask(request: Value) -> Result<Value> {
-    let base = env::var("BASE_URL").context("BASE_URL: where the model is")?;
+    let base = env::var("BASE_URL").context("set BASE_URL to where the model is")?;
+    let turn_on = "for https:// turn on the feature `rustls` of `ureq` in Cargo.toml";
+    ensure!(base.starts_with("http://"), "BASE_URL={base}: {turn_on}");
     let model = env::var("MODEL").unwrap_or_else(|_| "gemini-2.5-pro".to_owned());
     let key = env::var("API_KEY").unwrap_or_default();
     let mut response = ureq::post(format!("{base}/v1beta/models/{model}:generateContent"))
+        .config()
+        .http_status_as_error(false)
+        .build()
         .header("x-goog-api-key", &key)
         .header("content-type", "application/json")
         .send(request.to_string())?;
-    Ok(serde_json::from_str(
-        &response.body_mut().read_to_string()?,
-    )?)
+    let (status, body) = (response.status(), response.body_mut().read_to_string()?);
+    ensure!(status == 200, "the model's API answers {status}: {body}");
+    Ok(serde_json::from_str(&body)?)
 }

@@ -306,11 +306,11 @@ impl Host {
         }
         for Broken { path, reason } in &loaded.broken {
             let reason = text::inline(reason, 2_000);
-            let named = reason.contains(&*path.to_string_lossy());
-            let place = if named {
+            let path = text::inline(&path.to_string_lossy(), 4_096);
+            let place = if reason.contains(&path) {
                 String::new()
             } else {
-                format!("{}: ", path.display())
+                format!("{path}: ")
             };
             note(&format!("error: {place}{reason}"));
         }

@@ -14,7 +14,10 @@ pub enum ServerError {
     Start { server: String, reason: String },
     #[error("server `{server}` cannot be reached: {reason}")]
     Connect { server: String, reason: String },
-    #[error("server `{server}` wants to be logged in to; run `host mcp login {server}`")]
+    #[error(
+        "server `{server}` wants to be logged in to; run `host mcp login {server}`, or, where it takes a token that you have, \
+         write it into `headers` of the server as `Authorization = \"Bearer …\"`"
+    )]
     Login {
         server: String,
         /// What it said about how.

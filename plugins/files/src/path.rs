@@ -10,6 +10,9 @@ use toolhost_sdk::prelude::*;
 /// What the sandbox answers for a directory that is too large; std has no kind for it.
 const OVERFLOW: i32 = if cfg!(target_os = "wasi") { 61 } else { 75 };
 
+/// Of a path, as Linux has it.
+const MOST_BYTES: usize = 4096;
+
 /// A place inside one of the directories of the call.
 #[derive(Debug)]
 pub struct Target {
@@ -29,6 +32,11 @@ pub fn resolve(cx: &Context, given: &str) -> Result<Target> {
     let text = unquoted(given);
     if text.is_empty() {
         let message = "the path is empty; name a file or directory, for example `src/main.rs`";
+        return Err(Error::invalid_input(message).code("invalid_path"));
+    }
+    if text.len() > MOST_BYTES {
+        let length = text.len();
+        let message = format!("the path has {length} bytes, and the most is {MOST_BYTES}");
         return Err(Error::invalid_input(message).code("invalid_path"));
     }
     if text.contains('\0') {

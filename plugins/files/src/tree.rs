@@ -98,7 +98,7 @@ pub fn directory_tree(
     #[arg(aliases = ["exclude", "excludePatterns", "ignore"])]
     exclude_patterns: Option<Vec<String>>,
     /// How many levels to show: 1 is the directory itself.
-    #[arg(default = 3, min = 1, max = 64, aliases = ["max_depth"])]
+    #[arg(default = 3, min = 1, max = 56, aliases = ["max_depth"])]
     depth: u32,
     /// Show at most this many files and directories.
     #[arg(default = 500, min = 1, max = 5000)]

@@ -14,7 +14,7 @@ use crate::time::iso;
 
 /// A walk ends here, and says so.
 pub const MOST_ENTRIES: usize = 50_000;
-pub const MOST_DEPTH: u32 = 64;
+pub const MOST_DEPTH: u32 = 56;
 /// Shown, but not looked into: nobody who asks for "everything below" means these.
 pub const CLOSED: &[&str] = &["node_modules", ".git", "bower_components", ".svn", ".hg"];
 

@@ -8,6 +8,9 @@ use crate::disk::{Directory, Kind, Listing};
 use crate::place::Place;
 use crate::rules::{Honour, RuleFiles, Rules, Verdict};
 
+/// Levels that a walk goes down. Each takes some of the stack, and a guest that runs out of it has found nothing.
+const DEEPEST: usize = 256;
+
 /// An entry on the walk.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
@@ -40,7 +43,7 @@ pub struct Tally {
     pub git: u64,
     /// Entries ignored by the rules for tools; a directory counts once.
     pub tool: u64,
-    /// Directories that could not be listed, and names that are not Unicode.
+    /// Directories that could not be listed or lie too deep, and names that are not Unicode.
     pub unreadable: u64,
 }
 
@@ -152,6 +155,10 @@ impl Walk<'_, '_> {
         }
         (self.visit)(&entry)?;
         if kind == Kind::Directory && depth < self.options.depth {
+            if depth >= DEEPEST {
+                self.tally.unreadable += 1;
+                return ControlFlow::Continue(());
+            }
             let opened = dir.directory(name);
             if let Ok((dir, listing)) =
                 opened.and_then(|dir| dir.list().map(|listing| (dir, listing)))

@@ -6,7 +6,7 @@ use toolhost_contract::life::Millis;
 use toolhost_contract::policy::{
     Approval, Identity, Mode, Narrowing, NewApproval, PathNarrowing, Policy, Scope,
 };
-use toolhost_contract::{Answer, CallError, CallId, Failure, Outcome, Question};
+use toolhost_contract::{Answer, CallError, CallId, Effect, Failure, Outcome, Question};
 use toolhost_store::{AnswerRow, SessionRow, StoreError, Write};
 
 use super::run::{Run, is_failure};
@@ -205,6 +205,9 @@ impl Kernel {
         } else {
             Fate::Completed
         };
+        if fate == Fate::Completed && entry.tool.effect() > Effect::Reads {
+            run.session.loop_guard.clear();
+        }
         // By what the model wrote, not by what hooks or people made of it.
         let advice = run.session.loop_guard.record(&entry.name, &run.wish, fate);
         match (result, advice) {

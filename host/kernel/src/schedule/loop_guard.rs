@@ -19,8 +19,9 @@ const MAX_TOOLS: usize = 256;
 
 /// One per session.
 ///
-/// A tool's row of failures is broken by a success and by other arguments. Other tools do not break it: a model that
-/// is stuck on an edit reads the file in between.
+/// A tool's row of failures is broken by a success and by other arguments, and all rows by a success of a tool that
+/// changes something: what failed may work now. Tools that only read do not break it: a model that is stuck on an edit
+/// reads the file in between.
 #[derive(Debug, Default)]
 pub struct LoopGuard {
     rows: Mutex<Rows>,
@@ -87,7 +88,7 @@ impl LoopGuard {
         })
     }
 
-    /// Forgets everything: a person spoke, and may have put right what made the calls fail.
+    /// Forgets everything: a person spoke, or something was changed, which may have put right what made the calls fail.
     pub fn clear(&self) {
         *self.rows() = Rows::default();
     }

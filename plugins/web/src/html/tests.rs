@@ -184,3 +184,43 @@ fn no_soup_of_tags_makes_the_converter_panic() {
         page(&html, Form::Text);
     }
 }
+
+#[test]
+fn a_page_that_would_keep_the_parser_busy_is_read_without_its_markup() {
+    let words = |count: usize| -> String { (0..count).map(|at| format!(" a{at}=1")).collect() };
+    let many = words(5000);
+    for page in [
+        "<div></z>".repeat(3000),
+        "<ul><li></z>".repeat(3000),
+        "<font size=1></z>".repeat(3000),
+        (0..200).map(|at| format!("<body a{at}=1>")).collect(),
+        format!("<p{many}>text</p>"),
+        format!("<p{many} b=\"<\" c='>'>text"),
+        format!("<!-- <a \" --><p{many}>text"),
+        format!("<!--><p{many}>text<!-- -->"),
+        format!("<script>\"</x <a \" </SCRIPT><p{many}>text"),
+        format!("<p x=a\" y{many}>text\""),
+    ] {
+        let page = format!("{page}<b>the end</b>");
+        let address = Url::parse("https://example.org/").unwrap();
+        let read = convert(&page, &address, Form::Markdown);
+        assert!(read.note.is_some(), "{}", &page[..60]);
+        assert!(read.text.contains("the end"), "{}", &page[..60]);
+    }
+    for page in [
+        format!("<p>{}</p>", "<i>a</i> ".repeat(3000)),
+        format!(
+            "<img alt=\"{}\" src='data:x'><p>words</p>",
+            "a b ".repeat(5000)
+        ),
+        format!(
+            "<script>{}</script><p>words</p>",
+            "a b < c > d ".repeat(5000)
+        ),
+        format!("<p>{}</p>", "word ".repeat(5000)),
+    ] {
+        let address = Url::parse("https://example.org/").unwrap();
+        let read = convert(&page, &address, Form::Markdown);
+        assert_eq!(read.note, None, "{}", &page[..60]);
+    }
+}

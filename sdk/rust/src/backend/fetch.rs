@@ -1,10 +1,14 @@
 //! One request over `wasi:http`.
 
+use std::time::Instant;
+
+use wasip2::clocks::monotonic_clock::subscribe_duration;
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
     ErrorCode, Fields, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions,
     Scheme,
 };
+use wasip2::io::poll::poll;
 use wasip2::io::streams::StreamError;
 
 use crate::services::http::{Request, Response};
@@ -35,6 +39,8 @@ pub(super) fn fetch(request: &Request) -> Result<Response> {
     let body = outgoing
         .body()
         .map_err(|()| Error::failed("the request has no body to write"))?;
+    // The host's times begin anew with each piece of an answer; this one is for all of it.
+    let over = Instant::now() + request.timeout;
     let options = RequestOptions::new();
     let timeout = u64::try_from(request.timeout.as_nanos()).unwrap_or(u64::MAX);
     // A host that does not keep one of these times has its own.
@@ -59,13 +65,13 @@ pub(super) fn fetch(request: &Request) -> Result<Response> {
 
     answer.subscribe().block();
     match answer.get() {
-        Some(Ok(Ok(response))) => read(&response, request.max_bytes),
+        Some(Ok(Ok(response))) => read(&response, request.max_bytes, over),
         Some(Ok(Err(error))) => Err(explain(error)),
         Some(Err(())) | None => Err(Error::failed("the host gave no answer to the request")),
     }
 }
 
-fn read(response: &IncomingResponse, max_bytes: usize) -> Result<Response> {
+fn read(response: &IncomingResponse, max_bytes: usize, over: Instant) -> Result<Response> {
     let headers = response
         .headers()
         .entries()
@@ -86,8 +92,15 @@ fn read(response: &IncomingResponse, max_bytes: usize) -> Result<Response> {
     let stream = body
         .stream()
         .map_err(|()| Error::failed("the answer's body cannot be read"))?;
+    let ready = stream.subscribe();
     loop {
-        match stream.blocking_read(64 << 10) {
+        let left = over.saturating_duration_since(Instant::now());
+        let left = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+        let first = poll(&[&ready, &subscribe_duration(left)]);
+        if !first.contains(&0) {
+            return Err(explain(ErrorCode::HttpResponseTimeout));
+        }
+        match stream.read(64 << 10) {
             Ok(piece) if answer.body.len() + piece.len() > max_bytes => {
                 let room = max_bytes - answer.body.len();
                 answer.body.extend_from_slice(&piece[..room]);

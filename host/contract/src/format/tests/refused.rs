@@ -321,3 +321,16 @@ fn an_error_of_the_api_is_told_and_no_turn() {
         check(format, &body, &expected);
     }
 }
+
+#[test]
+fn pieces_of_a_call_are_no_call() {
+    let reason = "this is a piece of a call, and pieces are not put together; ask the API for whole calls, without `streamFunctionCallArguments`";
+    for piece in [
+        json!({"name": "look", "willContinue": true}),
+        json!({"partialArgs": [{"jsonPath": "$.path", "stringValue": "e"}], "willContinue": true}),
+    ] {
+        let parts = json!([{ "functionCall": piece }]);
+        let error = Format::Gemini.read_turn(&parts).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}

@@ -112,6 +112,19 @@ fn gemini(part: &Value) -> Result<Option<Wanted>, FormatError> {
     let format = Format::Gemini;
     let member = |names: [&str; 2]| names.into_iter().find_map(|name| is_set(part, name));
     if let Some(call) = member(["functionCall", "function_call"]) {
+        // What a piece leaves out is no default of ours.
+        if [
+            "partialArgs",
+            "partial_args",
+            "willContinue",
+            "will_continue",
+        ]
+        .iter()
+        .any(|word| call.get(word).is_some_and(|value| *value != json!(false)))
+        {
+            let reason = "this is a piece of a call, and pieces are not put together; ask the API for whole calls, without `streamFunctionCallArguments`";
+            return Err(wrong(format, part, reason));
+        }
         let input = given(call.get("args"));
         return Ok(Some(Wanted::new(call.get("id"), call.get("name"), input)));
     }

@@ -36,6 +36,20 @@ async fn the_third_failure_brings_advice_and_the_fifth_does_not_run() {
     world.story().await;
 }
 
+// The test that failed is run again once something was changed, as often as that happens.
+#[tokio::test(start_paused = true)]
+async fn what_failed_may_be_tried_again_after_a_change() {
+    let world = Setup::default().rules("allow write").build();
+    for at in 0..8 {
+        let failed = world
+            .call(&format!("c{at}"), "look", json!({"do": "fail"}))
+            .await;
+        assert!(!shown(&failed).contains("repeated_failure"), "{at}");
+        world.call(&format!("w{at}"), "write", json!({})).await;
+    }
+    assert_eq!(world.stage.started.lock().unwrap().len(), 16);
+}
+
 // It says nothing about the arguments that a person stopped the call.
 #[tokio::test]
 async fn a_call_that_was_cancelled_has_not_failed() {
