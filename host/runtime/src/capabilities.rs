@@ -40,7 +40,7 @@ impl fmt::Debug for NetGrant {
 }
 
 /// What one call may use.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Allowed {
     pub session: bool,
     pub people: bool,
@@ -132,22 +132,6 @@ impl Capabilities {
         let others = self.agents && named(Capability::Agents)
             || !self.tools.is_empty() && named(Capability::Tools);
         net || acts && (programs || others)
-    }
-}
-
-impl Default for Allowed {
-    fn default() -> Self {
-        Self {
-            session: false,
-            people: false,
-            resources: false,
-            list_tools: false,
-            agents: false,
-            tools: Arc::default(),
-            net: None,
-            programs: None,
-            folders: Arc::default(),
-        }
     }
 }
 

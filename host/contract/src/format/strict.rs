@@ -299,9 +299,8 @@ impl Walk<'_> {
         let properties = schema.get("properties").and_then(Value::as_object);
         match (schema.get("additionalProperties"), properties) {
             (Some(Value::Bool(false)), _) | (None, Some(_)) => {}
-            (None, None) if at.depth == 0 => {}
-            // Bound to what the author names; who sends more is no model in strict mode.
-            (Some(Value::Bool(true)), Some(_)) if at.depth == 0 => {}
+            // A model in strict mode is bound to what the author names, whatever else others may send.
+            (None, None) | (Some(Value::Bool(true)), Some(_)) if at.depth == 0 => {}
             (Some(_) | None, _) => return at.refuse("takes members of any name"),
         }
         if at.levels >= MAX_LEVELS {
