@@ -114,6 +114,8 @@ fn a_clients_folder_is_all_that_guests_and_programs_reach() {
     .unwrap();
     let plugin = guest.plugin();
     let shell = root().join("plugins/shell.wasm");
+    let memory = root().join("plugins/memory.wasm");
+    let kept = tempfile::tempdir().unwrap();
     let grant = format!("{}:rw", workspace.display());
     let args = [
         "run",
@@ -121,6 +123,10 @@ fn a_clients_folder_is_all_that_guests_and_programs_reach() {
         &plugin.to_string_lossy(),
         "--plugins",
         &shell.to_string_lossy(),
+        "--plugins",
+        &memory.to_string_lossy(),
+        "--memory",
+        &kept.path().to_string_lossy(),
         "--allow-path",
         &grant,
         "--allow-program",
@@ -155,6 +161,11 @@ fn a_clients_folder_is_all_that_guests_and_programs_reach() {
     assert!(!said.contains("of all"), "{told}");
     assert!(workspace.join("in/made").exists());
     assert!(!workspace.join("made").exists());
+
+    // What is remembered is nobody's folder.
+    let fact = json!({"action": "write", "scope": "user", "file": "x.md", "content": "kept", "summary": "a fact"});
+    let told = session.call("memory", &fact);
+    assert_eq!(told["result"]["isError"], json!(false), "{told}");
 
     let told = session.call("shell", &json!({"command": "true"}));
     assert!(

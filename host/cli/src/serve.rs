@@ -29,6 +29,12 @@ fn info(host: &Host) -> ServerInfo {
         others: host.settings.others,
         desk: host.settings.mcp.desk.clone(),
         roots: host.settings.mcp.roots,
+        own_folders: own_folders(
+            host.loaded
+                .plugins
+                .iter()
+                .flat_map(|served| &served.folders),
+        ),
         settled: Some(host.settled()),
         tasks_after: Some(TASKS_AFTER),
         instructions: Some(instructions(
@@ -51,6 +57,18 @@ pub async fn serve_noop(over_http: bool) -> Result<Exit, Failure> {
     };
     served.or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
+}
+
+/// By the names that guests know them by, and those that calls write to by their own: that is what changes are called.
+fn own_folders<'a>(folders: impl Iterator<Item = &'a Folder>) -> Vec<String> {
+    let own = folders.filter(|folder| folder.is_own());
+    let names: BTreeSet<String> = own
+        .flat_map(|folder| {
+            let host = (folder.access == "rw").then(|| folder.host.to_string_lossy().into_owned());
+            std::iter::once(folder.guest.clone()).chain(host)
+        })
+        .collect();
+    names.into_iter().collect()
 }
 
 /// The guest names only: where a folder is on this machine is no business of a model. `others`: there are tools that

@@ -20,7 +20,7 @@ use crate::answer::Answering;
 use crate::ask::{Abilities, Bound, Ended, Flow, Going, Returned, push_all};
 use crate::events::Events;
 use crate::http::caller;
-use crate::roots::Held;
+use crate::roots::{Ground, Held};
 use crate::server::{Server, is_modern, owner};
 use crate::{ask, content};
 
@@ -139,8 +139,11 @@ impl Server {
         if !self.roots.are_declared() {
             return None;
         }
-        let policy = self.shared.kernel.policy();
-        self.roots.held(&context.peer, &policy).await
+        let ground = Ground {
+            policy: self.shared.kernel.policy(),
+            own: &self.shared.own_folders,
+        };
+        self.roots.held(&context.peer, &ground).await
     }
 
     /// Awaits the end of a call or its first question, with which the request ends. A call that takes long becomes a

@@ -61,8 +61,10 @@ pub struct ServerInfo {
     pub others: Others,
     /// Asks the client what a person has to decide. The kernel needs the same one as its prompter.
     pub desk: Option<Arc<Desk>>,
-    /// The folders that a client works in narrow what its calls may name.
+    /// The folders that a client works in narrow what its calls may use.
     pub roots: bool,
+    /// But not these: the host's own, by all their names.
+    pub own_folders: Vec<String>,
     /// Until this is true, tools may still be on their way: a list of tools waits for them, and so does a call of one
     /// that nobody knows. None: all are there.
     pub settled: Option<tokio::sync::watch::Receiver<bool>>,

@@ -64,6 +64,13 @@ enum Said {
     Folders(Held),
 }
 
+/// What the folders of clients lie on.
+pub(crate) struct Ground<'a> {
+    pub(crate) policy: Arc<Policy>,
+    /// Folders that nobody's folders narrow.
+    pub(crate) own: &'a [String],
+}
+
 /// What calls are held to.
 #[derive(Clone)]
 pub(crate) struct Held {
@@ -96,23 +103,23 @@ impl Roots {
 
     /// What the calls of this client are held to. Asks in the task of a request, because only then does rmcp know
     /// where the question belongs.
-    pub(crate) async fn held(&self, peer: &Peer<RoleServer>, policy: &Policy) -> Option<Held> {
+    pub(crate) async fn held(&self, peer: &Peer<RoleServer>, ground: &Ground<'_>) -> Option<Held> {
         let mut known = self.known.lock().await;
         let now = self.changes.load(Relaxed);
         if known.at != Some(now) {
-            known.ask(peer, policy, now).await;
+            known.ask(peer, ground, now).await;
         }
         match &known.said {
             // A client that does not say how they changed is held to what it said before, if that was anything.
             Said::Folders(held) => Some(held.clone()),
             Said::NoFolders if known.at == Some(now) => None,
-            Said::Nothing | Said::NoFolders => Some(Held::nowhere(SILENT, policy)),
+            Said::Nothing | Said::NoFolders => Some(Held::nowhere(SILENT, ground)),
         }
     }
 }
 
 impl Known {
-    async fn ask(&mut self, peer: &Peer<RoleServer>, policy: &Policy, now: u64) {
+    async fn ask(&mut self, peer: &Peer<RoleServer>, ground: &Ground<'_>, now: u64) {
         let is_old = |asked: &mut Asked| asked.at != now || asked.since.elapsed() >= AGAIN;
         if let Some(old) = self.asked.take_if(is_old) {
             let why = "the answer is not waited for any more".to_owned();
@@ -144,7 +151,7 @@ impl Known {
         };
         self.asked = None;
         self.said = match answer {
-            Ok(Ok(ClientResult::ListRootsResult(roots))) => said(roots, policy).await,
+            Ok(Ok(ClientResult::ListRootsResult(roots))) => said(roots, ground).await,
             Ok(Err(ServiceError::McpError(error))) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                 Said::NoFolders
             }
@@ -156,8 +163,9 @@ impl Known {
 }
 
 impl Held {
-    fn nowhere(why: &'static str, policy: &Policy) -> Self {
-        let restriction = Restriction::within(&[NOWHERE.to_owned()], policy);
+    fn nowhere(why: &'static str, ground: &Ground<'_>) -> Self {
+        let only = [&[NOWHERE.to_owned()], ground.own].concat();
+        let restriction = Restriction::within(&only, &ground.policy);
         Self {
             restriction: Arc::new(restriction.expect("a policy without rules has nothing wrong")),
             advice: why.into(),
@@ -174,27 +182,28 @@ impl Held {
 }
 
 #[expect(deprecated, reason = "see the use above")]
-async fn said(roots: ListRootsResult, policy: &Policy) -> Said {
+async fn said(roots: ListRootsResult, ground: &Ground<'_>) -> Said {
     if roots.roots.is_empty() {
         return Said::NoFolders;
     }
     let folders: Vec<String> = roots.roots.iter().take(MOST).filter_map(folder).collect();
     // A list that names only what we cannot read names something, and that is not everything.
     if folders.is_empty() {
-        return Said::Folders(Held::nowhere(ELSEWHERE, policy));
+        return Said::Folders(Held::nowhere(ELSEWHERE, ground));
     }
     let advice = format!(
         "name files below the folders that the client has open: {}; it opens others, or the host is started with `roots = false` under [mcp]",
         text::inline(&folders.join(", "), 1_000)
     );
-    let within = policy.clone();
+    let within = Arc::clone(&ground.policy);
+    let own = ground.own.to_vec();
     let made = tokio::task::spawn_blocking(move || {
         // Rules speak of folders by the names that they really have.
         let real = folders
             .iter()
             .filter_map(|folder| Path::new(folder).canonicalize().ok())
             .filter_map(|real| real.into_os_string().into_string().ok());
-        let all: Vec<String> = real.chain(folders.iter().cloned()).collect();
+        let all: Vec<String> = real.chain(folders.iter().cloned()).chain(own).collect();
         Restriction::within(&all, &within)
     });
     Said::Folders(match made.await {
@@ -202,7 +211,7 @@ async fn said(roots: ListRootsResult, policy: &Policy) -> Said {
             restriction: Arc::new(restriction),
             advice: advice.into(),
         },
-        Ok(Err(_)) | Err(_) => Held::nowhere(ELSEWHERE, policy),
+        Ok(Err(_)) | Err(_) => Held::nowhere(ELSEWHERE, ground),
     })
 }
 

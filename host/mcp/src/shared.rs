@@ -26,6 +26,7 @@ pub(crate) struct Shared {
     pub(crate) others: Others,
     pub(crate) desk: Option<Arc<Desk>>,
     pub(crate) roots: bool,
+    pub(crate) own_folders: Vec<String>,
     settled: Option<tokio::sync::watch::Receiver<bool>>,
     pub(crate) kept: Kept,
     /// What a host that stops lets go on for a while.
@@ -64,6 +65,7 @@ impl Shared {
             others: info.others,
             desk: info.desk,
             roots: info.roots,
+            own_folders: info.own_folders,
             settled: info.settled,
             kept: Kept::default(),
             running: Count::default(),

@@ -25,7 +25,7 @@ use self::listing::Listing;
 use crate::quota::{Counted, Quota};
 use crate::state::State;
 use crate::tree::Tree;
-use crate::within::{Window, Within};
+use crate::within::{Window, Within, is_own};
 use types::{ErrorCode, HostDescriptor};
 
 /// Directory entries that the open listings of one call may hold together.
@@ -88,9 +88,9 @@ impl Files {
 
     /// The same files for a call that is held to other folders: of what was granted there is only what lies in them,
     /// under the names that it has anyway. What cannot be opened is not there.
-    pub async fn within(&self, within: &Within) -> Self {
+    pub async fn within(self, within: &Within) -> Self {
         if within.is_unlimited() {
-            return self.clone();
+            return self;
         }
         let scope = self.scope().clone();
         let (within, inline) = (within.clone(), self.inline);
@@ -104,7 +104,7 @@ impl Files {
         Self {
             preopens: preopens.into(),
             windows: Some(windows.into()),
-            ..self.clone()
+            ..self
         }
     }
 
@@ -134,7 +134,12 @@ fn narrowed(scope: &Scope, within: &Within, inline: bool) -> (Vec<(Dir, String)>
     };
     let (mut preopens, mut windows) = (Vec::new(), Vec::new());
     for (place, root) in scope.roots().iter().enumerate() {
-        for left in within.left_of(root.host()) {
+        let left = if is_own(root.guest()) {
+            vec![root.host().to_owned()]
+        } else {
+            within.left_of(root.host())
+        };
+        for left in left {
             let Some(rest) = left
                 .strip_prefix(root.host())
                 .ok()
@@ -142,25 +147,32 @@ fn narrowed(scope: &Scope, within: &Within, inline: bool) -> (Vec<(Dir, String)>
             else {
                 continue;
             };
-            let at = if rest.is_empty() { "." } else { rest };
-            // As a guest would open it: what the grants leave out or protect is no folder of anybody's.
-            let Ok(opened) = scope.open_at(root.dir().as_fd(), root.access(), at, &how) else {
-                continue;
-            };
             let name = |base: &str| match rest {
                 "" => base.to_owned(),
                 rest => format!("{}/{rest}", base.trim_end_matches('/')),
             };
-            windows.push(if rest.is_empty() {
-                Window::of(root)
+            let (dir, window) = if rest.is_empty() {
+                let Ok(dir) = root.dir().try_clone() else {
+                    continue;
+                };
+                (
+                    directory(dir.into(), root.access(), inline),
+                    Window::of(root),
+                )
             } else {
-                Window {
+                // As a guest would open it: what the grants leave out or protect is no folder of anybody's.
+                let opened = scope.open_at(root.dir().as_fd(), root.access(), rest, &how);
+                let Ok(opened) = opened else {
+                    continue;
+                };
+                let window = Window {
                     guest: name(root.guest()),
                     host: left.clone(),
                     granted: (left.clone(), opened.access),
-                }
-            });
-            let dir = directory(opened.fd.into(), opened.access, inline);
+                };
+                (directory(opened.fd.into(), opened.access, inline), window)
+            };
+            windows.push(window);
             if place == 0 {
                 preopens.push((dir.clone(), name(".")));
             }

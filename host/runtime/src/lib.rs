@@ -45,3 +45,4 @@ pub use pack::pack;
 pub use plugin::{Plugin, PluginGrants};
 pub use programs::ProgramGrant;
 pub use staging::Staging;
+pub use within::is_own as is_own_folder;

@@ -5,6 +5,15 @@ use std::sync::Arc;
 
 use toolhost_vfs::{Access, Root};
 
+/// Whether guests know a folder of the host's own by this name: what is remembered, skills, what programs wrote. It is
+/// none of the user's files, and nobody's folders narrow it.
+pub fn is_own(guest: &str) -> bool {
+    guest == "/output"
+        || ["/memory/", "/skills/"]
+            .iter()
+            .any(|own| guest.starts_with(own))
+}
+
 /// A folder, or a file in it, that a call may use.
 #[derive(Debug, Clone)]
 pub struct Window {

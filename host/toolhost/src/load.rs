@@ -13,7 +13,9 @@ use toolhost_contract::{Backend, Descriptor, Digest, Limits, Manifest, ToolName,
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{Agents, Kernel, PluginInfo, Prompter, Resources};
 use toolhost_process::Launcher;
-use toolhost_runtime::{Compiler, Loaded, Plugin, PluginGrants, Runtime, RuntimeSettings, Staging};
+use toolhost_runtime::{
+    Compiler, Loaded, Plugin, PluginGrants, Runtime, RuntimeSettings, Staging, is_own_folder,
+};
 use toolhost_store::Store;
 
 use crate::agents::CommandAgents;
@@ -102,6 +104,14 @@ pub struct Folder {
     pub guest: String,
     pub host: PathBuf,
     pub access: &'static str,
+}
+
+impl Folder {
+    /// Whether it is one of the host's own, for what is remembered, skills or the output of programs, and none of the
+    /// user's files.
+    pub fn is_own(&self) -> bool {
+        is_own_folder(&self.guest)
+    }
 }
 
 pub struct Broken {

@@ -100,6 +100,7 @@ impl Site {
             others: Others::default(),
             desk,
             roots: true,
+            own_folders: Vec::new(),
             settled: None,
             tasks_after: Some(tasks_after),
         };

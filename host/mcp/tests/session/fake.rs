@@ -70,6 +70,7 @@ impl Client {
             others: toolhost_contract::profile::Others::default(),
             desk,
             roots: true,
+            own_folders: Vec::new(),
             settled: None,
             tasks_after: Some(Duration::from_secs(10)),
             name: "host".to_owned(),
