@@ -1,6 +1,7 @@
 //! From settings to a host that serves, and to the lines that a person reads about it.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -43,6 +44,8 @@ pub struct Host {
     /// Whatever other servers have to say first, they have said, or they took too long.
     settled: watch::Sender<bool>,
     settling: Mutex<Option<JoinHandle<()>>>,
+    /// What there was to say then was said.
+    told: AtomicBool,
     /// Tells a collector what happens, when the environment names one.
     telemetry: Mutex<Option<Following>>,
 }
@@ -113,6 +116,7 @@ pub async fn load_alone(
         resources,
         settled: watch::Sender::new(false),
         settling: Mutex::default(),
+        told: AtomicBool::new(false),
         telemetry: Mutex::new(telemetry),
     };
     host.report();
@@ -235,6 +239,9 @@ impl Host {
         let mut settled = self.settled.subscribe();
         // Its sender is ours.
         let _ = settled.wait_for(|settled| *settled).await;
+        if self.told.swap(true, Ordering::Relaxed) {
+            return;
+        }
         self.servers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

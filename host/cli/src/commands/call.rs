@@ -28,7 +28,7 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
     })
     .await?;
     // Nobody waits for servers that the call has no use for.
-    if !host.is_by_itself(&args.tool) {
+    if !host.settings.has_servers() || !host.is_by_itself(&args.tool) {
         host.connect();
         host.settle().await;
     }
