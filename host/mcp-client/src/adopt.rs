@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use rmcp::model::{Tool, ToolAnnotations};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toolhost_contract::{Annotations, Concurrency, Descriptor, ToolName, text};
 
 use crate::approvals::Change;
@@ -186,10 +186,7 @@ fn descriptor(config: &ServerConfig, tool: &Tool, name: ToolName) -> Descriptor 
     "mcp".clone_into(&mut descriptor.category);
     descriptor.tags = vec!["mcp".to_owned(), "not sandboxed".to_owned()];
     let mut schema = (*tool.input_schema).clone();
-    // Unsaid, it is closed for our own tools; for a server JSON Schema's word holds, and the server reads what is more.
-    schema
-        .entry("additionalProperties")
-        .or_insert(Value::Bool(true));
+    leave_open(&mut schema);
     descriptor.input_schema = Value::Object(schema);
     descriptor.output_schema = tool
         .output_schema
@@ -205,6 +202,13 @@ fn descriptor(config: &ServerConfig, tool: &Tool, name: ToolName) -> Descriptor 
     };
     descriptor.timeout = Some(config.timeout);
     descriptor
+}
+
+/// Unsaid, the input of our own tools is closed. Of others JSON Schema's word holds, and they read what is more.
+pub fn leave_open(schema: &mut Map<String, Value>) {
+    schema
+        .entry("additionalProperties")
+        .or_insert(Value::Bool(true));
 }
 
 fn worst() -> Annotations {

@@ -74,7 +74,7 @@ impl ToolList {
                     shown
                         .into_iter()
                         .filter_map(|one| {
-                            let hints = snapshot.hints(&one.canonical)?;
+                            let hints = snapshot.get(one.canonical.as_str())?.hints();
                             Some(tool(one.name, &one.descriptor, hints))
                         })
                         .collect()

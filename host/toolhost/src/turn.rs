@@ -35,7 +35,7 @@ impl Host {
                 Some(Tool {
                     name: &one.name,
                     tool: &one.descriptor,
-                    hints: registry.hints(&one.canonical)?,
+                    hints: registry.get(one.canonical.as_str())?.hints(),
                 })
             })
             .collect();

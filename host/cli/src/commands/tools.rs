@@ -54,7 +54,7 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, Failure> {
                 Some(Tool {
                     name: &one.name,
                     tool: &one.descriptor,
-                    hints: registry.hints(&one.canonical)?,
+                    hints: registry.get(one.canonical.as_str())?.hints(),
                 })
             })
             .collect();

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use toolhost_contract::profile::{Lens, Others, Profile};
-use toolhost_contract::{Hints, ToolName};
 
 use super::{Entry, Snapshot};
 use crate::stats::Stats;
@@ -30,12 +29,6 @@ impl Snapshot {
             others,
             self.list().map(|entry| (&entry.name, &*entry.tool)),
         )
-    }
-
-    /// What a client may be told of a tool, by the name that rules have for it.
-    pub fn hints(&self, tool: &ToolName) -> Option<Hints> {
-        let entry = self.list().find(|entry| entry.name == *tool);
-        entry.map(Entry::hints)
     }
 
     /// Every tool, sorted by name.

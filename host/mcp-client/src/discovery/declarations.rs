@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use toolhost_contract::{Annotations, Descriptor, ToolName, text};
 
-use crate::adopt::{Accept, Adopted, LeftOut, MAX_TOOLS};
+use crate::adopt::{Accept, Adopted, LeftOut, MAX_TOOLS, leave_open};
 use crate::config::TIMEOUT;
 use crate::definition::{self, Definition};
 use crate::names::discovered_name;
@@ -99,11 +99,8 @@ fn take(own: &str, mut declaration: Value, accept: &Accept) -> Result<Adopted, S
     let mut tool = Descriptor::new(discovered_name(own), description);
     "discovered".clone_into(&mut tool.category);
     tool.tags = vec!["discovered".to_owned(), "not sandboxed".to_owned()];
-    // What is unsaid is JSON Schema's word: the command reads what is more.
     if let Some(schema) = schema.as_object_mut() {
-        schema
-            .entry("additionalProperties")
-            .or_insert(Value::Bool(true));
+        leave_open(schema);
     }
     tool.input_schema = schema;
     tool.strict = false;

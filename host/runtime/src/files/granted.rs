@@ -1,0 +1,171 @@
+//! The granted folders of a plugin, and what of them a call gets.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use toolhost_vfs::{Access, OpenHow, Reads, Scope, Stage};
+use wasmtime_wasi::filesystem::Dir;
+use wasmtime_wasi::{FsPerms, OpenMode};
+
+use crate::tree::Tree;
+use crate::within::{Window, Within, is_own};
+
+/// What a plugin's calls share of its files: the rules, and the roots as wasmtime wants them.
+#[derive(Clone)]
+pub struct Files {
+    pub(super) tree: Tree,
+    pub(super) preopens: Arc<[(Dir, String)]>,
+    /// Where the call is held to a part of the roots: that part.
+    windows: Option<Arc<[Window]>>,
+    /// System calls are made on the calling thread. Only where every root is on a local disk: a hung network file
+    /// system would otherwise take an executor thread with it.
+    pub(super) inline: bool,
+}
+
+impl Files {
+    pub fn new(scope: Scope) -> std::io::Result<Self> {
+        let inline = scope.all_local();
+        let mut preopens: Vec<(Dir, String)> = scope
+            .roots()
+            .iter()
+            .map(|root| {
+                let file = std::fs::File::from(root.dir().as_fd().try_clone_to_owned()?);
+                Ok((
+                    directory(file, root.access(), inline),
+                    root.guest().to_owned(),
+                ))
+            })
+            .collect::<std::io::Result<_>>()?;
+        // Relative paths mean the first root. In every language's C library this name is what makes them so; their
+        // current directory starts as `/`, whatever WASI says it is.
+        if let Some((first, _)) = preopens.first().cloned() {
+            preopens.push((first, ".".to_owned()));
+        }
+        Ok(Self {
+            tree: Tree::Plain(scope),
+            preopens: preopens.into(),
+            windows: None,
+            inline,
+        })
+    }
+
+    pub fn scope(&self) -> &Scope {
+        self.tree.scope()
+    }
+
+    /// The same files for one call, which writes down what it looks at.
+    #[must_use]
+    pub fn watched(&self, reads: Arc<Reads>) -> Self {
+        Self {
+            tree: Tree::Plain(self.scope().watched(reads)),
+            ..self.clone()
+        }
+    }
+
+    /// The same files for a call that is held to other folders: of what was granted there is only what lies in them,
+    /// under the names that it has anyway. What cannot be opened is not there.
+    pub async fn within(self, within: &Within) -> Self {
+        if within.is_unlimited() {
+            return self;
+        }
+        let scope = self.scope().clone();
+        let (within, inline) = (within.clone(), self.inline);
+        let look = move || narrowed(&scope, &within, inline);
+        let (preopens, windows) = if inline {
+            look()
+        } else {
+            // A look that fails to come back shows nothing.
+            tokio::task::spawn_blocking(look).await.unwrap_or_default()
+        };
+        Self {
+            preopens: preopens.into(),
+            windows: Some(windows.into()),
+            ..self
+        }
+    }
+
+    /// What there is of the granted folders for this call.
+    pub fn windows(&self) -> Arc<[Window]> {
+        match &self.windows {
+            Some(windows) => Arc::clone(windows),
+            None => self.scope().roots().iter().map(Window::of).collect(),
+        }
+    }
+
+    /// The same files, with what is written held back in the stage.
+    #[must_use]
+    pub fn staged(&self, stage: Stage) -> Self {
+        Self {
+            tree: Tree::Staged(stage),
+            ..self.clone()
+        }
+    }
+}
+
+fn narrowed(scope: &Scope, within: &Within, inline: bool) -> (Vec<(Dir, String)>, Vec<Window>) {
+    let how = OpenHow {
+        read: true,
+        directory: true,
+        ..OpenHow::default()
+    };
+    let (mut preopens, mut windows) = (Vec::new(), Vec::new());
+    for (place, root) in scope.roots().iter().enumerate() {
+        let left = if is_own(root.guest()) {
+            vec![root.host().to_owned()]
+        } else {
+            within.left_of(root.host())
+        };
+        for left in left {
+            let Some(rest) = left
+                .strip_prefix(root.host())
+                .ok()
+                .and_then(std::path::Path::to_str)
+            else {
+                continue;
+            };
+            let name = |base: &str| match rest {
+                "" => base.to_owned(),
+                rest => format!("{}/{rest}", base.trim_end_matches('/')),
+            };
+            let (dir, window) = if rest.is_empty() {
+                let Ok(dir) = root.dir().try_clone() else {
+                    continue;
+                };
+                (
+                    directory(dir.into(), root.access(), inline),
+                    Window::of(root),
+                )
+            } else {
+                // As a guest would open it: what the grants leave out or protect is no folder of anybody's.
+                let opened = scope.open_at(root.dir().as_fd(), root.access(), rest, &how);
+                let Ok(opened) = opened else {
+                    continue;
+                };
+                let window = Window {
+                    guest: name(root.guest()),
+                    host: left.clone(),
+                    granted: (left.clone(), opened.access),
+                };
+                (directory(opened.fd.into(), opened.access, inline), window)
+            };
+            windows.push(window);
+            if place == 0 {
+                preopens.push((dir.clone(), name(".")));
+            }
+            preopens.push((dir, name(root.guest())));
+        }
+    }
+    (preopens, windows)
+}
+
+pub(super) fn directory(file: std::fs::File, access: Access, inline: bool) -> Dir {
+    match access {
+        Access::ReadOnly => Dir::new(file, FsPerms::ReadOnly, OpenMode::READ, inline),
+        Access::ReadWrite => Dir::new(
+            file,
+            FsPerms::ReadWrite,
+            OpenMode::READ | OpenMode::WRITE,
+            inline,
+        ),
+    }
+}
