@@ -8,7 +8,7 @@ use e2e::{root, target};
 use serde_json::{Value, json};
 use toolhost_contract::hook::{After, Before, Decision};
 use toolhost_contract::{
-    Backend as _, Call, CallError, CallId, Caller, Descriptor, ErrorClass, Limits, Outcome,
+    Backend as _, Call, CallError, CallId, Descriptor, ErrorClass, Limits, Outcome, Principal,
     ToolName,
 };
 use toolhost_runtime::{Compiler, HookCall, Plugin, PluginGrants, Runtime, RuntimeSettings};
@@ -53,7 +53,7 @@ fn call(input: Value) -> HookCall {
         id: CallId("1".to_owned()),
         tool: tool.name.clone(),
         input,
-        caller: Caller::default(),
+        caller: Principal::default(),
     };
     HookCall::new(call, &tool, "plan")
 }

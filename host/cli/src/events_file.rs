@@ -163,7 +163,7 @@ impl Drop for Following {
 
 #[cfg(test)]
 mod tests {
-    use toolhost_contract::Caller;
+    use toolhost_contract::Principal;
     use toolhost_contract::bus::Happening;
     use toolhost_contract::life::Millis;
 
@@ -208,9 +208,9 @@ mod tests {
         let event = BusEvent {
             seq: 1,
             at: Millis(5),
-            caller: Arc::new(Caller {
-                session_id: "s".to_owned(),
-                ..Caller::default()
+            caller: Arc::new(Principal {
+                session: "s".into(),
+                ..Principal::default()
             }),
             call: None,
             happening: Happening::RegistryChanged,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::life::{CallState, Millis, Snapshot, masked};
-use crate::{CallId, Caller, Event, text};
+use crate::{CallId, Event, Principal, text};
 
 /// One thing that happened. `seq` grows by one with each event of a kernel, so a listener sees what it missed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BusEvent {
     pub seq: u64,
     pub at: Millis,
-    pub caller: Arc<Caller>,
+    pub caller: Arc<Principal>,
     pub call: Option<CallId>,
     pub happening: Happening,
     /// The call at that moment.
@@ -205,8 +205,8 @@ impl BusEvent {
             "channel".to_owned(),
             json!(self.happening.channel().as_str()),
         );
-        shown.insert("session".to_owned(), json!(self.caller.session_id));
-        shown.insert("agent".to_owned(), json!(self.caller.agent_id));
+        shown.insert("session".to_owned(), json!(self.caller.session));
+        shown.insert("agent".to_owned(), json!(self.caller.agent));
         if let Some(call) = &self.call {
             shown.insert("callId".to_owned(), json!(call.0));
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::ToolName;
+use crate::{Principal, ToolName};
 
 /// Handed in by whoever starts the call, so that tests are the same on every run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -16,35 +16,13 @@ impl fmt::Display for CallId {
     }
 }
 
-/// Who calls. What a policy and an audit trail will want to know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
-    pub agent_id: String,
-    pub parent_agent_id: Option<String>,
-    pub session_id: String,
-    pub task_id: String,
-    pub user_id: Option<String>,
-}
-
-impl Default for Caller {
-    fn default() -> Self {
-        Self {
-            agent_id: "main".to_owned(),
-            parent_agent_id: None,
-            session_id: "local".to_owned(),
-            task_id: "local".to_owned(),
-            user_id: None,
-        }
-    }
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     pub id: CallId,
     pub tool: ToolName,
     /// A JSON object. After the kernel's check it satisfies the schema, with defaults filled in.
     pub input: Value,
-    pub caller: Caller,
+    pub caller: Principal,
 }
 
 /// How a directory may be used.

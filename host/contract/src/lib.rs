@@ -20,6 +20,7 @@ pub mod manifest;
 mod names;
 mod outcome;
 pub mod policy;
+mod principal;
 pub mod profile;
 mod reads;
 mod services;
@@ -30,7 +31,7 @@ pub mod version;
 pub mod views;
 
 pub use backend::{Backend, BoxFuture, Effects, Event, Level, NoSink, Ran, Sink};
-pub use call::{Access, Call, CallId, Caller};
+pub use call::{Access, Call, CallId};
 pub use changes::{
     ChangeKind, ChangeSet, CommitError, FileChange, FileKind, Recovered, Staged, Undo,
 };
@@ -46,6 +47,7 @@ pub use policy::{
     Answer, Approval, Denial, DenialCode, FileAccess, Grant, Mode, Policy, PolicySpec, Question,
     Settled, Subject, Verdict,
 };
+pub use principal::{Principal, SessionId, SessionKey, UserId};
 pub use reads::Reads;
 pub use services::{
     AgentInfo, BackgroundCall, Choice, Interview, Query, QueryKind, Reply, Services, Sight,

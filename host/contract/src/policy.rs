@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{Caller, Descriptor, Digest, Effect, PluginName, ToolName, hook};
+use crate::{Descriptor, Digest, Effect, PluginName, Principal, ToolName, hook};
 
 mod address;
 mod approval;
@@ -82,7 +82,7 @@ pub struct Request<'a> {
     pub subject: &'a Subject,
     /// From configuration or the plugin's manifest, before the tool's own wish.
     pub timeout: Option<Duration>,
-    pub caller: &'a Caller,
+    pub caller: &'a Principal,
     /// Of the session. It narrows the policy's mode and never widens it.
     pub mode: Option<Mode>,
     /// What a sub-agent is held to, on top of everything else.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use toolhost_contract::{CallId, Caller, PluginName, ToolName, VersionReq};
+use toolhost_contract::{CallId, PluginName, Principal, ToolName, VersionReq};
 
 use crate::registry::{Entry, Snapshot};
 use crate::stats::VariantStats;
@@ -129,10 +129,10 @@ impl Trial {
         self.names.iter().map(String::as_str)
     }
 
-    pub(crate) fn pick(&self, caller: &Caller, id: &CallId) -> &Arc<Entry> {
+    pub(crate) fn pick(&self, caller: &Principal, id: &CallId) -> &Arc<Entry> {
         let key = match self.key {
-            AbKey::Session => &caller.session_id,
-            AbKey::Task => &caller.task_id,
+            AbKey::Session => caller.session.as_str(),
+            AbKey::Task => &caller.task,
             AbKey::Call => &id.0,
         };
         // A key decides for each tool anew, or the first variants of all comparisons would share their sessions.

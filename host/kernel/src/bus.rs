@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use toolhost_contract::bus::{BusEvent, Channel, Happening};
 use toolhost_contract::life::{self, Millis, Snapshot};
-use toolhost_contract::{CallId, Caller, Event};
+use toolhost_contract::{CallId, Event, Principal};
 
 /// Events that are kept for whoever comes back.
 const EVENTS: usize = 4_096;
@@ -41,7 +41,7 @@ struct Ring {
 /// An event without its number.
 pub(crate) struct News<'a> {
     pub at: Millis,
-    pub caller: &'a Arc<Caller>,
+    pub caller: &'a Arc<Principal>,
     pub call: Option<&'a CallId>,
     pub happening: Happening,
     pub snapshot: Option<Arc<Snapshot>>,
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     fn publish(bus: &Bus, happening: Happening) {
-        let caller = Arc::new(Caller::default());
+        let caller = Arc::new(Principal::default());
         bus.publish(|| News {
             at: Millis(0),
             caller: &caller,

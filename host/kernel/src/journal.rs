@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolhost_contract::bus::Happening;
 use toolhost_contract::life::{self, CallState, Illegal, Input, Millis, Record, Snapshot, Step};
-use toolhost_contract::{CallError, CallId, Caller, ErrorClass, Outcome};
+use toolhost_contract::{CallError, CallId, ErrorClass, Outcome, Principal};
 use toolhost_store::{CallRow, EventRow, Store, TransitionRow, Write};
 
 use crate::bus::{Bus, News};
@@ -41,13 +41,13 @@ pub(crate) struct Journal {
 impl Journal {
     pub(crate) fn event_row(
         &self,
-        caller: &Caller,
+        caller: &Principal,
         call: Option<&CallId>,
         happening: &Happening,
     ) -> EventRow {
         EventRow {
             channel: happening.channel().as_str().to_owned(),
-            session: caller.session_id.clone(),
+            session: caller.session.to_string(),
             call: call.map(|id| id.0.clone()),
             at_ms: self.clock.now().0,
             kind: happening.name().to_owned(),
@@ -64,7 +64,7 @@ impl Journal {
 
     pub(crate) fn announce_of(
         &self,
-        caller: &Arc<Caller>,
+        caller: &Arc<Principal>,
         call: &CallId,
         happening: Happening,
         snapshot: Snapshot,
@@ -79,7 +79,7 @@ impl Journal {
     }
 
     /// Something that belongs to no single call.
-    pub(crate) fn announce(&self, caller: &Arc<Caller>, happening: Happening) {
+    pub(crate) fn announce(&self, caller: &Arc<Principal>, happening: Happening) {
         self.bus.publish(|| News {
             at: self.clock.now(),
             caller,
@@ -119,7 +119,7 @@ impl Life {
         id: CallId,
         name: String,
         input: Input,
-        caller: Arc<Caller>,
+        caller: Arc<Principal>,
         within: &Within,
     ) -> Self {
         let mut record = Record::new(id, name, input, caller, journal.clock.now());
@@ -487,7 +487,7 @@ fn row(record: &Record, deferred: bool) -> CallRow {
     }
     CallRow {
         id: record.id.0.clone(),
-        session: record.caller.session_id.clone(),
+        session: record.caller.session.to_string(),
         batch: record.batch.clone(),
         parent: record.parent.as_ref().map(|id| id.0.clone()),
         tool: record.found.as_ref().map(|found| found.tool.clone()),
@@ -514,7 +514,7 @@ fn transitions(record: &Record, from: usize) -> Vec<TransitionRow> {
         .iter()
         .map(|line| TransitionRow {
             call: record.id.0.clone(),
-            session: record.caller.session_id.clone(),
+            session: record.caller.session.to_string(),
             at_ms: line.at.0,
             state: line.state.as_str().to_owned(),
             kind: line.kind.to_owned(),

@@ -27,7 +27,7 @@ use serde_json::Value;
 use toolhost_contract::life::{Input, Millis, Origin, Step};
 use toolhost_contract::policy::{HookSaid, Mode, Policy};
 use toolhost_contract::{
-    CallError, CallId, Denial, DenialCode, ErrorClass, Failure, Outcome, Sink,
+    CallError, CallId, Denial, DenialCode, ErrorClass, Failure, Outcome, SessionKey, Sink,
 };
 use toolhost_store::Store;
 
@@ -70,7 +70,7 @@ pub struct Kernel {
     registry_news: tokio::sync::watch::Sender<()>,
     warnings: Mutex<Vec<String>>,
     pools: Pools,
-    sessions: Mutex<HashMap<String, Arc<Session>>>,
+    sessions: Mutex<HashMap<SessionKey, Arc<Session>>>,
     batches: Mutex<HashMap<String, Canceller>>,
     started: Millis,
     asks: Asks,
@@ -412,7 +412,7 @@ impl Kernel {
         Ok(Run {
             place: Some(place),
             id,
-            session: self.session(&caller.session_id),
+            session: self.session(&caller.session_key()),
             caller,
             input,
             within,

@@ -1,7 +1,7 @@
 //! What stands behind the services of the kernel that it cannot give itself: sub-agents and foreign resources.
 
 use serde_json::Value;
-use toolhost_contract::{AgentInfo, BoxFuture, CallId, Caller, Failure, Part};
+use toolhost_contract::{AgentInfo, BoxFuture, CallId, Failure, Part, Principal};
 
 use crate::kernel::Within;
 
@@ -26,7 +26,7 @@ pub struct Task {
     pub task: Value,
     /// The call that hands it on.
     pub call: CallId,
-    pub caller: Caller,
+    pub caller: Principal,
     /// What the parent is held to. A call of the sub-agent goes with this, and so may do no more than its parent.
     pub within: Within,
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use toolhost_contract::bus::Happening;
-use toolhost_contract::{CallId, Caller, Event, Reads, Services, Sink};
+use toolhost_contract::{CallId, Event, Principal, Reads, Services, Sink};
 use toolhost_store::Write;
 
 use crate::bus::{News, weight_of};
@@ -17,7 +17,7 @@ const KEPT: usize = 1_000;
 pub(crate) struct CallSink {
     journal: Arc<Journal>,
     id: CallId,
-    caller: Arc<Caller>,
+    caller: Arc<Principal>,
     /// Whoever called.
     to: Arc<dyn Sink>,
     cancel: CancellationToken,
@@ -50,7 +50,7 @@ impl CallSink {
     pub(crate) fn new(
         journal: Arc<Journal>,
         id: CallId,
-        caller: Arc<Caller>,
+        caller: Arc<Principal>,
         to: Arc<dyn Sink>,
         cancel: CancellationToken,
         latest: Latest,

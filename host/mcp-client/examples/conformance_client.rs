@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use toolhost_contract::policy::{HookSaid, Request};
 use toolhost_contract::{
-    Backend as _, Call, CallId, Caller, Descriptor, Digest, Mode, NoSink, Policy, PolicySpec,
+    Backend as _, Call, CallId, Descriptor, Digest, Mode, NoSink, Policy, PolicySpec, Principal,
     Reply, Subject, ToolName, Verdict,
 };
 use toolhost_mcp_client::{
@@ -198,7 +198,7 @@ async fn call(
         id: CallId("conformance".to_owned()),
         tool: name.clone(),
         input: if input.is_null() { json!({}) } else { input },
-        caller: Caller::default(),
+        caller: Principal::default(),
     };
     let verdict = policy.decide(
         Request {

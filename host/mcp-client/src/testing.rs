@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
 use toolhost_contract::{
-    BoxFuture, Call, CallError, CallId, Caller, Descriptor, Event, NoSink, Outcome, Sink, ToolName,
+    BoxFuture, Call, CallError, CallId, Descriptor, Event, NoSink, Outcome, Principal, Sink,
+    ToolName,
 };
 
 use crate::approvals::Approvals;
@@ -209,7 +210,7 @@ pub async fn call_for(
         id: CallId("c-1".to_owned()),
         tool: ToolName::parse(tool).unwrap(),
         input,
-        caller: Caller::default(),
+        caller: Principal::default(),
     };
     tools.run(call, limit, sink).await
 }

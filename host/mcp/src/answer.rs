@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rmcp::model::{CallToolResult, ErrorData, MetaObject};
 use serde_json::Value;
-use toolhost_contract::{CallError, ErrorClass, ToolName};
+use toolhost_contract::{CallError, ErrorClass, ToolName, UserId};
 use toolhost_kernel::Report;
 
 use crate::ask::Ended;
@@ -17,7 +17,7 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub(crate) struct Answering {
     pub(crate) shared: Arc<Shared>,
     /// Who may read what is too long for a message.
-    pub(crate) owner: String,
+    pub(crate) owner: UserId,
     /// The call in the names of the registry, when the client uses those of a profile.
     pub(crate) asked: Option<(String, Value)>,
     /// The client keeps no session.

@@ -13,7 +13,7 @@ use rmcp::service::RequestContext;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 use toolhost_contract::profile::Profile;
-use toolhost_contract::{CallError, Caller, ErrorClass};
+use toolhost_contract::{CallError, ErrorClass, Principal};
 use toolhost_kernel::CallRequest;
 
 use crate::answer::Answering;
@@ -21,7 +21,7 @@ use crate::ask::{Abilities, Bound, Ended, Flow, Going, Returned, push_all};
 use crate::events::Events;
 use crate::http::caller;
 use crate::roots::{Ground, Held};
-use crate::server::{Server, is_modern, owner};
+use crate::server::{Server, is_modern};
 use crate::{ask, content};
 
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -78,7 +78,7 @@ impl Server {
     async fn begin(
         &self,
         params: CallToolRequestParams,
-        caller: Caller,
+        caller: Principal,
         context: &RequestContext<RoleServer>,
         abilities: Option<Abilities>,
         modern: bool,
@@ -123,13 +123,13 @@ impl Server {
 
     fn answering(
         &self,
-        caller: &Caller,
+        caller: &Principal,
         asked: Option<(String, Value)>,
         modern: bool,
     ) -> Answering {
         Answering {
             shared: Arc::clone(&self.shared),
-            owner: owner(caller),
+            owner: caller.user.clone(),
             asked,
             modern,
         }
@@ -221,7 +221,7 @@ impl Server {
         question.into()
     }
 
-    fn request(&self, params: CallToolRequestParams, caller: Caller) -> CallRequest {
+    fn request(&self, params: CallToolRequestParams, caller: Principal) -> CallRequest {
         let shared = &self.shared;
         let id = shared.next_call(&self.session);
         let name = params.name.into_owned();

@@ -1,7 +1,7 @@
 //! Our tools over streamable HTTP, to many clients at once, each with a share of its own.
 //!
 //! Read in this order: `endpoint.rs` (the road of a request), `doors.rs` and `token.rs` (who may come),
-//! `principal.rs` and `limits.rs` (how much of it), `sessions.rs` (what the older protocols keep between requests),
+//! `share.rs` and `limits.rs` (how much of it), `sessions.rs` (what the older protocols keep between requests),
 //! `connection.rs` and `newcomers.rs` (below all of that).
 
 mod body;
@@ -11,8 +11,8 @@ mod endpoint;
 mod limits;
 mod message;
 mod newcomers;
-mod principal;
 mod sessions;
+mod share;
 mod token;
 
 use std::io;
@@ -25,7 +25,7 @@ use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use toolhost_contract::Caller;
+use toolhost_contract::{Principal, SessionKey};
 use toolhost_kernel::Kernel;
 
 pub use doors::{DoorError, HostName, Origin};
@@ -37,8 +37,8 @@ use crate::server::Server;
 use crate::shared::Shared;
 use doors::Doors;
 use endpoint::{Endpoint, PATH};
-use principal::{Principal, Principals};
 use sessions::{Label, Sessions};
+use share::{TokenShare, TokenShares};
 
 /// Who may come to an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,7 +131,6 @@ impl HttpServer {
         let limits = self.options.limits;
         let sessions = Arc::new(Sessions::new(
             Arc::clone(&kernel),
-            &run,
             limits.sessions,
             limits.idle,
         ));
@@ -152,7 +151,7 @@ impl HttpServer {
         );
         let endpoint = Arc::new(Endpoint {
             doors: Doors::new(self.options.hosts, self.options.origins),
-            principals: Principals::new(self.options.tokens, &limits),
+            principals: TokenShares::new(self.options.tokens, &limits),
             service,
             limits,
             shared,
@@ -165,19 +164,15 @@ impl HttpServer {
     }
 }
 
-/// Who calls. Over HTTP the name of a token and, in the older protocols, the session; without HTTP the one session
-/// that there is.
-pub(crate) fn caller(run: &str, context: &RequestContext<RoleServer>) -> Caller {
+/// Who calls. Over HTTP the user of a token and, in the older protocols, the session; without HTTP the local user in
+/// the only session.
+pub(crate) fn caller(run: &str, context: &RequestContext<RoleServer>) -> Principal {
     let parts = context.extensions.get::<Parts>();
-    let principal = parts.and_then(|parts| parts.extensions.get::<Arc<Principal>>());
-    let session_id = match (context.extensions.get::<Label>(), principal) {
+    let share = parts.and_then(|parts| parts.extensions.get::<Arc<TokenShare>>());
+    let key = match (context.extensions.get::<Label>(), share) {
         (Some(label), _) => label.0.clone(),
-        (None, Some(principal)) => principal.label(run),
-        (None, None) => run.to_owned(),
+        (None, Some(share)) => share.session_key(run),
+        (None, None) => SessionKey::local(run),
     };
-    Caller {
-        session_id,
-        user_id: principal.map(|principal| principal.name.clone()),
-        ..Caller::default()
-    }
+    Principal::in_session(&key)
 }

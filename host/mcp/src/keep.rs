@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData, Resource, ResourceContents};
 use serde_json::{Value, json};
-use toolhost_contract::text;
 use toolhost_contract::units::show_size;
+use toolhost_contract::{UserId, text};
 
 use crate::cuttable::cut_texts;
 use crate::shelf::{Load, Room, Shelf};
@@ -44,7 +44,12 @@ impl Default for Kept {
 
 impl Kept {
     /// Cuts what is too long and keeps it for `owner`. The structured content is held to `schema`.
-    pub(crate) fn shorten(&self, result: &mut CallToolResult, owner: &str, schema: Option<&Value>) {
+    pub(crate) fn shorten(
+        &self,
+        result: &mut CallToolResult,
+        owner: &UserId,
+        schema: Option<&Value>,
+    ) {
         let is_long = |block: &ContentBlock| matches!(block, ContentBlock::Text(text) if text.text.len() > LONG);
         if result.content.iter().any(is_long) {
             let blocks = std::mem::take(&mut result.content);
@@ -65,7 +70,7 @@ impl Kept {
     }
 
     /// The beginning, which says where the rest is, and a link to all of it.
-    fn cut(&self, whole: String, owner: &str) -> (String, Option<Resource>) {
+    fn cut(&self, whole: String, owner: &UserId) -> (String, Option<Resource>) {
         let size = whole.len();
         let shown = text::head(&whole, SHOWN).to_owned();
         let rest = show_size((size - shown.len()) as u64);
@@ -81,7 +86,7 @@ impl Kept {
     }
 
     /// None when there is no room for it whatever goes.
-    fn keep(&self, whole: String, owner: &str) -> Option<String> {
+    fn keep(&self, whole: String, owner: &UserId) -> Option<String> {
         let mut texts = self.texts();
         // Often a result says the same in words and as a value.
         if let Some(id) = texts.again(owner, |text| *text == whole) {
@@ -95,7 +100,7 @@ impl Kept {
     }
 
     /// Another owner's text is as unknown as one that never was.
-    pub(crate) fn read(&self, uri: &str, owner: &str) -> Result<ResourceContents, ErrorData> {
+    pub(crate) fn read(&self, uri: &str, owner: &UserId) -> Result<ResourceContents, ErrorData> {
         let mut texts = self.texts();
         let found = uri.strip_prefix(SCHEME).and_then(|id| texts.get(id, owner));
         let Some(found) = found else {
@@ -126,12 +131,16 @@ impl Kept {
 mod tests {
     use super::*;
 
+    fn me() -> UserId {
+        UserId::token("me")
+    }
+
     fn result(text: &str) -> CallToolResult {
         CallToolResult::success(vec![ContentBlock::text(text)])
     }
 
     /// Where the link of a shortened result leads.
-    fn link(kept: &Kept, text: &str, owner: &str) -> Option<String> {
+    fn link(kept: &Kept, text: &str, owner: &UserId) -> Option<String> {
         let mut result = result(text);
         kept.shorten(&mut result, owner, None);
         result.content.into_iter().find_map(|block| match block {
@@ -143,22 +152,22 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_long_text_is_cut_and_can_be_read_by_its_owner_for_a_while() {
         let kept = Kept::default();
-        assert_eq!(link(&kept, &"x".repeat(LONG), "me"), None);
+        assert_eq!(link(&kept, &"x".repeat(LONG), &me()), None);
         let long = "ä".repeat(LONG);
         let mut cut = result(&long);
-        kept.shorten(&mut cut, "me", None);
+        kept.shorten(&mut cut, &me(), None);
         assert!(json!(cut).to_string().len() < SHOWN + 2_000);
-        let uri = link(&kept, &long, "me").unwrap();
-        let ResourceContents::TextResourceContents { text, .. } = kept.read(&uri, "me").unwrap()
+        let uri = link(&kept, &long, &me()).unwrap();
+        let ResourceContents::TextResourceContents { text, .. } = kept.read(&uri, &me()).unwrap()
         else {
             panic!("text")
         };
         assert_eq!(text, long);
-        assert!(kept.read(&uri, "you").is_err());
-        assert!(kept.read("toolhost://result/", "me").is_err());
-        assert!(kept.read("file:///etc/passwd", "me").is_err());
+        assert!(kept.read(&uri, &UserId::token("you")).is_err());
+        assert!(kept.read("toolhost://result/", &me()).is_err());
+        assert!(kept.read("file:///etc/passwd", &me()).is_err());
         tokio::time::advance(TIME).await;
-        assert!(kept.read(&uri, "me").is_err());
+        assert!(kept.read(&uri, &me()).is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -174,7 +183,7 @@ mod tests {
             let mut result = result(&long);
             let value = json!({"n": 1, "a": long, "b": long});
             result.structured_content = Some(value.clone());
-            kept.shorten(&mut result, "me", schema.as_ref());
+            kept.shorten(&mut result, &me(), schema.as_ref());
             let links = result.content.iter().filter_map(|block| match block {
                 ContentBlock::ResourceLink(link) => Some(link.uri.clone()),
                 _ => None,
@@ -185,7 +194,7 @@ mod tests {
             assert!(cut["a"].as_str().unwrap().ends_with(&links[0]));
             assert_eq!(cut["a"] == cut["b"], both);
             assert!(both || cut["b"] == value["b"]);
-            assert!(kept.read(&links[0], "me").is_ok());
+            assert!(kept.read(&links[0], &me()).is_ok());
         }
     }
 
@@ -193,21 +202,21 @@ mod tests {
     async fn nobody_keeps_more_than_their_room() {
         let kept = Kept::default();
         let long = |at: usize| format!("{}{at}", "x".repeat(LONG));
-        let first = link(&kept, &long(0), "me").unwrap();
-        let other = link(&kept, &long(0), "you").unwrap();
+        let first = link(&kept, &long(0), &me()).unwrap();
+        let other = link(&kept, &long(0), &UserId::token("you")).unwrap();
         for at in 0..ROOM.of_one.things {
-            link(&kept, &long(1 + at), "me").unwrap();
+            link(&kept, &long(1 + at), &me()).unwrap();
         }
-        assert!(kept.read(&first, "me").is_err());
-        assert!(kept.read(&other, "you").is_ok());
+        assert!(kept.read(&first, &me()).is_err());
+        assert!(kept.read(&other, &UserId::token("you")).is_ok());
         let huge = "x".repeat(ROOM.of_one.bytes + 1);
-        assert_eq!(link(&kept, &huge, "me"), None);
+        assert_eq!(link(&kept, &huge, &me()), None);
         // Two that fill the whole room take it from each other.
         let half = ROOM.of_all.bytes / 2 - 1;
         for at in 0..4 {
-            let owner = ["ann", "bob"][at % 2];
-            link(&kept, &"x".repeat(half - at), owner).unwrap();
+            let owner = UserId::token(["ann", "bob"][at % 2]);
+            link(&kept, &"x".repeat(half - at), &owner).unwrap();
         }
-        assert!(kept.read(&other, "you").is_ok());
+        assert!(kept.read(&other, &UserId::token("you")).is_ok());
     }
 }

@@ -43,7 +43,7 @@ use rmcp::service::{ServerInitializeError, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::time::interval;
-use toolhost_contract::text;
+use toolhost_contract::{SessionKey, text};
 use toolhost_kernel::Kernel;
 
 /// Between two looks for what was kept long enough.
@@ -123,7 +123,8 @@ where
         Err(error) => return Err(ServeError::Begin(error.to_string())),
     };
     let client = client(running.peer().peer_info().as_deref());
-    records.open_session(session, &client);
+    let key = SessionKey::local(session);
+    records.open_session(&key, &client);
     // rmcp waits some seconds for running calls after the end of input. Its token makes them give up first.
     let calls = running.cancellation_token();
     let mut waiting = pin!(running.waiting());
@@ -143,7 +144,7 @@ where
         () = sweeping => unreachable!("it goes on for ever"),
     };
     ending.end(session);
-    records.close_session(session, &client);
+    records.close_session(&key, &client);
     result
         .map(drop)
         .map_err(|error| ServeError::Broken(error.to_string()))

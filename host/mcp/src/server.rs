@@ -18,7 +18,7 @@ use rmcp::model::{LoggingLevel, SetLevelRequestParams};
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
-use toolhost_contract::{Caller, Level, text};
+use toolhost_contract::{Level, UserId, text};
 
 use crate::abort::AbortOnDrop;
 use crate::answer;
@@ -99,14 +99,9 @@ impl Server {
     }
 
     /// Whose results and tasks these are.
-    fn owner(&self, context: &RequestContext<RoleServer>) -> String {
-        owner(&caller(&self.session, context))
+    fn owner(&self, context: &RequestContext<RoleServer>) -> UserId {
+        caller(&self.session, context).user
     }
-}
-
-/// Who may come back for what a call left here: the principal, or whoever has the only session that there is.
-pub(crate) fn owner(caller: &Caller) -> String {
-    caller.user_id.clone().unwrap_or_default()
 }
 
 /// The client keeps no session: everything that counts is in the request.

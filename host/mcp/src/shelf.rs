@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use toolhost_contract::UserId;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
@@ -27,7 +28,7 @@ pub(crate) struct Shelf<T> {
 
 struct Thing<T> {
     id: String,
-    owner: String,
+    owner: UserId,
     bytes: usize,
     until: Instant,
     what: T,
@@ -55,7 +56,7 @@ impl<T> Shelf<T> {
     }
 
     /// Puts it on the shelf; older things may have to go for it. False: it would not fit if all of its owner's went.
-    pub(crate) fn put(&mut self, id: String, owner: &str, bytes: usize, what: T) -> bool {
+    pub(crate) fn put(&mut self, id: String, owner: &UserId, bytes: usize, what: T) -> bool {
         if !Load::default().with(bytes).is_within(self.room.of_one) {
             return false;
         }
@@ -68,7 +69,7 @@ impl<T> Shelf<T> {
         }
         self.things.push_back(Thing {
             id,
-            owner: owner.to_owned(),
+            owner: owner.clone(),
             bytes,
             until: Instant::now() + self.room.time,
             what,
@@ -78,8 +79,8 @@ impl<T> Shelf<T> {
 
     /// Whose oldest thing has to go before `owner` puts one more there: their own when their part is full, and when the
     /// whole is, that of whoever keeps the most of what is short.
-    fn over(&self, owner: &str, bytes: usize) -> Option<String> {
-        let mut loads: HashMap<&str, Load> = HashMap::new();
+    fn over(&self, owner: &UserId, bytes: usize) -> Option<UserId> {
+        let mut loads: HashMap<&UserId, Load> = HashMap::new();
         let mut all = Load::default().with(bytes);
         for thing in &self.things {
             all = all.with(thing.bytes);
@@ -89,40 +90,40 @@ impl<T> Shelf<T> {
         let own = loads.entry(owner).or_default();
         *own = own.with(bytes);
         if !own.is_within(self.room.of_one) {
-            return Some(owner.to_owned());
+            return Some(owner.clone());
         }
         if all.is_within(self.room.of_all) {
             return None;
         }
         let by_bytes = all.bytes > self.room.of_all.bytes;
         // Of several that keep as much, the one whose oldest is the oldest.
-        let mut most: Option<(&str, usize)> = None;
+        let mut most: Option<(&UserId, usize)> = None;
         for thing in &self.things {
-            let load = loads[thing.owner.as_str()];
+            let load = loads[&thing.owner];
             let load = if by_bytes { load.bytes } else { load.things };
             if most.is_none_or(|(_, other)| load > other) {
                 most = Some((&thing.owner, load));
             }
         }
-        most.map(|(who, _)| who.to_owned())
+        most.map(|(who, _)| who.clone())
     }
 
     /// Another owner's thing is as unknown as one that never was.
-    pub(crate) fn get(&mut self, id: &str, owner: &str) -> Option<&T> {
+    pub(crate) fn get(&mut self, id: &str, owner: &UserId) -> Option<&T> {
         self.sweep();
         self.things
             .iter()
-            .find(|thing| thing.id == id && thing.owner == owner)
+            .find(|thing| thing.id == id && thing.owner == *owner)
             .map(|thing| &thing.what)
     }
 
     /// The id of a thing of this owner, kept anew for the whole time.
-    pub(crate) fn again(&mut self, owner: &str, is: impl Fn(&T) -> bool) -> Option<&str> {
+    pub(crate) fn again(&mut self, owner: &UserId, is: impl Fn(&T) -> bool) -> Option<&str> {
         self.sweep();
         let found = self
             .things
             .iter()
-            .position(|thing| thing.owner == owner && is(&thing.what))?;
+            .position(|thing| thing.owner == *owner && is(&thing.what))?;
         let mut thing = self.things.remove(found)?;
         thing.until = Instant::now() + self.room.time;
         self.things.push_back(thing);
@@ -159,7 +160,12 @@ mod tests {
         });
         for one in put.split_whitespace() {
             let (owner, bytes) = one.split_once(':').unwrap();
-            shelf.put(one.to_owned(), owner, bytes.parse().unwrap(), ());
+            shelf.put(
+                one.to_owned(),
+                &UserId::token(owner),
+                bytes.parse().unwrap(),
+                (),
+            );
         }
         let ids: Vec<_> = shelf.things.iter().map(|thing| thing.id.as_str()).collect();
         assert_eq!(ids.join(" "), left, "{put}");
@@ -181,6 +187,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_thing_is_there_for_its_owner_and_its_time() {
+        let (me, you) = (UserId::token("me"), UserId::token("you"));
         let room = Load {
             things: 2,
             bytes: 2,
@@ -190,16 +197,16 @@ mod tests {
             of_one: room,
             of_all: room,
         });
-        assert!(shelf.put("1".to_owned(), "me", 1, "x"));
-        assert_eq!(shelf.get("1", "me"), Some(&"x"));
-        assert_eq!(shelf.get("1", "you"), None);
+        assert!(shelf.put("1".to_owned(), &me, 1, "x"));
+        assert_eq!(shelf.get("1", &me), Some(&"x"));
+        assert_eq!(shelf.get("1", &you), None);
         tokio::time::advance(Duration::from_secs(6)).await;
-        assert_eq!(shelf.again("you", |what| *what == "x"), None);
-        assert_eq!(shelf.again("me", |what| *what == "x"), Some("1"));
+        assert_eq!(shelf.again(&you, |what| *what == "x"), None);
+        assert_eq!(shelf.again(&me, |what| *what == "x"), Some("1"));
         tokio::time::advance(Duration::from_secs(6)).await;
-        assert_eq!(shelf.get("1", "me"), Some(&"x"));
+        assert_eq!(shelf.get("1", &me), Some(&"x"));
         tokio::time::advance(Duration::from_secs(6)).await;
-        assert_eq!(shelf.get("1", "me"), None);
+        assert_eq!(shelf.get("1", &me), None);
         assert!(shelf.things.is_empty());
     }
 }

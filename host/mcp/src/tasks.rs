@@ -1,7 +1,7 @@
 //! Calls that take long and whose client rather asks again later than wait: the tasks extension.
 //!
 //! A call becomes a task when it has taken a while and the client said that it knows tasks. It goes on as it is, and
-//! what it asks is asked through the task. A task belongs to the principal that called.
+//! what it asks is asked through the task. A task belongs to the user who called.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use rmcp::model::{
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use toolhost_contract::text;
+use toolhost_contract::{UserId, text};
 
 use crate::answer::Answering;
 use crate::ask::{Ended, Going, Wish};
@@ -58,7 +58,7 @@ struct Book {
 }
 
 struct Owner {
-    name: String,
+    user: UserId,
     /// rmcp does not know the task any more then.
     until: Instant,
 }
@@ -83,11 +83,11 @@ impl Tasks {
         going: Going,
         answering: Answering,
     ) -> Result<CreateTaskResult, Box<(Going, Answering)>> {
-        let name = answering.owner.clone();
+        let user = answering.owner.clone();
         let now = Instant::now();
         let mut owners = self.book.owners();
         owners.retain(|_, owner| owner.until > now);
-        let own = owners.values().filter(|other| other.name == name).count();
+        let own = owners.values().filter(|other| other.user == user).count();
         if owners.len() >= TASKS || own >= TASKS_OF_ONE {
             return Err(Box::new((going, answering)));
         }
@@ -113,11 +113,11 @@ impl Tasks {
         });
         // It has at most its time to run and as much to be looked at. Whatever it does first waits for this entry.
         let until = now + 2 * TIME;
-        owners.insert(task.task_id.clone(), Owner { name, until });
+        owners.insert(task.task_id.clone(), Owner { user, until });
         Ok(CreateTaskResult::new(task))
     }
 
-    pub(crate) fn get(&self, id: &str, owner: &str) -> Result<DetailedTask, ErrorData> {
+    pub(crate) fn get(&self, id: &str, owner: &UserId) -> Result<DetailedTask, ErrorData> {
         self.known(id, owner)?;
         let mut task = self.manager.get_task(id).map_err(|_| unknown(id))?;
         if let TaskPayload::Completed { result } = &mut task.payload {
@@ -132,7 +132,7 @@ impl Tasks {
     pub(crate) fn update(
         &self,
         id: &str,
-        owner: &str,
+        owner: &UserId,
         responses: InputResponses,
     ) -> Result<(), ErrorData> {
         self.known(id, owner)?;
@@ -140,7 +140,7 @@ impl Tasks {
         updated.map_err(|_| unknown(id))
     }
 
-    pub(crate) fn cancel(&self, id: &str, owner: &str) -> Result<(), ErrorData> {
+    pub(crate) fn cancel(&self, id: &str, owner: &UserId) -> Result<(), ErrorData> {
         self.known(id, owner)?;
         self.manager.cancel_task(id).map_err(|_| unknown(id))
     }
@@ -162,9 +162,9 @@ impl Tasks {
     }
 
     /// Another principal's task is as unknown as one that never was.
-    fn known(&self, id: &str, owner: &str) -> Result<(), ErrorData> {
+    fn known(&self, id: &str, owner: &UserId) -> Result<(), ErrorData> {
         let owners = self.book.owners();
-        let known = owners.get(id).is_some_and(|other| other.name == owner);
+        let known = owners.get(id).is_some_and(|other| other.user == *owner);
         known.then_some(()).ok_or_else(|| unknown(id))
     }
 }
@@ -186,7 +186,7 @@ struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    fn keep(&self, result: &CallToolResult, owner: &str) {
+    fn keep(&self, result: &CallToolResult, owner: &UserId) {
         let object = |result: &CallToolResult| match json!(result) {
             Value::Object(result) => result,
             _ => JsonObject::new(),
@@ -281,18 +281,24 @@ mod tests {
 
     fn kept(book: &Book, id: &str, text: &str) {
         let until = Instant::now() + 2 * TIME;
-        let name = "me".to_owned();
-        book.owners().insert(id.to_owned(), Owner { name, until });
+        let user = UserId::token("me");
+        book.owners().insert(
+            id.to_owned(),
+            Owner {
+                user: user.clone(),
+                until,
+            },
+        );
         let ending = Ending { id, book };
         let result = CallToolResult::success(vec![ContentBlock::text(text)]);
-        ending.keep(&result, "me");
+        ending.keep(&result, &user);
     }
 
     #[tokio::test(start_paused = true)]
     async fn results_are_bounded_and_go_when_nobody_comes() {
         let tasks = Tasks::default();
         let book = &tasks.book;
-        let has = |id: &str| book.results().get(id, "me").is_some();
+        let has = |id: &str| book.results().get(id, &UserId::token("me")).is_some();
         kept(book, "first", "x");
         kept(book, "second", "x");
         let large = "x".repeat(RESULTS.of_one.bytes - 1_000);
@@ -300,7 +306,7 @@ mod tests {
         assert!(!has("first"), "the oldest made room");
         assert!(has("second") && has("large"));
         kept(book, "huge", &"x".repeat(RESULTS.of_one.bytes + 1));
-        let said = json!(book.results().get("huge", "me")).to_string();
+        let said = json!(book.results().get("huge", &UserId::token("me"))).to_string();
         assert!(said.contains("too large to be kept"), "{said}");
         // An entry is kept from its end on and not from its beginning.
         assert_eq!(book.owners().len(), 4);

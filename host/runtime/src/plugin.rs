@@ -106,7 +106,7 @@ impl Plugin {
         let within = Within::new(grant.within());
         let files = files.within(&within).await;
         let allowed = tool.map_or_else(Allowed::default, |tool| {
-            let desk = self.desk(&call.caller.session_id);
+            let desk = self.desk(call.caller.session.as_str());
             self.capabilities.of(tool, &call.input, &desk)
         });
         // Whatever it is called: nothing leaves a call whose changes are judged afterwards.
@@ -314,11 +314,11 @@ pub(crate) fn request(call: Call, scope: &Scope, mode: Mode) -> types::Request {
         tool: call.tool.as_str().to_owned(),
         input: call.input.to_string(),
         context: types::Context {
-            agent_id: caller.agent_id,
-            parent_agent_id: caller.parent_agent_id,
-            session_id: caller.session_id,
-            task_id: caller.task_id,
-            user_id: caller.user_id,
+            agent_id: caller.agent,
+            parent_agent_id: caller.parent_agent,
+            session_id: caller.session.into(),
+            task_id: caller.task,
+            user_id: caller.user.name().map(str::to_owned),
             mode: mode.to_string(),
             roots: scope
                 .roots()

@@ -10,7 +10,7 @@ use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SdkTracer, Span};
 use toolhost_contract::bus::{BusEvent, Happening};
 use toolhost_contract::life::Snapshot;
-use toolhost_contract::text;
+use toolhost_contract::{SessionKey, text};
 
 use crate::kept::{Kept, Key};
 use crate::meters::Meters;
@@ -78,7 +78,7 @@ impl Calls {
                 }
             }
             Happening::BatchCompleted { batch, calls } => {
-                let key = (event.caller.session_id.clone(), batch.clone());
+                let key = (event.caller.session_key(), batch.clone());
                 if let Some(Some(mut span)) = self.batches.remove(&key) {
                     let calls = i64::try_from(calls.len()).unwrap_or(i64::MAX);
                     span.set_attribute(KeyValue::new("toolhost.batch.calls", calls));
@@ -159,7 +159,7 @@ impl Calls {
         }
     }
 
-    fn start(&mut self, session: &str, seen: &Seen) -> Option<Span> {
+    fn start(&mut self, session: &SessionKey, seen: &Seen) -> Option<Span> {
         let parent = self.parent(session, seen);
         let builder = SpanBuilder::from_name(seen.span_name())
             .with_kind(SpanKind::Internal)
@@ -170,9 +170,9 @@ impl Calls {
     }
 
     /// The call that caused it, else its batch, else whoever started the host.
-    fn parent(&mut self, session: &str, seen: &Seen) -> Context {
+    fn parent(&mut self, session: &SessionKey, seen: &Seen) -> Context {
         let cause = seen.parent().and_then(|id| {
-            let key = (session.to_owned(), id.to_owned());
+            let key = (session.clone(), id.to_owned());
             let open = self.open.get(&key).and_then(|open| open.span.as_ref());
             open.map(|span| span.span_context().clone())
                 .or_else(|| self.ended.get(&key).cloned())
@@ -184,17 +184,23 @@ impl Calls {
         }
     }
 
-    fn batch(&mut self, session: &str, seen: &Seen) -> Option<SpanContext> {
+    fn batch(&mut self, session: &SessionKey, seen: &Seen) -> Option<SpanContext> {
         let batch = seen.batch()?;
-        let key = (session.to_owned(), batch.to_owned());
+        let key = (session.clone(), batch.to_owned());
         if self.batches.get(&key).is_none() {
             let builder = SpanBuilder::from_name("toolhost.batch")
                 .with_kind(SpanKind::Internal)
                 .with_start_time(seen.start())
                 .with_attributes([
                     KeyValue::new("toolhost.batch", text::inline(batch, 256)),
-                    KeyValue::new("toolhost.session", text::inline(session, 256)),
-                    KeyValue::new("gen_ai.conversation.id", text::inline(session, 256)),
+                    KeyValue::new(
+                        "toolhost.session",
+                        text::inline(session.session.as_str(), 256),
+                    ),
+                    KeyValue::new(
+                        "gen_ai.conversation.id",
+                        text::inline(session.session.as_str(), 256),
+                    ),
                 ]);
             let span = self
                 .tracer
@@ -226,10 +232,7 @@ impl Calls {
 }
 
 fn key(event: &BusEvent) -> Option<Key> {
-    Some((
-        event.caller.session_id.clone(),
-        event.call.as_ref()?.0.clone(),
-    ))
+    Some((event.caller.session_key(), event.call.as_ref()?.0.clone()))
 }
 
 fn end(mut span: Span, seen: &Seen, contents: bool) {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 /// A name and the session in which it means something.
-pub(crate) type Key = (String, String);
+pub(crate) type Key = (toolhost_contract::SessionKey, String);
 
 pub(crate) struct Kept<V> {
     room: usize,
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_oldest_entry_makes_room() {
-        let key = |name: &str| ("s".to_owned(), name.to_owned());
+        let key = |name: &str| (toolhost_contract::SessionKey::local("s"), name.to_owned());
         let mut kept = Kept::new(2);
         assert_eq!(kept.insert(key("a"), 1), None);
         assert_eq!(kept.insert(key("b"), 2), None);

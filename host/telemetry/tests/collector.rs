@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use toolhost_contract::{
-    Annotations, Backend, BoxFuture, Call, CallError, CallId, Caller, Descriptor, Grant, NoSink,
-    Outcome, PluginName, Sink, ToolName,
+    Annotations, Backend, BoxFuture, Call, CallError, CallId, Descriptor, Grant, NoSink, Outcome,
+    PluginName, Principal, Sink, ToolName,
 };
 use toolhost_kernel::{
     BatchCall, BatchRequest, CallRequest, Kernel, Nobody, PluginInfo, Settings, schedule,
@@ -135,7 +135,7 @@ async fn answer(mut stream: TcpStream, status: &str) -> Received {
 async fn calls(kernel: &Kernel) {
     let batch = BatchRequest {
         id: "b-1".to_owned(),
-        caller: Caller::default(),
+        caller: Principal::default(),
         calls: vec![BatchCall {
             id: CallId("c-1".to_owned()),
             tool: "echo".to_owned(),
@@ -146,7 +146,12 @@ async fn calls(kernel: &Kernel) {
     };
     let reports = kernel.schedule(batch, Arc::new(NoSink)).await.unwrap();
     assert!(reports[0].result.is_ok(), "{:?}", reports[0].result);
-    let call = CallRequest::new(CallId("c-2".to_owned()), "echo", input(), Caller::default());
+    let call = CallRequest::new(
+        CallId("c-2".to_owned()),
+        "echo",
+        input(),
+        Principal::default(),
+    );
     let report = kernel.call(call, Arc::new(NoSink)).await;
     assert!(report.result.is_ok(), "{:?}", report.result);
 }

@@ -52,8 +52,8 @@ impl CommandAgents {
         command.args(arguments).env(DEPTH, "1");
         let mut input = task.task;
         input["call"] = json!(task.call.0);
-        input["session"] = json!(task.caller.session_id);
-        input["parent_agent"] = json!(task.caller.agent_id);
+        input["session"] = json!(task.caller.session);
+        input["parent_agent"] = json!(task.caller.agent);
         let timeout = agent.timeout.unwrap_or(TIMEOUT);
         let name = &agent.info.name;
         let input = input.to_string();

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolhost_contract::policy::{self, Decision, Mount, RuleSpec};
-use toolhost_contract::{Access, Backend, Caller, Descriptor, Mode, NoSink, Policy, PolicySpec};
+use toolhost_contract::{
+    Access, Backend, Descriptor, Mode, NoSink, Policy, PolicySpec, Principal, SessionKey,
+};
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{
     Agents, BatchCall, BatchError, BatchRequest, CallRequest, Durability, PluginInfo, Prompter,
@@ -253,11 +255,8 @@ impl Host {
     }
 }
 
-fn caller() -> Caller {
-    Caller {
-        session_id: SESSION.to_owned(),
-        ..Caller::default()
-    }
+fn caller() -> Principal {
+    Principal::in_session(&SessionKey::local(SESSION))
 }
 
 fn absolute(place: &Path) -> PathBuf {

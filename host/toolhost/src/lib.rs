@@ -38,8 +38,8 @@ pub use serde_json::{Value, json};
 pub use toolhost_contract::format::{self, Format};
 pub use toolhost_contract::policy::{Answer, Decision, Mode, Question};
 pub use toolhost_contract::{
-    Access, Backend, BoxFuture, Call, CallError, CallId, Caller, Descriptor, ErrorClass, Event,
-    Grant, NoSink, Outcome, Part, PluginName, Policy, Sink, ToolName,
+    Access, Backend, BoxFuture, Call, CallError, CallId, Descriptor, ErrorClass, Event, Grant,
+    NoSink, Outcome, Part, PluginName, Policy, Principal, SessionKey, Sink, ToolName, UserId,
 };
 pub use toolhost_kernel::schedule::Strategy;
 pub use toolhost_kernel::{

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use toolhost_contract::policy::Policy;
-use toolhost_contract::{Backend as _, Call, CallId, Caller, Effects, Limits, NoSink};
+use toolhost_contract::{Backend as _, Call, CallId, Effects, Limits, NoSink, Principal};
 use toolhost_runtime::bench::{Blocking, Stock};
 use toolhost_runtime::{Plugin, PluginGrants, Runtime, Staging};
 use toolhost_vfs::{Access, Blobs, DEFAULT_EXCLUDES, PathGrant, Protected, Scope, Shield};
@@ -217,7 +217,7 @@ async fn run(plugin: &Plugin, tool: &str, input: &Value) -> anyhow::Result<(Valu
         id: CallId("bench".to_owned()),
         tool: tool.name.clone(),
         input: input.clone(),
-        caller: Caller::default(),
+        caller: Principal::default(),
     };
     let timeout = Some(Limits::MAX_TIMEOUT);
     let grant = grant(&Policy::default(), plugin, tool, input, timeout)?;

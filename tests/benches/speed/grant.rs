@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use toolhost_contract::policy::{HookSaid, Policy, Request, Subject, Verdict};
-use toolhost_contract::{Caller, Descriptor, Effect, Grant};
+use toolhost_contract::{Descriptor, Effect, Grant, Principal};
 use toolhost_runtime::Plugin;
 
 /// As the kernel does: what only reads is allowed, what writes runs on a stage. The policy is compiled once by the
@@ -16,7 +16,7 @@ pub fn grant(
     input: &Value,
     timeout: Option<Duration>,
 ) -> anyhow::Result<Grant> {
-    let (caller, subject) = (Caller::default(), Subject::of(tool, input));
+    let (caller, subject) = (Principal::default(), Subject::of(tool, input));
     let request = Request {
         delegates: false,
         plugin: plugin.name(),

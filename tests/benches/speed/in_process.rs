@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use e2e::target;
 use serde_json::json;
-use toolhost_contract::{Backend as _, Call, CallId, Caller, Limits, NoSink, policy};
+use toolhost_contract::{Backend as _, Call, CallId, Limits, NoSink, Principal, policy};
 use toolhost_kernel::{CallRequest, Kernel, Nobody, PluginInfo, Settings};
 use toolhost_runtime::bench::Bare;
 use toolhost_runtime::{Plugin, PluginGrants};
@@ -60,7 +60,7 @@ pub fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
             let bare_time = start.elapsed();
 
             let id = CallId(number.to_string());
-            let request = CallRequest::new(id, tool, input.clone(), Caller::default());
+            let request = CallRequest::new(id, tool, input.clone(), Principal::default());
             let start = Instant::now();
             let report = kernel.call(request, Arc::new(NoSink)).await;
             let kernel_time = start.elapsed();
@@ -71,7 +71,7 @@ pub fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
                 id: CallId(number.to_string()),
                 tool: descriptor.name.clone(),
                 input: input.clone(),
-                caller: Caller::default(),
+                caller: Principal::default(),
             };
             let start = Instant::now();
             plugin
@@ -153,7 +153,7 @@ async fn spinning() -> anyhow::Result<f64> {
             id: CallId(number.to_string()),
             tool: tool.name.clone(),
             input: json!({}),
-            caller: Caller::default(),
+            caller: Principal::default(),
         };
         let start = Instant::now();
         anyhow::ensure!(

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolhost_contract::policy::{
     Decision, HookSaid, Policy, PolicySpec, Request, RuleSpec, Subject,
 };
-use toolhost_contract::{Backend, CallId, Caller, Limits, NoSink};
+use toolhost_contract::{Backend, CallId, Limits, NoSink, Principal};
 use toolhost_kernel::schedule::{self, Strategy};
 use toolhost_kernel::{
     BatchCall, BatchRequest, CallRequest, Durability, Kernel, PluginInfo, Settings, Within,
@@ -110,7 +110,7 @@ fn kernel(plugin: &Arc<Plugin>, dir: &std::path::Path) -> anyhow::Result<Kernel>
 }
 
 async fn call(kernel: &Kernel, id: String) -> anyhow::Result<()> {
-    let request = CallRequest::new(CallId(id), TOOL, input(), Caller::default());
+    let request = CallRequest::new(CallId(id), TOOL, input(), Principal::default());
     let report = kernel.call(request, Arc::new(NoSink)).await;
     report.result.map_err(|error| anyhow::anyhow!("{error}"))?;
     Ok(())
@@ -223,7 +223,7 @@ async fn ten_thousand(rows: &mut Vec<Row>, kernel: &Kernel) -> anyhow::Result<()
         .collect();
     let request = BatchRequest {
         id: "queued".to_owned(),
-        caller: Caller::default(),
+        caller: Principal::default(),
         calls,
         strategy: Strategy::Waves,
         within: Within::default(),
@@ -251,7 +251,7 @@ fn decision(rows: &mut Vec<Row>, plugin: &Plugin) {
         .iter()
         .find(|tool| tool.name.as_str() == TOOL)
         .expect("the tool is there");
-    let (input, caller) = (input(), Caller::default());
+    let (input, caller) = (input(), Principal::default());
     let subject = Subject::of(tool, &input);
     let request = Request {
         delegates: false,

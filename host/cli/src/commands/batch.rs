@@ -14,7 +14,7 @@ use toolhost::turn::{self, View};
 use toolhost_contract::format::{Format, Wanted};
 use toolhost_contract::profile::Profile;
 use toolhost_contract::units::show_duration;
-use toolhost_contract::{CallId, Caller, Sink, ToolName, text};
+use toolhost_contract::{CallId, Principal, SessionKey, Sink, ToolName, text};
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{BatchCall, BatchRequest, Kernel, Report, Within};
 
@@ -116,11 +116,8 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
     host.note_missing_folders();
 
     let kernel = &host.kernel;
-    let session = format!("s-{}", toolhost_kernel::id::random());
-    let caller = Caller {
-        session_id: session.clone(),
-        ..Caller::default()
-    };
+    let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
+    let caller = Principal::in_session(&session);
     kernel.open_session(&session, "host batch");
     let events = Events::start(verbose);
     let view = (host.settings.profile, host.settings.others);
@@ -178,7 +175,7 @@ pub(super) async fn turn(
     kernel: &Kernel,
     wishes: &[Wish],
     strategy: Strategy,
-    caller: &Caller,
+    caller: &Principal,
     view: View,
     sink: Arc<dyn Sink>,
 ) -> Result<Vec<Value>, Failure> {
@@ -192,7 +189,7 @@ pub(super) async fn spoken_turn(
     kernel: &Kernel,
     (format, turn): (Format, &Value),
     strategy: Strategy,
-    caller: &Caller,
+    caller: &Principal,
     view: View,
     sink: Arc<dyn Sink>,
 ) -> Result<Value, Failure> {
@@ -213,7 +210,7 @@ async fn turned(
     kernel: &Kernel,
     wishes: &[Wish],
     strategy: Strategy,
-    caller: &Caller,
+    caller: &Principal,
     view: View,
     sink: Arc<dyn Sink>,
 ) -> Result<(Vec<(String, Value)>, Vec<Report>), Failure> {
@@ -283,7 +280,7 @@ fn request(
     wishes: &[Wish],
     calls: &[(String, Value)],
     strategy: Strategy,
-    caller: &Caller,
+    caller: &Principal,
 ) -> BatchRequest {
     let id = format!("b-{}", toolhost_kernel::id::random());
     let calls = wishes.iter().zip(calls).enumerate();

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::sync::Arc;
 
-use toolhost_contract::{CallId, Caller, Sink};
+use toolhost_contract::{CallId, Principal, SessionKey, Sink};
 use toolhost_kernel::{CallRequest, Report};
 
 use crate::args::CallArgs;
@@ -41,11 +41,8 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
         .map(|entry| &entry.tool.input_schema);
     let limit = host.kernel.settings().max_input_bytes;
     let input = input::parse(&args.input, schema, std::io::stdin(), limit).or_exit(Exit::Usage)?;
-    let session = format!("s-{}", toolhost_kernel::id::random());
-    let caller = Caller {
-        session_id: session.clone(),
-        ..Caller::default()
-    };
+    let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
+    let caller = Principal::in_session(&session);
     let id = CallId(format!("c-{}", toolhost_kernel::id::random()));
     let request = CallRequest::new(id, args.tool, input, caller);
     host.kernel.open_session(&session, "host call");

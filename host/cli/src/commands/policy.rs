@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand, ValueHint};
-use toolhost_contract::Caller;
+use toolhost_contract::Principal;
 use toolhost_contract::policy::Decision;
 use toolhost_kernel::{Nobody, Prompter};
 
@@ -81,7 +81,7 @@ async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
     let schema = Some(&entry.tool.input_schema);
     let limit = host.kernel.settings().max_input_bytes;
     let input = input::parse(&args.input, schema, std::io::stdin(), limit).or_exit(Exit::Usage)?;
-    let explanation = host.kernel.explain(entry, &input, &Caller::default());
+    let explanation = host.kernel.explain(entry, &input, &Principal::default());
     let shown = if args.json {
         serde_json::to_string_pretty(explanation.to_value()).or_exit(Exit::Internal)?
     } else {

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::sync::{Semaphore, oneshot};
 use toolhost_contract::format::Format;
-use toolhost_contract::{Answer, BoxFuture, Call, Caller, Interview, Question, Reply, Sink};
+use toolhost_contract::{
+    Answer, BoxFuture, Call, Interview, Principal, Question, Reply, SessionKey, Sink,
+};
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{Kernel, Prompter};
 
@@ -91,11 +93,8 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
     let host = load(settings, prompter, Purpose::Run).await?;
     host.require_plugins()?;
     host.note_missing_folders();
-    let session = format!("s-{}", toolhost_kernel::id::random());
-    let caller = Caller {
-        session_id: session.clone(),
-        ..Caller::default()
-    };
+    let session = SessionKey::local(format!("s-{}", toolhost_kernel::id::random()));
+    let caller = Principal::in_session(&session);
     host.kernel.open_session(&session, "host turns");
     let events = Events::start(verbose);
     let mut input = BufReader::new(tokio::io::stdin());
@@ -207,7 +206,7 @@ impl Asked {
         &self,
         kernel: &Kernel,
         strategy: Strategy,
-        caller: &Caller,
+        caller: &Principal,
         view: toolhost::turn::View,
         sink: Arc<dyn Sink>,
     ) -> Result<Value, Failure> {

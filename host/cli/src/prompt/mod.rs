@@ -12,7 +12,7 @@ use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 use tokio::runtime::Runtime;
 use toolhost_contract::units::show_duration;
-use toolhost_contract::{CallId, Caller, Sink, text};
+use toolhost_contract::{CallId, Principal, SessionKey, Sink, text};
 use toolhost_kernel::{CallRequest, Entry, Report};
 
 use self::complete::Assistant;
@@ -61,13 +61,13 @@ pub fn run(runtime: &Runtime, host: &Host) -> Result<Exit, Failure> {
     let mut session = Session {
         runtime,
         host,
-        id: format!("s-{}", toolhost_kernel::id::random()),
+        key: SessionKey::local(format!("s-{}", toolhost_kernel::id::random())),
         calls: 0,
         style: Style::of(&std::io::stdout()),
     };
-    host.kernel.open_session(&session.id, CLIENT);
+    host.kernel.open_session(&session.key, CLIENT);
     let exit = session.obey_all(&mut editor, history.as_deref());
-    host.kernel.close_session(&session.id, CLIENT);
+    host.kernel.close_session(&session.key, CLIENT);
     exit
 }
 
@@ -105,7 +105,7 @@ struct Session<'a> {
     runtime: &'a Runtime,
     host: &'a Host,
     /// The session's id.
-    id: String,
+    key: SessionKey,
     calls: usize,
     style: Style,
 }
@@ -193,11 +193,8 @@ impl Session<'_> {
             }
         };
         self.calls += 1;
-        let id = CallId(format!("{}-{}", self.id, self.calls));
-        let caller = Caller {
-            session_id: self.id.clone(),
-            ..Caller::default()
-        };
+        let id = CallId(format!("{}-{}", self.key.session, self.calls));
+        let caller = Principal::in_session(&self.key);
         let request = CallRequest::new(id, tool, input, caller);
         let events = Events::start(self.host.settings.verbose);
         let report = self.runtime.block_on(async {

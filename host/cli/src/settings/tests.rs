@@ -134,7 +134,7 @@ fn a_path_that_needs_a_missing_variable_is_an_error_of_the_file() {
 fn decisions(settings: &Settings, calls: &[(&str, serde_json::Value)]) -> Vec<String> {
     use toolhost_contract::policy::{HookSaid, Request, Subject};
     let plugin = PluginName::parse("p").unwrap();
-    let caller = toolhost_contract::Caller::default();
+    let caller = toolhost_contract::Principal::default();
     let decide = |(name, input): &(&str, serde_json::Value)| {
         let name = ToolName::parse(name).unwrap();
         let mut tool = toolhost_contract::Descriptor::new(name.clone(), "");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{CallState, Found, Input, Millis, Step, weight};
-use crate::{CallId, Caller};
+use crate::{CallId, Principal};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
@@ -15,7 +15,7 @@ pub struct Record {
     /// The name the caller used, until the tool is found; its canonical name from then on.
     pub name: String,
     pub input: Input,
-    pub caller: Arc<Caller>,
+    pub caller: Arc<Principal>,
     pub origin: Origin,
     /// The call that caused this one.
     pub parent: Option<CallId>,
@@ -108,7 +108,7 @@ pub struct Illegal {
 }
 
 impl Record {
-    pub fn new(id: CallId, name: String, input: Input, caller: Arc<Caller>, at: Millis) -> Self {
+    pub fn new(id: CallId, name: String, input: Input, caller: Arc<Principal>, at: Millis) -> Self {
         Self {
             id,
             name,

@@ -86,11 +86,11 @@ pub fn draw(record: &Record) -> Map<String, Value> {
         "inputModified",
         json!(record.input_modified.then_some(true)),
     );
-    put("sessionId", json!(record.caller.session_id));
-    put("agentId", json!(record.caller.agent_id));
-    put("parentAgentId", json!(record.caller.parent_agent_id));
-    put("taskId", json!(record.caller.task_id));
-    put("userId", json!(record.caller.user_id));
+    put("sessionId", json!(record.caller.session));
+    put("agentId", json!(record.caller.agent));
+    put("parentAgentId", json!(record.caller.parent_agent));
+    put("taskId", json!(record.caller.task));
+    put("userId", json!(record.caller.user.name()));
     put("origin", json!(record.origin.as_str()));
     put(
         "parentCallId",

@@ -243,8 +243,7 @@ impl Approval {
             ApprovalState::Live => {}
             state => return Some(state.to_string()),
         }
-        if self.scope == Scope::Session
-            && self.session.as_deref() != Some(caller.session_id.as_str())
+        if self.scope == Scope::Session && self.session.as_deref() != Some(caller.session.as_str())
         {
             return Some("it was given in another session".to_owned());
         }

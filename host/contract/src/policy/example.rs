@@ -10,7 +10,7 @@ use super::names::{Family, NamePattern};
 use super::protected::Protected;
 use super::rule::Rule;
 use super::{Decision, Places, Request, Subject};
-use crate::{Annotations, Caller, Descriptor, PluginName, ToolName, text};
+use crate::{Annotations, Descriptor, PluginName, Principal, ToolName, text};
 
 /// `Bash(git status)`, or a tool and its input.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,7 +131,7 @@ fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, St
     let protected = Protected::new([], places)?;
     for input in &example.inputs {
         let subject = Subject::of(&tool, input);
-        let caller = Caller::default();
+        let caller = Principal::default();
         let request = Request {
             plugin: &plugin,
             name: &tool.name,

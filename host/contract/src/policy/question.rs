@@ -299,9 +299,9 @@ impl Question {
             rule: rule.map(|rule| rule.id.clone()),
             agent: request
                 .caller
-                .parent_agent_id
+                .parent_agent
                 .as_ref()
-                .map(|_| request.caller.agent_id.clone()),
+                .map(|_| request.caller.agent.clone()),
             changes: None,
             offers: offers(&asking, facts, may_remember, places),
             exact: exactly(&asking, facts, places).filter(|_| may_look_up),
@@ -309,7 +309,7 @@ impl Question {
             grant: Grant::new(request, "a person".to_owned(), used(layers)),
             identity: Identity::of(request),
             mode,
-            session: request.caller.session_id.clone(),
+            session: request.caller.session.to_string(),
         }
     }
 }

@@ -96,12 +96,12 @@ impl Rule {
         let hints = request.tool.annotations;
         mode && self.interactive.is_none_or(|wanted| wanted == interactive)
             && self.subagent.as_ref().is_none_or(|name| {
-                *name == request.caller.agent_id && request.caller.parent_agent_id.is_some()
+                *name == request.caller.agent && request.caller.parent_agent.is_some()
             })
             && self
                 .user
                 .as_ref()
-                .is_none_or(|name| request.caller.user_id.as_ref() == Some(name))
+                .is_none_or(|name| request.caller.user.name() == Some(name))
             && self.version.as_ref().is_none_or(|wanted| {
                 let version = &request.tool.version;
                 if allows {

@@ -6,7 +6,7 @@ use expect_test::Expect;
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::{Annotations, ChangeKind, ChangeSet, FileChange, FileKind};
+use crate::{Annotations, ChangeKind, ChangeSet, FileChange, FileKind, UserId};
 
 mod approvals;
 mod attacks;
@@ -139,7 +139,7 @@ pub(super) struct World {
     pub digest: Option<Digest>,
     pub input: Value,
     pub subject: Subject,
-    pub caller: Caller,
+    pub caller: Principal,
     pub mode: Option<Mode>,
     pub hooks: HookSaid,
     pub narrow: Option<Restriction>,
@@ -154,7 +154,7 @@ impl World {
         let name = ToolName::parse(name).unwrap();
         let mut tool = Descriptor::new(name.clone(), "a tool");
         let mut input = Map::new();
-        let mut caller = Caller::default();
+        let mut caller = Principal::default();
         let mut mode = None;
         let mut hooks = HookSaid::default();
         let mut aliases = vec![format!("{plugin}/{name}"), format!("{plugin}__{name}")];
@@ -191,12 +191,12 @@ impl World {
                     if let Some(word) = word.strip_prefix("in:") {
                         mode = Some(word.parse().unwrap());
                     } else if let Some(word) = word.strip_prefix("agent:") {
-                        caller.parent_agent_id = Some("main".to_owned());
-                        caller.agent_id = word.to_owned();
+                        caller.parent_agent = Some("main".to_owned());
+                        caller.agent = word.to_owned();
                     } else if let Some(word) = word.strip_prefix("user:") {
-                        caller.user_id = Some(word.to_owned());
+                        caller.user = UserId::token(word);
                     } else if let Some(word) = word.strip_prefix("session:") {
-                        caller.session_id = word.to_owned();
+                        caller.session = word.into();
                     } else if let Some((name, value)) = word.split_once('=') {
                         match name {
                             "kind" => value.clone_into(&mut tool.kind),

@@ -27,7 +27,7 @@ fn said(event: &BusEvent, call: Shown<'_>) -> Option<Value> {
         let [first, second, third] = members;
         object([
             ("type", json!(kind)),
-            ("agentId", json!(event.caller.agent_id)),
+            ("agentId", json!(event.caller.agent)),
             ("toolId", json!(call.id())),
             ("toolName", json!(call.name())),
             first,

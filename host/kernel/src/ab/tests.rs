@@ -7,8 +7,8 @@ use serde_json::json;
 use toolhost_contract::policy::Decision;
 use toolhost_contract::policy::RuleSpec;
 use toolhost_contract::{
-    Backend, BoxFuture, Call, CallError, CallId, Caller, Descriptor, ErrorClass, Grant, NoSink,
-    Outcome, PluginName, Policy, PolicySpec, Sink, ToolName, VersionReq,
+    Backend, BoxFuture, Call, CallError, CallId, Descriptor, ErrorClass, Grant, NoSink, Outcome,
+    PluginName, Policy, PolicySpec, Principal, Sink, ToolName, VersionReq,
 };
 
 use super::*;
@@ -95,10 +95,10 @@ async fn call(
     id: &str,
     fail: bool,
 ) -> String {
-    let caller = Caller {
-        session_id: session.to_owned(),
-        task_id: task.to_owned(),
-        ..Caller::default()
+    let caller = Principal {
+        session: session.into(),
+        task: task.to_owned(),
+        ..Principal::default()
     };
     let request = CallRequest::new(CallId(id.to_owned()), tool, json!({"fail": fail}), caller);
     match kernel.call(request, Arc::new(NoSink)).await.result {

@@ -2,7 +2,7 @@ use std::sync::Mutex;
 
 use expect_test::expect;
 use serde_json::json;
-use toolhost_contract::{CallId, Caller};
+use toolhost_contract::{CallId, Principal};
 
 use super::*;
 
@@ -54,7 +54,7 @@ pub(super) fn call() -> HookCall {
             id: CallId("1".to_owned()),
             tool: name.clone(),
             input: json!({"path": "a"}),
-            caller: Caller::default(),
+            caller: Principal::default(),
         },
         name,
         plugin: PluginName::parse("files").unwrap(),

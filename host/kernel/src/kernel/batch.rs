@@ -9,7 +9,7 @@ use serde_json::Value;
 use toolhost_contract::bus::Happening;
 use toolhost_contract::life::Origin;
 use toolhost_contract::policy::Subject;
-use toolhost_contract::{CallId, Caller, Concurrency, Effect, Sink};
+use toolhost_contract::{CallId, Concurrency, Effect, Principal, SessionKey, Sink};
 
 use super::run::Run;
 use super::turn::Turn;
@@ -20,7 +20,7 @@ use crate::schedule::{Canceller, Needs, Place, Pool, QueueError, Shape, Strategy
 /// What a model wants done in one turn.
 pub struct BatchRequest {
     pub id: String,
-    pub caller: Caller,
+    pub caller: Principal,
     pub calls: Vec<BatchCall>,
     pub strategy: Strategy,
     pub within: Within,
@@ -53,7 +53,7 @@ impl Kernel {
         request: BatchRequest,
         sink: Arc<dyn Sink>,
     ) -> Result<Vec<Report>, BatchError> {
-        let session = self.session(&request.caller.session_id);
+        let session = self.session(&request.caller.session_key());
         let calls = request.calls.len();
         let turn = Turn::new(self, request, sink)?;
         let mut scheduled = pin!(session.queue.schedule(calls, turn.run()));
@@ -77,18 +77,18 @@ impl Kernel {
         request: BatchRequest,
         sink: Arc<dyn Sink>,
     ) -> Result<Vec<Report>, BatchError> {
-        let session = self.session(&request.caller.session_id);
+        let session = self.session(&request.caller.session_key());
         let calls = request.calls.len();
         let turn = Turn::new(self, request, sink)?;
         Ok(session.queue.try_schedule(calls, turn.run()).await?)
     }
 
-    pub fn is_running(&self, session: &str) -> bool {
+    pub fn is_running(&self, session: &SessionKey) -> bool {
         self.session(session).queue.is_running()
     }
 
     /// The results of these calls were handed to the model.
-    pub fn mark_submitted(&self, caller: &Caller, calls: Vec<CallId>) {
+    pub fn mark_submitted(&self, caller: &Principal, calls: Vec<CallId>) {
         self.journal.announce(
             &Arc::new(caller.clone()),
             Happening::BatchSubmitted { calls },
@@ -96,7 +96,7 @@ impl Kernel {
     }
 
     /// When a call of a turn may run. Takes the member out of its input that is for the scheduler alone.
-    pub(super) fn shape_of(&self, call: &mut BatchCall, caller: &Caller) -> Shape {
+    pub(super) fn shape_of(&self, call: &mut BatchCall, caller: &Principal) -> Shape {
         let registry = self.registry();
         let entry = registry.choose(&call.tool, caller, &call.id);
         let declared = entry.is_some_and(|entry| declares_wait(entry));
@@ -238,10 +238,9 @@ impl Kernel {
         // A tool that asks runs alone, or alone in its lane, for the sake of the one person at a terminal. Where several
         // may be asked at once, everybody's calls would wait for one of them.
         let one_person = pool != Pool::Interactive || self.settings.pools.interactive == 1;
+        let session = run.caller.session_key();
         let needs = Needs {
-            owner: run.caller.user_id.as_deref(),
-            // What only reads leaves nothing behind for another one to stumble over.
-            own_lane: entry.tool.effect() <= Effect::Reads,
+            session: &session,
             pool,
             lane: (one_person && entry.tool.concurrency == Concurrency::Serial)
                 .then_some(&*entry.lane),

@@ -7,7 +7,7 @@ use toolhost_contract::life::{Origin, Step};
 use toolhost_contract::policy::{
     Approval, Explanation, HookAsk, HookSaid, Policy, Request, Subject,
 };
-use toolhost_contract::{Caller, Denial, Grant, Outcome, Verdict};
+use toolhost_contract::{Denial, Grant, Outcome, Principal, Verdict};
 
 use super::run::{Run, denied};
 use super::{Kernel, Refusal, Within};
@@ -165,14 +165,14 @@ impl Kernel {
     }
 
     /// What the rules and remembered yeses say of a call that is not made. Hooks are not heard.
-    pub fn decide(&self, entry: &Entry, input: &Value, caller: &Caller) -> Verdict {
+    pub fn decide(&self, entry: &Entry, input: &Value, caller: &Principal) -> Verdict {
         self.ponder(entry, input, caller, |policy, request, approvals, now| {
             policy.decide(request, &HookSaid::default(), approvals, now)
         })
     }
 
     /// The same, with every layer that had a say.
-    pub fn explain(&self, entry: &Entry, input: &Value, caller: &Caller) -> Explanation {
+    pub fn explain(&self, entry: &Entry, input: &Value, caller: &Principal) -> Explanation {
         self.ponder(entry, input, caller, |policy, request, approvals, now| {
             policy.explain(request, &HookSaid::default(), approvals, now)
         })
@@ -182,7 +182,7 @@ impl Kernel {
         &self,
         entry: &Entry,
         input: &Value,
-        caller: &Caller,
+        caller: &Principal,
         look: impl FnOnce(&Policy, Request<'_>, &[Approval], i64) -> T,
     ) -> T {
         let subject = Subject::of(&entry.tool, input);
@@ -190,7 +190,7 @@ impl Kernel {
         let request = request(entry, input, caller, &subject, &within);
         let now = self.journal.clock.now().0;
         look(
-            &self.policy_in(&caller.session_id),
+            &self.policy_in(&caller.session_key()),
             request,
             &self.approvals.all(),
             now,
@@ -256,7 +256,7 @@ impl Kernel {
 pub(super) fn request<'a>(
     entry: &'a Entry,
     input: &'a Value,
-    caller: &'a Caller,
+    caller: &'a Principal,
     subject: &'a Subject,
     within: &'a Within,
 ) -> Request<'a> {

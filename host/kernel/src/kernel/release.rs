@@ -157,7 +157,7 @@ impl Kernel {
         let row = CommitRow {
             id: id.clone(),
             call: run.id.0.clone(),
-            session: run.caller.session_id.clone(),
+            session: run.caller.session.to_string(),
             batch: run.within.batch.clone(),
             tool: entry.name.to_string(),
             at_ms: self.journal.clock.now().0,

@@ -6,7 +6,9 @@ use toolhost_contract::life::Millis;
 use toolhost_contract::policy::{
     Approval, Identity, Mode, Narrowing, NewApproval, PathNarrowing, Policy, Scope,
 };
-use toolhost_contract::{Answer, CallError, CallId, Effect, Failure, Outcome, Question};
+use toolhost_contract::{
+    Answer, CallError, CallId, Effect, Failure, Outcome, Question, SessionKey,
+};
 use toolhost_store::{AnswerRow, SessionRow, StoreError, Write};
 
 use super::run::{Run, is_failure};
@@ -60,20 +62,20 @@ impl Kernel {
             .map_err(|error| Refusal::from(unwritable(error)))
     }
 
-    pub(super) fn session(&self, id: &str) -> Arc<Session> {
+    pub(super) fn session(&self, key: &SessionKey) -> Arc<Session> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         // Nearly always there.
-        if let Some(session) = sessions.get(id) {
+        if let Some(session) = sessions.get(key) {
             return Arc::clone(session);
         }
         if sessions.len() >= SESSIONS {
             sessions.retain(|_, session| Arc::strong_count(session) > 1);
         }
-        Arc::clone(sessions.entry(id.to_owned()).or_default())
+        Arc::clone(sessions.entry(key.clone()).or_default())
     }
 
     /// The rules as they hold in a session: a person may have changed its mode.
-    pub(super) fn policy_in(&self, session: &str) -> Arc<Policy> {
+    pub(super) fn policy_in(&self, session: &SessionKey) -> Arc<Policy> {
         self.policy_of(&self.session(session))
     }
 
@@ -87,7 +89,7 @@ impl Kernel {
     }
 
     /// Chooses the mode of a session, as a person would at its prompt.
-    pub fn set_mode(&self, session: &str, mode: Mode) -> Result<(), String> {
+    pub fn set_mode(&self, session: &SessionKey, mode: Mode) -> Result<(), String> {
         let refused = |diagnostic: toolhost_contract::policy::Diagnostic| diagnostic.to_string();
         self.policy().with_mode(mode).map_err(refused)?;
         self.session(session).set_mode(mode);
@@ -98,7 +100,7 @@ impl Kernel {
     /// for each tool that does nothing else.
     pub(super) async fn allow_in_session(
         &self,
-        session: &str,
+        session: &SessionKey,
         write: &[String],
         hosts: &[String],
     ) -> Result<(), Failure> {
@@ -132,7 +134,7 @@ impl Kernel {
                 },
                 narrowing,
                 scope: Scope::Session,
-                session: Some(session.to_owned()),
+                session: Some(session.session.to_string()),
                 mode_min,
             };
             let id = format!("a-{}", crate::id::random());
@@ -144,24 +146,24 @@ impl Kernel {
     }
 
     /// Writes down that a client came.
-    pub fn open_session(&self, id: &str, client: &str) {
+    pub fn open_session(&self, key: &SessionKey, client: &str) {
         self.journal
-            .queue(|| Write::Session(self.session_row(id, client, None)));
+            .queue(|| Write::Session(self.session_row(key, client, None)));
     }
 
-    pub fn close_session(&self, id: &str, client: &str) {
+    pub fn close_session(&self, key: &SessionKey, client: &str) {
         let ended = Some(self.journal.clock.now());
         self.journal
-            .queue(|| Write::Session(self.session_row(id, client, ended)));
+            .queue(|| Write::Session(self.session_row(key, client, ended)));
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(session) = sessions.remove(id) {
+        if let Some(session) = sessions.remove(key) {
             session.jobs().end();
         }
     }
 
-    fn session_row(&self, id: &str, client: &str, ended: Option<Millis>) -> SessionRow {
+    fn session_row(&self, key: &SessionKey, client: &str, ended: Option<Millis>) -> SessionRow {
         SessionRow {
-            id: id.to_owned(),
+            id: key.session.to_string(),
             started_ms: self.started.0,
             ended_ms: ended.map(|at| at.0),
             client: client.to_owned(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use toolhost_contract::life::Origin;
 use toolhost_contract::policy::{Mode, Restriction};
-use toolhost_contract::{CallError, CallId, Caller, Outcome, ToolName};
+use toolhost_contract::{CallError, CallId, Outcome, Principal, ToolName};
 
 /// What somebody wants done, unchecked.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub struct CallRequest {
     /// Any name of the tool.
     pub tool: String,
     pub input: Value,
-    pub caller: Caller,
+    pub caller: Principal,
     pub within: Within,
 }
 
@@ -42,7 +42,7 @@ impl Within {
 }
 
 impl CallRequest {
-    pub fn new(id: CallId, tool: impl Into<String>, input: Value, caller: Caller) -> Self {
+    pub fn new(id: CallId, tool: impl Into<String>, input: Value, caller: Principal) -> Self {
         Self {
             id,
             tool: tool.into(),

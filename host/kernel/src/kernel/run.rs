@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 use toolhost_contract::life::Input;
 use toolhost_contract::policy::HookSaid;
 use toolhost_contract::{
-    Call, CallError, CallId, Caller, Denial, DenialCode, Edit, ErrorClass, Event, Grant, Level,
-    Outcome, Ran, Sink, ToolName,
+    Call, CallError, CallId, Denial, DenialCode, Edit, ErrorClass, Event, Grant, Level, Outcome,
+    Principal, Ran, Sink, ToolName,
 };
 
 use super::halt::Halt;
@@ -37,7 +37,7 @@ pub(super) struct Run<'a> {
     pub(super) place: Option<Place<'a>>,
     pub(super) id: CallId,
     pub(super) session: Arc<Session>,
-    pub(super) caller: Arc<Caller>,
+    pub(super) caller: Arc<Principal>,
     /// What the tool will get, as far as it is known.
     pub(super) input: Value,
     pub(super) within: Within,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolhost_contract::bus::Happening;
 use toolhost_contract::life::{CallState, Snapshot, Step};
-use toolhost_contract::{CallId, Caller, policy};
+use toolhost_contract::{CallId, Principal, policy};
 use toolhost_store::{CallRow, CommitFilter, CommitState, StoreError, TransitionRow, Write};
 
 use super::Kernel;
@@ -29,9 +29,9 @@ impl Kernel {
         let mut sealed = Vec::new();
         // Taken over, so that of two hosts that start at once only one seals a call.
         for row in store.adopt_orphans().await? {
-            let caller = Arc::new(Caller {
-                session_id: row.session.clone(),
-                ..Caller::default()
+            let caller = Arc::new(Principal {
+                session: row.session.clone().into(),
+                ..Principal::default()
             });
             // Every commit of a host that is gone is whole or nothing by now.
             let filter = CommitFilter {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolhost_contract::policy::{Mode, Policy, Subject};
 use toolhost_contract::{
-    AgentInfo, BackgroundCall, BoxFuture, CallError, CallId, Caller, Choice, Effect, Failure,
-    Interview, Outcome, Part, Query, QueryKind, Reply, Services, Sight, ToolFacts, text,
+    AgentInfo, BackgroundCall, BoxFuture, CallError, CallId, Choice, Effect, Failure, Interview,
+    Outcome, Part, Principal, Query, QueryKind, Reply, Services, Sight, ToolFacts, text,
 };
 
 use super::halt::Halt;
@@ -40,7 +40,7 @@ pub(crate) struct CallServices {
     session: Arc<Session>,
     entry: Arc<Entry>,
     id: CallId,
-    caller: Arc<Caller>,
+    caller: Arc<Principal>,
     within: Within,
     /// As it was when the call was judged.
     policy: Arc<Policy>,
@@ -101,9 +101,9 @@ impl CallServices {
             tool: self.entry.name.to_string(),
             agent: self
                 .caller
-                .parent_agent_id
+                .parent_agent
                 .as_ref()
-                .map(|_| self.caller.agent_id.clone()),
+                .map(|_| self.caller.agent.clone()),
             queries,
         };
         let replies = {
@@ -244,11 +244,11 @@ impl Services for CallServices {
     }
 
     fn saw(&self, sight: Sight) -> Result<(), Failure> {
-        self.notes().saw(&self.caller.agent_id, sight)
+        self.notes().saw(&self.caller.agent, sight)
     }
 
     fn last_seen(&self, path: &str) -> Option<Sight> {
-        let agent = &self.caller.agent_id;
+        let agent = &self.caller.agent;
         self.notes()
             .last_seen(agent, path)
             .or_else(|| self.session.shelf().last_seen(agent, path))

@@ -24,8 +24,8 @@ use serde_json::json;
 use tokio::time::{Instant, timeout};
 use toolhost_contract::policy::{Decision, RuleSpec};
 use toolhost_contract::{
-    Annotations, Answer, Caller, Concurrency, Descriptor, NoSink, PluginName, PolicySpec, ToolName,
-    Verdict,
+    Annotations, Answer, Concurrency, Descriptor, NoSink, PluginName, PolicySpec, Principal,
+    ToolName, Verdict,
 };
 
 use crate::PluginInfo;
@@ -123,7 +123,7 @@ fn rules(text: &str) -> Arc<Policy> {
 }
 
 fn request(id: &str, tool: &str, input: Value) -> CallRequest {
-    CallRequest::new(CallId(id.to_owned()), tool, input, Caller::default())
+    CallRequest::new(CallId(id.to_owned()), tool, input, Principal::default())
 }
 
 impl House {
@@ -445,9 +445,11 @@ async fn the_same_decision_can_be_asked_for_without_a_call() {
     let house = house(Settings::default(), []);
     let registry = house.kernel.registry();
     let decide = |tool| {
-        house
-            .kernel
-            .decide(registry.get(tool).unwrap(), &json!({}), &Caller::default())
+        house.kernel.decide(
+            registry.get(tool).unwrap(),
+            &json!({}),
+            &Principal::default(),
+        )
     };
     assert!(matches!(decide("look"), Verdict::Allow(_)));
     assert!(matches!(decide("erase"), Verdict::Ask(_)));

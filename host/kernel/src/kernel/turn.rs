@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use toolhost_contract::bus::Happening;
-use toolhost_contract::{CallError, CallId, Caller, ErrorClass, Sink};
+use toolhost_contract::{CallError, CallId, ErrorClass, Principal, Sink};
 use toolhost_store::{BatchRow, Write};
 
 use super::batch::{BatchError, BatchPlace, BatchRequest};
@@ -17,7 +17,7 @@ pub(super) struct Turn<'a> {
     kernel: &'a Kernel,
     sink: Arc<dyn Sink>,
     id: String,
-    caller: Arc<Caller>,
+    caller: Arc<Principal>,
     ids: Arc<[CallId]>,
     /// Until it begins.
     request: Mutex<Option<BatchRequest>>,
@@ -87,7 +87,7 @@ impl<'a> Turn<'a> {
         let kernel = self.kernel;
         let row = BatchRow {
             id: id.clone(),
-            session: caller.session_id.clone(),
+            session: caller.session.to_string(),
             created_ms: kernel.journal.clock.now().0,
             finished_ms: None,
             submitted_ms: None,

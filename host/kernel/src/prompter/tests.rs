@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolhost_contract::{
-    Answer, Backend, BoxFuture, Call, CallError, CallId, Caller, Descriptor, Grant, NoSink,
-    Outcome, PluginName, Sink, ToolName,
+    Answer, Backend, BoxFuture, Call, CallError, CallId, Descriptor, Grant, NoSink, Outcome,
+    PluginName, Principal, Sink, ToolName,
 };
 
 use super::{Callback, Prompter, Scripted};
@@ -49,7 +49,7 @@ async fn call(kernel: &Kernel, id: &str) -> (String, Option<String>) {
         CallId(id.to_owned()),
         "erase",
         json!({"n": 1}),
-        Caller::default(),
+        Principal::default(),
     );
     let report = kernel.call(request, Arc::new(NoSink)).await;
     let text = match report.result {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use toolhost_contract::version::split;
-use toolhost_contract::{CallId, Caller, ToolName, VersionReq, nearest, text};
+use toolhost_contract::{CallId, Principal, ToolName, VersionReq, nearest, text};
 
 use super::{Entry, Group, Snapshot};
 
@@ -46,7 +46,12 @@ impl Snapshot {
     }
 
     /// The same for a call, which goes to one of those that are compared, unless its name says which is meant.
-    pub(crate) fn choose(&self, name: &str, caller: &Caller, id: &CallId) -> Option<&Arc<Entry>> {
+    pub(crate) fn choose(
+        &self,
+        name: &str,
+        caller: &Principal,
+        id: &CallId,
+    ) -> Option<&Arc<Entry>> {
         if !self.trials.is_empty() {
             let trial = self.trials.get(name);
             if let Some(trial) = trial.or_else(|| self.trials.get(&name.to_lowercase())) {

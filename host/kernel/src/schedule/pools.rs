@@ -4,11 +4,11 @@ mod room;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
+use toolhost_contract::SessionKey;
 
 use super::Place;
 use super::line::Ticket;
@@ -42,7 +42,7 @@ impl fmt::Display for Pool {
     }
 }
 
-/// How many calls of each pool run at once, for each owner.
+/// How many calls of each pool run at once, for each user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub all: usize,
@@ -65,7 +65,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Calls that one owner can have running at once.
+    /// Calls that one user can have running at once.
     pub fn total(&self) -> usize {
         let Self {
             all,
@@ -85,7 +85,7 @@ impl Limits {
 #[error("the limit `{0}` is 0 and no call of it would ever run: give at least 1")]
 pub struct LimitError(pub Pool);
 
-/// Serial tools that share one, as those of one plugin do, run one at a time.
+/// Calls of serial tools that share one, as those of one plugin do, run one at a time within a session.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Lane(u64);
 
@@ -96,18 +96,6 @@ impl Lane {
     }
 }
 
-impl Lane {
-    fn number(&self, needs: &Needs) -> u64 {
-        if !needs.own_lane {
-            return self.0;
-        }
-        let mut hasher = DefaultHasher::new();
-        (self.0, needs.owner).hash(&mut hasher);
-        // Two that come to the same number wait for each other without need, and that is all.
-        hasher.finish()
-    }
-}
-
 impl Default for Lane {
     fn default() -> Self {
         Self::new()
@@ -115,22 +103,33 @@ impl Default for Lane {
 }
 
 /// What a call must have before it runs.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Needs<'a> {
-    /// Whose call it is: nobody uses up the numbers of another one.
-    pub owner: Option<&'a str>,
+    /// Who calls: the limits of the pools count for each user, and a lane for each session.
+    pub session: &'a SessionKey,
     pub pool: Pool,
     /// The lane of its plugin, when its tool is serial.
     pub lane: Option<&'a Lane>,
-    /// In the lane it waits for calls of its own owner only.
-    pub own_lane: bool,
     pub places: &'a [Place],
     /// Nothing else runs beside it; the rest does not matter then.
     pub exclusive: bool,
 }
 
-/// Lets calls in, first come, first served. The numbers hold for each owner, so that one with many long calls does not
-/// keep the others waiting; lanes and places are the same for all.
+impl<'a> Needs<'a> {
+    /// A place among the plain calls of a user, and nothing else.
+    pub fn plain(session: &'a SessionKey) -> Self {
+        Self {
+            session,
+            pool: Pool::Plain,
+            lane: None,
+            places: &[],
+            exclusive: false,
+        }
+    }
+}
+
+/// Lets calls in, first come, first served. The numbers hold for each user and the lanes for each session, so that a user
+/// with many long calls does not keep the others waiting; places are the same for all.
 ///
 /// A call gets all it needs in one step or waits with empty hands, so no two calls can wait for each other. And a call
 /// that waits is in the way of later ones that want its lane, its places or everything, so it is not overtaken for
@@ -165,10 +164,10 @@ impl Pools {
 
     /// The permit exists from the start, so that whoever stops waiting gives back what they were just given.
     fn arrive(&self, needs: Needs) -> (Permit<'_>, Option<oneshot::Receiver<()>>) {
-        let owner = needs.owner.map(Arc::from);
+        let user = needs.session.user.clone();
         let claim = Claim::of(needs);
         let mut door = self.door();
-        let (ticket, admitted) = door.room.arrive(owner, claim);
+        let (ticket, admitted) = door.room.arrive(user, claim);
         let bell = (!admitted).then(|| {
             let (bell, rings) = oneshot::channel();
             door.bells.insert(ticket, bell);
@@ -210,7 +209,7 @@ impl Drop for Permit<'_> {
 
 impl Claim {
     fn of(needs: Needs) -> Self {
-        let lane = needs.lane.map(|lane| lane.number(&needs));
+        let lane = needs.lane.map(|lane| (lane.0, needs.session.clone()));
         match needs {
             Needs {
                 pool: Pool::Agents, ..

@@ -2,14 +2,22 @@
 
 mod world;
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use futures::future::join_all;
 use proptest::prelude::{ProptestConfig, prop, proptest};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use toolhost_contract::SessionKey;
 
 use super::*;
 use world::{Ending, Turn, World, turns};
+
+/// A session of the local user.
+pub(super) fn local() -> &'static SessionKey {
+    static LOCAL: LazyLock<SessionKey> = LazyLock::new(|| SessionKey::local("s"));
+    &LOCAL
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]

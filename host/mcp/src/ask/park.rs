@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rmcp::model::{CallToolRequestParams, ErrorData, InputRequests, InputRequiredResult};
 use serde_json::Value;
-use toolhost_contract::Caller;
+use toolhost_contract::{Principal, SessionKey};
 use toolhost_kernel::Report;
 
 use super::state::{self, Said, Seals, State};
@@ -68,24 +68,20 @@ pub(crate) struct Going {
 pub(crate) struct Parked {
     going: Going,
     wish: Wish,
-    session: String,
-    principal: String,
+    key: SessionKey,
 }
 
 /// Whose call it is and what may be said to it.
 pub(crate) struct Bound {
-    session: String,
-    principal: String,
+    key: SessionKey,
     call: String,
 }
 
 impl Bound {
-    pub(crate) fn to(caller: &Caller, params: &CallToolRequestParams) -> Self {
-        let principal = caller.user_id.clone().unwrap_or_default();
+    pub(crate) fn to(caller: &Principal, params: &CallToolRequestParams) -> Self {
         Self {
-            session: caller.session_id.clone(),
-            call: state::binding(&principal, &params.name, params.arguments.as_ref()),
-            principal,
+            key: caller.session_key(),
+            call: state::binding(&caller.user, &params.name, params.arguments.as_ref()),
         }
     }
 }
@@ -124,17 +120,14 @@ impl Desk {
         let requests: InputRequests = wish.requests.iter().cloned().collect();
         {
             let mut parked = self.parked();
-            let own = parked
-                .values()
-                .filter(|one| one.principal == bound.principal);
+            let own = parked.values().filter(|one| one.key.user == bound.key.user);
             if parked.len() >= PARKED || own.count() >= PARKED_OF_ONE {
                 return Err(Box::new(going));
             }
             let one = Parked {
                 going: going.apart(),
                 wish,
-                session: bound.session.clone(),
-                principal: bound.principal.clone(),
+                key: bound.key.clone(),
             };
             parked.insert(handle.clone(), one);
         }
@@ -196,7 +189,7 @@ impl Desk {
 
     /// Nobody comes back any more whose session's name begins like this.
     pub(crate) fn close(&self, run: &str) {
-        let kept = |one: &Parked| !one.session.starts_with(run);
+        let kept = |one: &Parked| !one.key.session.as_str().starts_with(run);
         self.parked().retain(|_, one| kept(one));
     }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
+use toolhost_contract::UserId;
 
 /// A person who takes longer is asked again.
 pub(super) const TTL: Duration = Duration::from_mins(5);
@@ -124,9 +125,10 @@ pub(super) fn refused(why: &str) -> ErrorData {
 
 /// What a state is good for. Members of the arguments may come back in another order.
 /// Arguments can be large, so they are read where they are.
-pub(super) fn binding(principal: &str, tool: &str, arguments: Option<&JsonObject>) -> String {
+pub(super) fn binding(user: &UserId, tool: &str, arguments: Option<&JsonObject>) -> String {
     let mut digest = Sha256::new();
-    canonical(&json!([principal, tool]), &mut digest);
+    // The name of the local user is null, which no token has.
+    canonical(&json!([user.name(), tool]), &mut digest);
     object(arguments.unwrap_or(&JsonObject::new()), &mut digest);
     hex(&digest.finalize())
 }
@@ -205,7 +207,10 @@ mod tests {
         let made = seals();
         let arguments = json!({"path": "a", "n": 1});
         let sealed = made
-            .seal(&state(), &binding("me", "write", arguments.as_object()))
+            .seal(
+                &state(),
+                &binding(&UserId::token("me"), "write", arguments.as_object()),
+            )
             .unwrap();
         for (principal, tool, arguments, good) in [
             ("me", "write", json!({"n": 1, "path": "a"}), true),
@@ -215,14 +220,21 @@ mod tests {
             ("me", "write", json!({}), false),
         ] {
             // Another host with the same key.
-            let opened = seals().open(&sealed, &binding(principal, tool, arguments.as_object()));
+            let opened = seals().open(
+                &sealed,
+                &binding(&UserId::token(principal), tool, arguments.as_object()),
+            );
             assert_eq!(opened.is_ok(), good, "{principal} {tool} {arguments}");
         }
         assert_eq!(
-            binding("", "t", None),
-            binding("", "t", json!({}).as_object())
+            binding(&UserId::Local, "t", None),
+            binding(&UserId::Local, "t", json!({}).as_object())
         );
-        let own = binding("me", "write", arguments.as_object());
+        assert_ne!(
+            binding(&UserId::Local, "t", None),
+            binding(&UserId::token("null"), "t", None)
+        );
+        let own = binding(&UserId::token("me"), "write", arguments.as_object());
         assert!(Seals::new(None).unwrap().open(&sealed, &own).is_err());
         assert!(made.open(&format!("{sealed}A"), &own).is_err());
         assert!(made.open("", &own).is_err());

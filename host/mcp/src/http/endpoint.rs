@@ -20,8 +20,8 @@ use super::doors::{Doors, Visitor};
 use super::limits::Limits;
 use super::message::{Kind, Malformed, Seen, look};
 use super::newcomers::Newcomer;
-use super::principal::{Busy, CURRENT, Current, Principal, Principals, Refused, Stranger};
 use super::sessions::Sessions;
+use super::share::{Busy, CURRENT, Current, Refused, Stranger, TokenShare, TokenShares};
 use crate::client;
 use crate::running::Running;
 use crate::shared::Shared;
@@ -33,7 +33,7 @@ const HEALTH: &str = "/healthz";
 
 pub(crate) struct Endpoint {
     pub(crate) doors: Doors,
-    pub(crate) principals: Principals,
+    pub(crate) principals: TokenShares,
     pub(crate) service: StreamableHttpService<crate::Handler, Sessions>,
     pub(crate) limits: Limits,
     pub(crate) shared: Arc<Shared>,
@@ -48,7 +48,7 @@ impl Endpoint {
             if principal.was_met() {
                 self.shared
                     .kernel
-                    .close_session(&principal.label(&self.run), &client(None));
+                    .close_session(&principal.session_key(&self.run), &client(None));
             }
         }
     }
@@ -95,7 +95,7 @@ impl Endpoint {
         answer
     }
 
-    fn admit(&self, parts: &Parts) -> Result<Arc<Principal>, Response<Body>> {
+    fn admit(&self, parts: &Parts) -> Result<Arc<TokenShare>, Response<Body>> {
         if parts.uri.path() != PATH {
             return Err(plain(StatusCode::NOT_FOUND, "there is only /mcp here"));
         }
@@ -110,7 +110,12 @@ impl Endpoint {
         principal.map(Arc::clone).map_err(unauthorized)
     }
 
-    async fn enter<B>(&self, principal: Arc<Principal>, mut parts: Parts, body: B) -> Response<Body>
+    async fn enter<B>(
+        &self,
+        principal: Arc<TokenShare>,
+        mut parts: Parts,
+        body: B,
+    ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
@@ -137,7 +142,12 @@ impl Endpoint {
         }
     }
 
-    async fn post<B>(&self, principal: &Arc<Principal>, mut parts: Parts, body: B) -> Response<Body>
+    async fn post<B>(
+        &self,
+        principal: &Arc<TokenShare>,
+        mut parts: Parts,
+        body: B,
+    ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
@@ -190,7 +200,7 @@ impl Endpoint {
                 if newest && principal.meet() {
                     self.shared
                         .kernel
-                        .open_session(&principal.label(&self.run), &client(None));
+                        .open_session(&principal.session_key(&self.run), &client(None));
                 }
                 // A call of the older protocols goes on when its client is gone, and keeps its place.
                 if kind == Kind::Request {
@@ -203,7 +213,7 @@ impl Endpoint {
 
     async fn message(
         &self,
-        principal: &Arc<Principal>,
+        principal: &Arc<TokenShare>,
         parts: Parts,
         body: Bytes,
         is_json: bool,
@@ -216,7 +226,12 @@ impl Endpoint {
         answer
     }
 
-    async fn serve(&self, principal: &Arc<Principal>, parts: Parts, body: Bytes) -> Response<Body> {
+    async fn serve(
+        &self,
+        principal: &Arc<TokenShare>,
+        parts: Parts,
+        body: Bytes,
+    ) -> Response<Body> {
         let request = Request::from_parts(parts, Full::new(body));
         // In a box, because it is large.
         let serving = Box::pin(async {

@@ -15,10 +15,11 @@ use rmcp::transport::streamable_http_server::session::local::{
 };
 use rmcp::transport::streamable_http_server::{SessionId, SessionManager};
 use tokio::time::{Instant, timeout};
+use toolhost_contract::SessionKey;
 use toolhost_kernel::Kernel;
 
 use super::body::Watched;
-use super::principal::{CURRENT, Principal, Refused};
+use super::share::{CURRENT, Refused, TokenShare};
 use crate::client;
 
 /// A session that was used just now is not ended to make room for another.
@@ -30,18 +31,18 @@ pub(crate) struct Sessions {
     inner: LocalSessionManager,
     open: Mutex<HashMap<SessionId, Arc<Session>>>,
     kernel: Arc<Kernel>,
-    /// Of this run of the host, so that two runs never use one name.
-    run: String,
     most: usize,
     idle: Duration,
 }
 
-/// What records call the session of a request. Its id would let whoever reads them use it.
+/// The session of a request as the kernel knows it. It is not the protocol's session id, which would let a reader of
+/// the records use the session.
 #[derive(Clone)]
-pub(crate) struct Label(pub(crate) String);
+pub(crate) struct Label(pub(crate) SessionKey);
 
 struct Session {
-    owner: Arc<Principal>,
+    owner: Arc<TokenShare>,
+    key: SessionKey,
     used: Mutex<Instant>,
     streams: AtomicUsize,
     /// Of requests that run. rmcp would give the answer of one to the stream of another.
@@ -62,7 +63,7 @@ pub(crate) enum SessionsError {
 }
 
 impl Sessions {
-    pub(crate) fn new(kernel: Arc<Kernel>, run: &str, most: usize, idle: Duration) -> Self {
+    pub(crate) fn new(kernel: Arc<Kernel>, most: usize, idle: Duration) -> Self {
         let mut inner = LocalSessionManager::default();
         // Ours knows that a stream nobody writes to, or a call that takes long, is a use.
         inner.session_config.keep_alive = None;
@@ -70,19 +71,9 @@ impl Sessions {
             inner,
             open: Mutex::default(),
             kernel,
-            run: run.to_owned(),
             most,
             idle,
         }
-    }
-
-    fn label(&self, id: &str) -> String {
-        let id: String = id
-            .chars()
-            .filter(char::is_ascii_alphanumeric)
-            .take(8)
-            .collect();
-        format!("{}-{id}", self.run)
     }
 
     /// Ends what nobody used for long.
@@ -111,14 +102,17 @@ impl Sessions {
 
     async fn end(&self, id: &SessionId) -> Result<(), SessionsError> {
         let session = lock(&self.open).remove(id);
-        if let Some(client) = session.and_then(|session| lock(&session.client).take()) {
-            self.kernel.close_session(&self.label(id), &client);
+        if let Some(session) = session {
+            let client = lock(&session.client).take();
+            if let Some(client) = client {
+                self.kernel.close_session(&session.key, &client);
+            }
         }
         Ok(self.inner.close_session(id).await?)
     }
 
     /// Which session of theirs has to go for a new one. None: there is room. An error: all are in use.
-    fn displaced(&self, owner: &Arc<Principal>) -> Result<Option<SessionId>, SessionsError> {
+    fn displaced(&self, owner: &Arc<TokenShare>) -> Result<Option<SessionId>, SessionsError> {
         let open = lock(&self.open);
         let theirs = || {
             open.iter()
@@ -220,6 +214,7 @@ impl SessionManager for Sessions {
         }
         let (id, transport) = self.inner.create_session().await?;
         let session = Session {
+            key: SessionKey::new(owner.user.clone(), toolhost_kernel::id::random()),
             owner,
             used: Mutex::new(Instant::now()),
             streams: AtomicUsize::new(0),
@@ -245,7 +240,7 @@ impl SessionManager for Sessions {
         };
         let answer = self.inner.initialize_session(id, message).await?;
         if matches!(answer, JsonRpcMessage::Response(_)) {
-            self.kernel.open_session(&self.label(id), &name);
+            self.kernel.open_session(&session.key, &name);
             *lock(&session.client) = Some(name);
         }
         Ok(answer)
@@ -274,7 +269,7 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let session = self.get(id)?;
         session.register(&mut message)?;
-        message.insert_extension(Label(self.label(id)));
+        message.insert_extension(Label(session.key.clone()));
         let stream = self.inner.create_stream(id, message).await?;
         Ok(session.watch(stream))
     }

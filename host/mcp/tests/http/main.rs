@@ -71,7 +71,7 @@ async fn the_newest_protocol_needs_no_server_twice() {
 }
 
 #[tokio::test]
-async fn a_call_is_known_by_its_principal_and_its_session() {
+async fn a_11_a_call_is_known_by_its_user_and_by_the_whole_id_of_its_session() {
     let site = Site::start(closed()).await;
     let mut ann = site.client().await.with_token(ANN);
     let mut bob = site.client().await.with_token(BOB);
@@ -86,17 +86,17 @@ async fn a_call_is_known_by_its_principal_and_its_session() {
     modern.call_modern(1, "echo", json!({})).await;
     modern.call_modern(1, "echo", json!({})).await;
     let calls = site.tools.calls.lock().unwrap();
-    let users: Vec<_> = calls
-        .iter()
-        .map(|(_, caller)| caller.user_id.as_deref())
-        .collect();
+    let users: Vec<_> = calls.iter().map(|(_, caller)| caller.user.name()).collect();
     assert_eq!(users, [Some("ann"), Some("bob"), Some("ann"), Some("ann")]);
-    let sessions: Vec<_> = calls.iter().map(|(_, caller)| &caller.session_id).collect();
+    let sessions: Vec<_> = calls.iter().map(|(_, caller)| &caller.session).collect();
     assert_ne!(sessions[0], sessions[1]);
     assert_ne!(sessions[1], sessions[2]);
     assert_eq!(sessions[2], sessions[3]);
+    for session in &sessions[..2] {
+        assert!(session.as_str().len() >= 16, "80 random bits: {session}");
+    }
     assert!(
-        !sessions[1].contains(&made_up),
+        !sessions[1].as_str().contains(&made_up),
         "a record is no key to a session"
     );
     let mut ids: Vec<_> = calls.iter().map(|(id, _)| id).collect();

@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use toolhost_contract::profile::{Others, Profile};
 use toolhost_contract::{
-    Annotations, Backend, BoxFuture, Call, CallError, Caller, Concurrency, Descriptor, Grant,
-    Outcome, Part, PluginName, Sink, ToolName,
+    Annotations, Backend, BoxFuture, Call, CallError, Concurrency, Descriptor, Grant, Outcome,
+    Part, PluginName, Principal, Sink, ToolName,
 };
 use toolhost_kernel::{Kernel, Nobody, PluginInfo, Prompter, Settings};
 use toolhost_mcp::http::{HttpOptions, HttpServer, Limits, Reach, Tokens};
@@ -152,7 +152,7 @@ pub struct Tools {
     /// Said when a call of `wait` has begun, and when it was dropped before its end.
     pub begun: Notify,
     pub dropped: Notify,
-    pub calls: Mutex<Vec<(String, Caller)>>,
+    pub calls: Mutex<Vec<(String, Principal)>>,
 }
 
 struct OnDrop<'a>(&'a Notify);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use expect_test::{Expect, expect};
 use toolhost_contract::hook::Decision;
-use toolhost_contract::{CallId, Caller, Limits, ToolName};
+use toolhost_contract::{CallId, Limits, Principal, ToolName};
 use toolhost_vfs::Scope;
 
 use super::*;
@@ -49,7 +49,7 @@ fn call() -> HookCall {
         id: CallId("1".to_owned()),
         tool: tool.name.clone(),
         input: json!({}),
-        caller: Caller::default(),
+        caller: Principal::default(),
     };
     HookCall::new(call, &tool, "default")
 }

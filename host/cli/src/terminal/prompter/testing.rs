@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use toolhost_contract::policy::{AskKind, HookAsk, HookSaid, Mount, Places, Request};
 use toolhost_contract::{
-    Annotations, Call, CallId, Caller, ChangeKind, ChangeSet, Descriptor, FileChange, FileDiff,
-    FileKind, PluginName, Policy, PolicySpec, Question, Subject, ToolName, Verdict,
+    Annotations, Call, CallId, ChangeKind, ChangeSet, Descriptor, FileChange, FileDiff, FileKind,
+    PluginName, Policy, PolicySpec, Principal, Question, Subject, ToolName, Verdict,
 };
 use toolhost_runtime::file_diff;
 
@@ -67,10 +67,10 @@ pub fn question(asked: &Asked) -> (Question, Call) {
     tool.annotations = asked.hints;
     let plugin = PluginName::parse(asked.plugin).unwrap();
     let subject = Subject::of(&tool, &asked.input);
-    let mut caller = Caller::default();
+    let mut caller = Principal::default();
     if let Some(agent) = asked.agent {
-        caller.parent_agent_id = Some(caller.agent_id);
-        caller.agent_id = agent.to_owned();
+        caller.parent_agent = Some(caller.agent);
+        caller.agent = agent.to_owned();
     }
     let request = Request {
         plugin: &plugin,

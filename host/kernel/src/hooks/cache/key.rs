@@ -17,15 +17,15 @@ pub(super) fn key(call: &HookCall) -> Key {
         call.tool.name.as_str(),
         &call.tool.version,
         // An answer from memory is judged by no rule again, so it goes only to the one who had it before.
-        &caller.session_id,
-        &caller.agent_id,
+        caller.session.as_str(),
+        &caller.agent,
         &call.mode,
     ] {
         add(&mut hasher, b'w', word.as_bytes());
     }
     add_value(
         &mut hasher,
-        &caller.user_id.as_deref().map_or(Value::Null, Value::from),
+        &caller.user.name().map_or(Value::Null, Value::from),
     );
     add_value(&mut hasher, &call.call.input);
     Key(*hasher.finalize().as_bytes())
@@ -66,6 +66,7 @@ fn add_value(hasher: &mut blake3::Hasher, value: &Value) {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use toolhost_contract::UserId;
 
     use super::*;
     use crate::hooks::tests::call;
@@ -89,9 +90,9 @@ mod tests {
             plain,
             of(|call| call.digest = Some(toolhost_contract::Digest([1; 32]))),
             of(|call| call.mode = "plan".to_owned()),
-            of(|call| call.call.caller.session_id = "other".to_owned()),
-            of(|call| call.call.caller.agent_id = "other".to_owned()),
-            of(|call| call.call.caller.user_id = Some("other".to_owned())),
+            of(|call| call.call.caller.session = "other".into()),
+            of(|call| call.call.caller.agent = "other".to_owned()),
+            of(|call| call.call.caller.user = UserId::token("other")),
             of(|call| call.plugin = toolhost_contract::PluginName::parse("other").unwrap()),
             input(json!({"path": "b"})),
             input(json!({"path": ["a"]})),

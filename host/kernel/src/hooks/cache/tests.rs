@@ -317,6 +317,6 @@ async fn r_217_another_agent_is_not_answered_from_this_ones_memory() {
     let first = bench.call("a");
     bench.run(&first, Outcome::text("x")).await;
     let mut second = bench.call("a");
-    second.call.caller.agent_id = "other".to_owned();
+    second.call.caller.agent = "other".to_owned();
     assert_eq!(bench.run(&second, Outcome::text("y")).await, "y (new)");
 }

@@ -28,8 +28,8 @@ pub(super) fn told_of_call(
         .collect();
     let mut told = json!({
         "event": event.as_str(),
-        "session_id": call.call.caller.session_id,
-        "agent_id": call.call.caller.agent_id,
+        "session_id": call.call.caller.session,
+        "agent_id": call.call.caller.agent,
         "call_id": call.call.id.0,
         "cwd": dir.to_string_lossy(),
         "mode": call.mode,

@@ -4,8 +4,8 @@ use serde_json::json;
 use tempfile::TempDir;
 use toolhost_contract::policy::OnHeadlessAsk;
 use toolhost_contract::{
-    Annotations, Backend, BoxFuture, Call, CallError, Caller, Descriptor, Grant, NoSink, Outcome,
-    PluginName, Policy, PolicySpec, Sink, ToolName,
+    Annotations, Backend, BoxFuture, Call, CallError, Descriptor, Grant, NoSink, Outcome,
+    PluginName, Policy, PolicySpec, Principal, Sink, ToolName,
 };
 use toolhost_store::{ApprovalRow, TransitionFilter, Verification};
 
@@ -80,7 +80,7 @@ impl Desk {
             toolhost_contract::CallId(id.to_owned()),
             tool,
             input,
-            Caller::default(),
+            Principal::default(),
         );
         let report = kernel.call(request, Arc::new(NoSink)).await;
         kernel.flush().await.unwrap();

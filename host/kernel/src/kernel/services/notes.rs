@@ -201,7 +201,7 @@ impl CallServices {
         let owner = if key.starts_with(SHARED) {
             String::new()
         } else {
-            format!("{}/{}", self.entry.plugin.name, self.caller.agent_id)
+            format!("{}/{}", self.entry.plugin.name, self.caller.agent)
         };
         Ok(Key {
             owner,

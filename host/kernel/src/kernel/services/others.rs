@@ -184,7 +184,7 @@ impl CallServices {
         }
         let kernel = self.kernel()?;
         kernel
-            .allow_in_session(&self.caller.session_id, &write, &hosts)
+            .allow_in_session(&self.caller.session_key(), &write, &hosts)
             .await?;
         Ok(json!({"read": read, "write": write, "hosts": hosts, "scope": "session"}))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolhost_contract::policy::{Policy, PolicySpec, Restriction};
-use toolhost_contract::{Answer, Caller};
+use toolhost_contract::{Answer, Principal};
 
 use super::super::CallRequest;
 use super::world::{Setup, World, request, rules, shown};
@@ -23,10 +23,10 @@ fn child(id: &str, tool: &str, limits: &str, input: serde_json::Value) -> CallRe
         ..PolicySpec::default()
     };
     let mut request = request(id, tool, input);
-    request.caller = Caller {
-        agent_id: "helper".to_owned(),
-        parent_agent_id: Some("main".to_owned()),
-        ..Caller::default()
+    request.caller = Principal {
+        agent: "helper".to_owned(),
+        parent_agent: Some("main".to_owned()),
+        ..Principal::default()
     };
     request.within.restriction = Some(Arc::new(Restriction::new(Policy::new(spec).unwrap())));
     request

@@ -140,7 +140,7 @@ async fn needed(world: &World, calls: &[(&str, Value)]) -> Vec<usize> {
     let mut counts = Vec::new();
     for (at, (session, input)) in calls.iter().enumerate() {
         let mut request = request(&format!("{session}-{at}"), "write", input.clone());
-        (*session).clone_into(&mut request.caller.session_id);
+        request.caller.session = (*session).into();
         let before = world.stage.asked.lock().unwrap().len();
         assert_eq!(shown(&world.request(request).await), "ok: done");
         counts.push(world.stage.asked.lock().unwrap().len() - before);
@@ -153,7 +153,7 @@ fn offer(world: &World, offer: usize) -> String {
     let entry = registry.get("write").unwrap();
     match world
         .kernel
-        .decide(entry, &json!({}), &toolhost_contract::Caller::default())
+        .decide(entry, &json!({}), &toolhost_contract::Principal::default())
     {
         toolhost_contract::Verdict::Ask(question) => question.offers[offer].words.clone(),
         verdict => panic!("{verdict:?}"),
@@ -261,7 +261,7 @@ async fn a_yes_does_not_hold_in_a_stricter_mode() {
         [1, 0]
     );
     let mut stricter = request("c", "write", json!({}));
-    "s".clone_into(&mut stricter.caller.session_id);
+    stricter.caller.session = "s".into();
     stricter.within.mode = Some(Mode::Default);
     world.request(stricter).await;
     assert_eq!(world.stage.asked.lock().unwrap().len(), 2);

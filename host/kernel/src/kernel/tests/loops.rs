@@ -3,7 +3,7 @@
 use expect_test::expect;
 use serde_json::json;
 use toolhost_contract::life::CallState;
-use toolhost_contract::{Answer, CallId, NoSink};
+use toolhost_contract::{Answer, CallId, NoSink, SessionKey};
 
 use std::sync::Arc;
 
@@ -69,7 +69,10 @@ async fn r_175_a_busy_session_refuses_in_the_words_that_programs_look_for() {
     let world = Setup::default().build();
     let first = world.start_batch(batch("t1", [("a", "look", json!({"sleep": 9}))]));
     world.until("a", CallState::Executing).await;
-    assert!(world.kernel.is_running("local") && !world.kernel.is_running("other"));
+    assert!(
+        world.kernel.is_running(&SessionKey::local("local"))
+            && !world.kernel.is_running(&SessionKey::local("other"))
+    );
     let turn = || batch("t2", [("b", "look", json!({}))]);
     let busy = world.kernel.try_schedule(turn(), Arc::new(NoSink)).await;
     expect!["Cannot schedule while tools are running"].assert_eq(&busy.unwrap_err().to_string());

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use toolhost_contract::bus::BusEvent;
 use toolhost_contract::hook::{Before, Decision};
 use toolhost_contract::life::{CallState, Found, Step};
-use toolhost_contract::{Answer, Call, CallId, NoSink, Outcome, Question};
+use toolhost_contract::{Answer, Call, CallId, NoSink, Outcome, Question, SessionKey};
 
 use super::world::{Setup, World, batch};
 use crate::BatchCall;
@@ -249,7 +249,7 @@ async fn check(turns: Vec<Vec<Wish>>, cut: Cut, stored: bool) {
     // One end each, the same on the bus and on disk, and an unbroken chain.
     world.story_of(&events).await;
     assert!(world.kernel.pending().is_empty());
-    assert!(!world.kernel.is_running("local"));
+    assert!(!world.kernel.is_running(&SessionKey::local("local")));
     assert!(turns.iter().flatten().count() <= events.len());
 }
 

@@ -17,8 +17,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use toolhost_contract::{
-    AgentInfo, Answer, BoxFuture, Call, CallId, Caller, Failure, Interview, NoSink, PluginName,
-    Policy, PolicySpec, Question, Reply,
+    AgentInfo, Answer, BoxFuture, Call, CallId, Failure, Interview, NoSink, PluginName, Policy,
+    PolicySpec, Principal, Question, Reply,
 };
 
 use super::super::{CallRequest, Kernel, Report};
@@ -104,7 +104,7 @@ impl Agents for Helpers {
             sleep(Duration::from_secs(60)).await;
             let held = task.within.restriction.map_or("free", |_| "held");
             let mode = task.within.mode.unwrap_or_default();
-            let (agent, parent, call) = (task.agent, task.caller.agent_id, task.call);
+            let (agent, parent, call) = (task.agent, task.caller.agent, task.call);
             let text = format!("{agent} for {parent} {call}, {mode}, {held}");
             Ok(json!({"text": text, "task": task.task}))
         })
@@ -195,11 +195,11 @@ impl House {
     fn wish(&self, who: &str, input: Value) -> CallRequest {
         let (tool, place) = who.split_once('@').unwrap_or((who, "s"));
         let (session, agent) = place.split_once('/').unwrap_or((place, "main"));
-        let caller = Caller {
-            session_id: session.to_owned(),
-            agent_id: agent.to_owned(),
-            parent_agent_id: (agent != "main").then(|| "main".to_owned()),
-            ..Caller::default()
+        let caller = Principal {
+            session: session.into(),
+            agent: agent.to_owned(),
+            parent_agent: (agent != "main").then(|| "main".to_owned()),
+            ..Principal::default()
         };
         let mut calls = self.calls.lock().unwrap();
         *calls += 1;

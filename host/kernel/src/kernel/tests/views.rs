@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
-use toolhost_contract::{Answer, CallId, Caller, views};
+use toolhost_contract::{Answer, CallId, Principal, views};
 
 use super::world::{Setup, World, batch};
 
@@ -244,7 +244,7 @@ async fn r_244_r_245_a_turn_is_listed_complete_and_submitted() {
     let ids = ["a", "b"].map(|id| CallId(id.to_owned()));
     world
         .kernel
-        .mark_submitted(&Caller::default(), ids.to_vec());
+        .mark_submitted(&Principal::default(), ids.to_vec());
     expect![[r#"
         onToolCallsUpdate a=validating
         onToolCallsUpdate a=scheduled

@@ -11,7 +11,7 @@ use toolhost_contract::bus::{BusEvent, Happening};
 use toolhost_contract::life::{CallState, Millis};
 use toolhost_contract::policy::{Decision, Policy, PolicySpec, RuleSpec};
 use toolhost_contract::{
-    Answer, Backend, BoxFuture, Call, CallId, Caller, Digest, NoSink, PluginName, Question,
+    Answer, Backend, BoxFuture, Call, CallId, Digest, NoSink, PluginName, Principal, Question,
 };
 use toolhost_store::{Store, TransitionFilter, Verification};
 
@@ -332,7 +332,7 @@ fn said(event: &BusEvent) -> String {
 }
 
 pub(super) fn request(id: &str, tool: &str, input: Value) -> CallRequest {
-    CallRequest::new(CallId(id.to_owned()), tool, input, Caller::default())
+    CallRequest::new(CallId(id.to_owned()), tool, input, Principal::default())
 }
 
 /// A turn of the model: id, tool and input of each call.
@@ -344,7 +344,7 @@ pub(super) fn batch<const N: usize>(id: &str, calls: [(&str, &str, Value); N]) -
     };
     BatchRequest {
         id: id.to_owned(),
-        caller: Caller::default(),
+        caller: Principal::default(),
         calls: calls.into_iter().map(call).collect(),
         strategy: Strategy::Waves,
         within: Within::default(),

@@ -1,7 +1,8 @@
 //! Who may run now: the rules of the pools without any waiting, so that they are tested step by step.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+
+use toolhost_contract::{SessionKey, UserId};
 
 use super::super::line::{Clash, Line, Ticket};
 use super::{LimitError, Limits, Places, Pool};
@@ -13,7 +14,7 @@ pub(super) enum Claim {
     Everything,
     Share {
         pool: Pool,
-        lane: Option<u64>,
+        lane: Option<LaneKey>,
         places: Places,
     },
 }
@@ -46,11 +47,11 @@ impl Clash for Claim {
     }
 }
 
-/// Whose calls have numbers of their own. None: those of whoever runs the host.
-pub(super) type Owner = Option<Arc<str>>;
+/// A lane as one session sees it.
+pub(super) type LaneKey = (u64, SessionKey);
 
 struct Guest {
-    owner: Owner,
+    user: UserId,
     claim: Claim,
 }
 
@@ -63,13 +64,13 @@ impl Clash for Guest {
 /// All calls that run or wait.
 ///
 /// Two things hold a call back, looked at in this order: those before it in the line that it clashes with, then the
-/// number of its pool. Those who wait for the number are served by age. The oldest call of an owner that waits is
+/// number of its pool. Those who wait for the number are served by age. The oldest call of an user that waits is
 /// therefore always their next: those in its way run, and end; after that the next free permit of its pool is its own.
 pub(super) struct Room {
     line: Line<Guest>,
     limits: Limits,
-    /// Of the owners that have a call here.
-    counters: BTreeMap<Owner, [Counter; 5]>,
+    /// Of the users that have a call here.
+    counters: BTreeMap<UserId, [Counter; 5]>,
 }
 
 struct Counter {
@@ -99,11 +100,11 @@ impl Room {
     }
 
     /// The ticket, and whether the call may run at once.
-    pub(super) fn arrive(&mut self, owner: Owner, claim: Claim) -> (Ticket, bool) {
-        let guest = Guest { owner, claim };
-        let (owner, pool) = (guest.owner.clone(), guest.claim.pool());
+    pub(super) fn arrive(&mut self, user: UserId, claim: Claim) -> (Ticket, bool) {
+        let guest = Guest { user, claim };
+        let (user, pool) = (guest.user.clone(), guest.claim.pool());
         let (ticket, free) = self.line.enter(guest);
-        (ticket, free && self.admit(ticket, owner, pool))
+        (ticket, free && self.admit(ticket, user, pool))
     }
 
     /// A call ended, or stopped waiting. Returns those that may run now.
@@ -116,19 +117,19 @@ impl Room {
             let Some(guest) = self.line.get(ticket) else {
                 continue;
             };
-            let (owner, pool) = (guest.owner.clone(), guest.claim.pool());
-            if self.admit(ticket, owner, pool) {
+            let (user, pool) = (guest.user.clone(), guest.claim.pool());
+            if self.admit(ticket, user, pool) {
                 admitted.push(ticket);
             }
         }
-        let Some(counters) = self.counters.get_mut(&gone.owner) else {
+        let Some(counters) = self.counters.get_mut(&gone.user) else {
             return admitted;
         };
         if let Some(pool) = gone.claim.pool() {
             admitted.extend(counters[pool as usize].leave(ticket));
         }
         if counters.iter().all(Counter::is_idle) {
-            self.counters.remove(&gone.owner);
+            self.counters.remove(&gone.user);
         }
         admitted
     }
@@ -138,14 +139,14 @@ impl Room {
         self.line.len()
     }
 
-    fn admit(&mut self, ticket: Ticket, owner: Owner, pool: Option<Pool>) -> bool {
+    fn admit(&mut self, ticket: Ticket, user: UserId, pool: Option<Pool>) -> bool {
         let Some(pool) = pool else {
             return true;
         };
         let limits = self.limits;
         let counters = self
             .counters
-            .entry(owner)
+            .entry(user)
             .or_insert_with(|| Counter::all(limits));
         counters[pool as usize].arrive(ticket)
     }

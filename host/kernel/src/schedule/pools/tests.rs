@@ -5,6 +5,7 @@ use expect_test::{Expect, expect};
 use futures::FutureExt;
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, timeout};
+use toolhost_contract::UserId;
 
 use super::*;
 
@@ -24,7 +25,7 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
     let name = words.next().unwrap();
     let seconds = words.next().unwrap().parse().unwrap();
     let (mut pool, mut lane, mut places, mut exclusive) = (Pool::Plain, None, Vec::new(), false);
-    let (mut owner, mut own_lane) = (None, false);
+    let mut session = SessionKey::local("s");
     for word in words {
         match word.split_at(1) {
             _ if word == "network" => pool = Pool::Network,
@@ -32,8 +33,8 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
             _ if word == "agents" => pool = Pool::Agents,
             _ if word == "interactive" => pool = Pool::Interactive,
             _ if word == "exclusive" => exclusive = true,
-            _ if word == "own" => own_lane = true,
-            ("@", name) => owner = Some(name),
+            ("@", name) => session.user = UserId::token(name),
+            ("#", name) => session.session = name.into(),
             ("L", number) => lane = Some(&lanes[number.parse::<usize>().unwrap()]),
             ("R", path) => places.push(Place::read(path)),
             ("W", path) => places.push(Place::write(path)),
@@ -41,10 +42,9 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
         }
     }
     let needs = Needs {
-        owner,
+        session: &session,
         pool,
         lane,
-        own_lane,
         places: &places,
         exclusive,
     };
@@ -55,7 +55,7 @@ async fn call(pools: &Pools, lanes: &[Lane], start: Instant, line: &str) -> Stri
 }
 
 fn plain() -> Needs<'static> {
-    Needs::default()
+    Needs::plain(crate::schedule::tests::local())
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,9 +196,9 @@ async fn nobody_uses_up_the_numbers_of_another_one() {
          b 9 @ann
          c 1 @bob
          d 1
-         e 9 @ann network L0 own
-         f 1 @bob network L0 own
-         g 1 @ann network L0 own
+         e 9 @ann network L0
+         f 1 @bob network L0
+         g 1 @ann network L0
          h 1 @bob network W/x
          i 1 @ann network W/x",
         expect![[r#"
@@ -211,6 +211,28 @@ async fn nobody_uses_up_the_numbers_of_another_one() {
             g 9-10
             h 0-1
             i 1-2"#]],
+    )
+    .await;
+}
+
+/// A serial call of one session does not hold up another session, of the same user or of another one.
+#[tokio::test(start_paused = true)]
+async fn c_02_a_lane_belongs_to_a_session() {
+    check(
+        Limits::default(),
+        "a 9 @ann #1 L0
+         b 1 @ann #1 L0
+         c 1 @ann #2 L0
+         d 1 @bob #1 L0
+         e 1 #1 L0
+         f 1 @bob #1 L0",
+        expect![[r#"
+            a 0-9
+            b 9-10
+            c 0-1
+            d 0-1
+            e 0-1
+            f 1-2"#]],
     )
     .await;
 }

@@ -167,8 +167,7 @@ impl World {
     async fn run(&self, call: &Call, stop: Stop) -> Fate {
         let places = call.places();
         let needs = Needs {
-            owner: None,
-            own_lane: false,
+            session: super::local(),
             pool: call.pool,
             lane: call.lane.map(|lane| &self.lanes[lane]),
             places: &places,
@@ -226,7 +225,7 @@ impl World {
         // Everything is there to be had again.
         let everything = Needs {
             exclusive: true,
-            ..Needs::default()
+            ..Needs::plain(super::local())
         };
         assert!(self.pools.admit(everything).now_or_never().is_some());
     }

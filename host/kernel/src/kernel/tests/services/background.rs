@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use expect_test::expect;
+use toolhost_contract::SessionKey;
 
 use super::Plan;
 
@@ -134,7 +135,7 @@ async fn background_calls_end_with_their_session() {
     let house = Plan::default().build();
     house.call("relay", r#"start peek {"do": "hang"}"#).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    house.kernel.close_session("s", "test");
+    house.kernel.close_session(&SessionKey::local("s"), "test");
     tokio::time::sleep(Duration::from_secs(1)).await;
     expect![[r#"
         - > relay (model) completed

@@ -1,6 +1,6 @@
 //! What a session remembers for plugins: it counts when the call counts, and each plugin and agent has its own.
 
-use toolhost_contract::Answer;
+use toolhost_contract::{Answer, SessionKey};
 
 use super::Plan;
 
@@ -107,7 +107,7 @@ async fn each_plugin_agent_and_session_has_a_shelf_of_its_own() {
             ("other@s/helper", "seen /f", "-"),
         ])
         .await;
-    house.kernel.close_session("s", "test");
+    house.kernel.close_session(&SessionKey::local("s"), "test");
     house.check(&[("look", "recall a\nseen /f", "-; -")]).await;
 }
 

@@ -1,8 +1,8 @@
 //! A tool that changes the mode of its session: narrower at once, wider when a person says so.
 
 use expect_test::{Expect, expect};
-use toolhost_contract::Answer;
 use toolhost_contract::policy::Mode;
+use toolhost_contract::{Answer, SessionKey};
 
 use super::people::text;
 use super::{Plan, Replies};
@@ -101,7 +101,7 @@ async fn a_chosen_mode_holds_for_the_later_calls_of_its_session_and_no_other() {
         .await;
     let refused = house.call("draft", "mode").await;
     assert!(refused.starts_with("Denied ["), "{refused}");
-    house.kernel.close_session("s", "test");
+    house.kernel.close_session(&SessionKey::local("s"), "test");
     house.check(&[("look", "mode", "accept_edits")]).await;
 }
 
@@ -138,7 +138,12 @@ async fn a_mode_that_is_switched_off_is_not_even_asked_about() {
         ])
         .await;
     assert!(house.person.saw().is_empty());
-    assert!(house.kernel.set_mode("s", Mode::Yolo).is_err());
+    assert!(
+        house
+            .kernel
+            .set_mode(&SessionKey::local("s"), Mode::Yolo)
+            .is_err()
+    );
 }
 
 /// What a caller set for one call is stricter or not, but it is not the session's.

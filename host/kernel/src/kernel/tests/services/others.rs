@@ -193,7 +193,7 @@ async fn a_task_carries_what_its_parent_may_do() {
     };
     wish.within.mode = Some(Mode::Plan);
     wish.within.restriction = Some(Arc::new(Restriction::new(Policy::new(spec).unwrap())));
-    wish.caller.agent_id = "helper".to_owned();
+    wish.caller.agent = "helper".to_owned();
     let told = super::shown(&house.request(wish).await);
     assert_eq!(
         told,

@@ -121,5 +121,5 @@ fn unstarted(name: &str, stop: &Stop) -> End<String> {
 }
 
 pub(super) fn plain() -> Needs<'static> {
-    Needs::default()
+    Needs::plain(crate::schedule::tests::local())
 }

@@ -13,7 +13,7 @@ const LIMITS: Limits = Limits {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Arrive(Owner, Claim),
+    Arrive(UserId, Claim),
     /// One of those that are here, running or waiting, taken modulo their number.
     Leave(usize),
 }
@@ -33,7 +33,8 @@ fn claim() -> impl proptest::strategy::Strategy<Value = Claim> {
             Place::read(path)
         }
     });
-    let lane = prop::option::weighted(0.3, 0..3_u64);
+    let lane = (0..3_u64, user()).prop_map(|(lane, user)| (lane, SessionKey::new(user, "s")));
+    let lane = prop::option::weighted(0.3, lane);
     let share =
         (pool, lane, prop::collection::vec(place, 0..3)).prop_map(|(pool, lane, places)| {
             let places = Places::of(&places);
@@ -42,13 +43,17 @@ fn claim() -> impl proptest::strategy::Strategy<Value = Claim> {
     prop_oneof![10 => share, 1 => Just(Claim::Everything), 1 => Just(Claim::Agent)]
 }
 
-fn owner() -> impl proptest::strategy::Strategy<Value = Owner> {
-    prop::sample::select(vec![None, Some(Arc::from("ann")), Some(Arc::from("bob"))])
+fn user() -> impl proptest::strategy::Strategy<Value = UserId> {
+    prop::sample::select(vec![
+        UserId::Local,
+        UserId::token("ann"),
+        UserId::token("bob"),
+    ])
 }
 
 fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        3 => (owner(), claim()).prop_map(|(owner, claim)| Step::Arrive(owner, claim)),
+        3 => (user(), claim()).prop_map(|(user, claim)| Step::Arrive(user, claim)),
         2 => any::<usize>().prop_map(Step::Leave),
     ];
     prop::collection::vec(step, 0..120)
@@ -57,13 +62,13 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
 /// The slow and plain truth: everyone here in the order in which they came.
 struct House {
     room: Room,
-    here: Vec<(Ticket, Owner, Claim, bool)>,
+    here: Vec<(Ticket, UserId, Claim, bool)>,
 }
 
 impl House {
-    fn arrive(&mut self, owner: Owner, claim: Claim) {
-        let (ticket, runs) = self.room.arrive(owner.clone(), claim.clone());
-        self.here.push((ticket, owner, claim, false));
+    fn arrive(&mut self, user: UserId, claim: Claim) {
+        let (ticket, runs) = self.room.arrive(user.clone(), claim.clone());
+        self.here.push((ticket, user, claim, false));
         self.admit(runs.then_some(ticket).into_iter().collect());
     }
 
@@ -78,12 +83,12 @@ impl House {
         for ticket in tickets {
             let index = self.here.iter().position(|(one, ..)| *one == ticket);
             let index = index.expect("only who is here is let in");
-            let (_, owner, claim, runs) = &self.here[index];
+            let (_, user, claim, runs) = &self.here[index];
             assert!(!runs, "nobody is let in twice");
             assert!(
                 !self.here[..index].iter().enumerate().any(
                     |(older, (_, whose, other, runs))| !runs
-                        && whose == owner
+                        && whose == user
                         && other.pool() == claim.pool()
                         && claim.pool().is_some()
                         && !self.is_blocked(older)
@@ -102,10 +107,10 @@ impl House {
             .any(|(_, _, other, _)| other.clashes(claim))
     }
 
-    fn running(&self, owner: &Owner, pool: Pool) -> usize {
+    fn running(&self, user: &UserId, pool: Pool) -> usize {
         self.here
             .iter()
-            .filter(|(_, whose, claim, runs)| *runs && whose == owner && claim.pool() == Some(pool))
+            .filter(|(_, whose, claim, runs)| *runs && whose == user && claim.pool() == Some(pool))
             .count()
     }
 
@@ -117,12 +122,12 @@ impl House {
             Pool::Agents => LIMITS.agents,
             Pool::Interactive => LIMITS.interactive,
         };
-        for (index, (ticket, owner, claim, runs)) in self.here.iter().enumerate() {
+        for (index, (ticket, user, claim, runs)) in self.here.iter().enumerate() {
             if *runs {
                 assert!(
                     claim
                         .pool()
-                        .is_none_or(|pool| self.running(owner, pool) <= limit(pool))
+                        .is_none_or(|pool| self.running(user, pool) <= limit(pool))
                 );
                 let mut others = self.here.iter().filter(|(other, ..)| other != ticket);
                 assert!(
@@ -132,7 +137,7 @@ impl House {
             } else {
                 let full = claim
                     .pool()
-                    .is_some_and(|pool| self.running(owner, pool) == limit(pool));
+                    .is_some_and(|pool| self.running(user, pool) == limit(pool));
                 assert!(
                     full || self.is_blocked(index),
                     "{claim:?} waits for nothing: a wake-up was lost"
@@ -150,7 +155,7 @@ proptest! {
         let mut house = House { room: Room::new(LIMITS).unwrap(), here: Vec::new() };
         for step in steps {
             match step {
-                Step::Arrive(owner, claim) => house.arrive(owner, claim),
+                Step::Arrive(user, claim) => house.arrive(user, claim),
                 Step::Leave(index) if !house.here.is_empty() => house.leave(index % house.here.len()),
                 Step::Leave(_) => {}
             }

@@ -1,4 +1,4 @@
-//! Whoever holds a token, and what is theirs: a share of the server that nobody else can use up.
+//! The share of the server that each token has. One user's requests do not use up another user's share.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -12,6 +12,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
+use toolhost_contract::{SessionKey, UserId};
 
 use super::limits::Limits;
 use super::message::FEW_VALUES;
@@ -19,8 +20,6 @@ use super::token::Tokens;
 use crate::running::Running;
 use crate::shape::MOST_VALUES;
 
-/// What somebody is called who needs no token.
-const NOBODY: &str = "local";
 /// How long a request waits for one before it to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Requests of one principal that wait.
@@ -32,8 +31,8 @@ const LARGE_BODIES: usize = 4;
 /// Room for the values of one principal's requests that have many, in requests of the most.
 const LARGE_MESSAGES: usize = 3;
 
-pub(crate) struct Principal {
-    pub(crate) name: String,
+pub(crate) struct TokenShare {
+    pub(crate) user: UserId,
     rate: Option<DefaultDirectRateLimiter>,
     places: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -63,13 +62,13 @@ pub(crate) enum Busy {
     Full,
 }
 
-impl Principal {
-    fn new(name: &str, limits: &Limits) -> Self {
+impl TokenShare {
+    fn new(user: UserId, limits: &Limits) -> Self {
         let rate = limits
             .rate
             .map(|rate| RateLimiter::direct(Quota::per_second(rate)));
         Self {
-            name: name.to_owned(),
+            user,
             rate,
             places: Arc::new(Semaphore::new(limits.in_flight)),
             waiting: AtomicUsize::new(0),
@@ -80,9 +79,10 @@ impl Principal {
         }
     }
 
-    /// What records call the calls of the newest protocol, which knows no sessions.
-    pub(crate) fn label(&self, run: &str) -> String {
-        format!("{run}-{}", self.name)
+    /// The session of this user's requests that name none, as those of the newest protocol.
+    pub(crate) fn session_key(&self, run: &str) -> SessionKey {
+        let name = self.user.name().unwrap_or("local");
+        SessionKey::new(self.user.clone(), format!("{run}-{name}"))
     }
 
     /// Whether this is the first such call.
@@ -175,11 +175,11 @@ fn kib(bytes: usize) -> usize {
 }
 
 /// Everybody who may come.
-pub(crate) enum Principals {
-    Anyone(Arc<Principal>),
+pub(crate) enum TokenShares {
+    Anyone(Arc<TokenShare>),
     Known {
         tokens: Tokens,
-        named: HashMap<String, Arc<Principal>>,
+        named: HashMap<String, Arc<TokenShare>>,
     },
 }
 
@@ -190,24 +190,29 @@ pub(crate) enum Stranger {
     WrongToken,
 }
 
-impl Principals {
+impl TokenShares {
     pub(crate) fn new(tokens: Option<Tokens>, limits: &Limits) -> Self {
         let Some(tokens) = tokens else {
-            return Self::Anyone(Arc::new(Principal::new(NOBODY, limits)));
+            return Self::Anyone(Arc::new(TokenShare::new(UserId::Local, limits)));
         };
-        let one = |name: &str| (name.to_owned(), Arc::new(Principal::new(name, limits)));
+        let one = |name: &str| {
+            (
+                name.to_owned(),
+                Arc::new(TokenShare::new(UserId::token(name), limits)),
+            )
+        };
         let named = tokens.names().map(one).collect();
         Self::Known { tokens, named }
     }
 
-    pub(crate) fn all(&self) -> Vec<&Arc<Principal>> {
+    pub(crate) fn all(&self) -> Vec<&Arc<TokenShare>> {
         match self {
             Self::Anyone(local) => vec![local],
             Self::Known { named, .. } => named.values().collect(),
         }
     }
 
-    pub(crate) fn of(&self, headers: &HeaderMap) -> Result<&Arc<Principal>, Stranger> {
+    pub(crate) fn of(&self, headers: &HeaderMap) -> Result<&Arc<TokenShare>, Stranger> {
         let (tokens, named) = match self {
             Self::Anyone(local) => return Ok(local),
             Self::Known { tokens, named } => (tokens, named),
@@ -234,7 +239,7 @@ tokio::task_local! {
 }
 
 pub(crate) struct Current {
-    pub(crate) principal: Arc<Principal>,
+    pub(crate) principal: Arc<TokenShare>,
     /// Why a session or a stream was refused, for an answer that says so.
     pub(crate) refused: Cell<Option<Refused>>,
 }
@@ -246,7 +251,7 @@ pub(crate) enum Refused {
 }
 
 impl Current {
-    pub(crate) fn new(principal: &Arc<Principal>) -> Self {
+    pub(crate) fn new(principal: &Arc<TokenShare>) -> Self {
         Self {
             principal: Arc::clone(principal),
             refused: Cell::new(None),
@@ -273,13 +278,15 @@ mod tests {
     fn a_token_is_a_bearer_token_and_the_only_one() {
         let (ann, bob) = ("a".repeat(30), "b".repeat(30));
         let tokens = Tokens::parse(&format!("ann {ann}\nann {bob}"), "f").unwrap();
-        let principals = Principals::new(Some(tokens), &limits());
+        let principals = TokenShares::new(Some(tokens), &limits());
         let of = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {
                 headers.append(AUTHORIZATION, value.parse().unwrap());
             }
-            principals.of(&headers).map(|one| one.name.clone())
+            principals
+                .of(&headers)
+                .map(|one| one.user.name().unwrap_or_default().to_owned())
         };
         assert_eq!(of(&[]), Err(Stranger::NoToken));
         assert_eq!(of(&[&format!("Bearer {ann}")]), Ok("ann".to_owned()));
@@ -299,7 +306,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_run_wait_and_are_refused() {
-        let principal = Principal::new("p", &limits());
+        let principal = TokenShare::new(UserId::token("p"), &limits());
         let count = Count::default();
         let enter = || principal.enter(Room::default(), Running::begin(&count));
         let first = enter().await.ok().unwrap();
@@ -317,7 +324,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_bodies_share_room_and_small_ones_need_none() {
-        let principal = Principal::new("p", &limits());
+        let principal = TokenShare::new(UserId::token("p"), &limits());
         let mut held = Vec::new();
         for _ in 0..LARGE_BODIES {
             held.push(principal.room(1 << 20).await.unwrap());
@@ -330,7 +337,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn many_values_share_room_and_few_need_none() {
-        let principal = Principal::new("p", &limits());
+        let principal = TokenShare::new(UserId::token("p"), &limits());
         let more = |values| principal.more_room(Room::default(), values);
         let mut held = Vec::new();
         for _ in 0..LARGE_MESSAGES {
@@ -348,7 +355,10 @@ mod tests {
             rate: std::num::NonZeroU32::new(2),
             ..limits()
         };
-        let (one, other) = (Principal::new("a", &limits), Principal::new("b", &limits));
+        let (one, other) = (
+            TokenShare::new(UserId::token("a"), &limits),
+            TokenShare::new(UserId::token("b"), &limits),
+        );
         assert_eq!((one.pace(), one.pace()), (Ok(()), Ok(())));
         assert!(matches!(one.pace(), Err(Busy::TooFast(_))));
         assert!(matches!(one.pace_aside(SMALL + 1), Err(Busy::TooFast(_))));

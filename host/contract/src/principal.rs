@@ -1,0 +1,169 @@
+//! Who makes a call, and the parts of that identity under which the host keeps state.
+//!
+//! Everything that the host keeps for a caller is found by a [`Principal`] or by one of its typed parts: [`UserId`] or
+//! [`SessionKey`]. Keys compare whole identifiers, so that no two callers share a key.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// A user of this host.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum UserId {
+    /// The user who started the host: a terminal, a client on standard input, an embedding program, and HTTP without
+    /// tokens.
+    #[default]
+    Local,
+    /// The name of an HTTP token. Different from [`UserId::Local`] whatever the name is.
+    Token(Arc<str>),
+}
+
+impl UserId {
+    pub fn token(name: &str) -> Self {
+        Self::Token(name.into())
+    }
+
+    /// The name of the token; None for the local user.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Local => None,
+            Self::Token(name) => Some(name),
+        }
+    }
+
+    /// The user that [`UserId::name`] names.
+    pub fn from_name(name: Option<&str>) -> Self {
+        name.map_or(Self::Local, Self::token)
+    }
+}
+
+impl fmt::Display for UserId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("the local user"),
+            Self::Token(name) => write!(f, "user `{}`", crate::text::inline(name, 80)),
+        }
+    }
+}
+
+/// The identifier of a session, unique among the sessions of its user.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct SessionId(Arc<str>);
+
+impl SessionId {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for SessionId {
+    fn from(id: &str) -> Self {
+        Self(id.into())
+    }
+}
+
+impl From<String> for SessionId {
+    fn from(id: String) -> Self {
+        Self(id.into())
+    }
+}
+
+impl From<SessionId> for String {
+    fn from(id: SessionId) -> Self {
+        id.0.as_ref().to_owned()
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A session of a user: the key of everything that ends with a session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionKey {
+    pub user: UserId,
+    pub session: SessionId,
+}
+
+impl SessionKey {
+    pub fn new(user: UserId, session: impl Into<SessionId>) -> Self {
+        Self {
+            user,
+            session: session.into(),
+        }
+    }
+
+    /// A session of the user who started the host.
+    pub fn local(session: impl Into<SessionId>) -> Self {
+        Self::new(UserId::Local, session)
+    }
+}
+
+/// Who makes a call. It enters with the call and is the same for all calls that follow from it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Principal {
+    pub user: UserId,
+    pub session: SessionId,
+    pub agent: String,
+    /// The agent that started this one, for a sub-agent.
+    pub parent_agent: Option<String>,
+    pub task: String,
+}
+
+impl Principal {
+    /// The main agent in a session.
+    pub fn in_session(key: &SessionKey) -> Self {
+        Self {
+            user: key.user.clone(),
+            session: key.session.clone(),
+            ..Self::default()
+        }
+    }
+
+    pub fn session_key(&self) -> SessionKey {
+        SessionKey::new(self.user.clone(), self.session.clone())
+    }
+}
+
+impl Default for Principal {
+    /// The local user in a session of its own name.
+    fn default() -> Self {
+        Self {
+            user: UserId::Local,
+            session: "local".into(),
+            agent: "main".to_owned(),
+            parent_agent: None,
+            task: "local".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_10_keys_of_different_users_and_sessions_are_never_equal() {
+        let key =
+            |user: Option<&str>, session: &str| SessionKey::new(UserId::from_name(user), session);
+        let keys = [
+            key(None, "a"),
+            key(None, "a/b"),
+            key(Some("local"), "a"),
+            key(Some("a"), "b"),
+            key(Some("a/b"), ""),
+            key(Some("a"), "/b"),
+            key(Some(""), "a/b"),
+        ];
+        for (one, left) in keys.iter().enumerate() {
+            for (other, right) in keys.iter().enumerate() {
+                assert_eq!(left == right, one == other, "{left:?} {right:?}");
+            }
+        }
+        assert_eq!(UserId::from_name(UserId::Local.name()), UserId::Local);
+    }
+}
