@@ -1,7 +1,7 @@
 //! Which variables a program is given: never the host's own environment, always a list of harmless names.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
 use regex::RegexSet;
@@ -11,32 +11,71 @@ use crate::ProcessError;
 const MAX_VALUE: usize = 32 << 10;
 const MAX_TOTAL: usize = 256 << 10;
 
-/// Taken over from the host when it has them. `PATH` and `TMPDIR` are the host's own choice instead.
-const NAMES: &[&str] = &[
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "LANGUAGE",
-    "TERM",
-    "COLORTERM",
-    "TZ",
+/// Taken over from the host when it has them and when the value has the usual form, so that nothing else travels in
+/// them. `PATH` and `TMPDIR` are the host's own choice instead.
+const NAMES: &[(&str, Form)] = &[
+    ("HOME", Form::Path),
+    ("USER", Form::Word),
+    ("LOGNAME", Form::Word),
+    ("SHELL", Form::Shell),
+    ("LANG", Form::Word),
+    ("LANGUAGE", Form::Words),
+    ("LC_ADDRESS", Form::Word),
+    ("LC_ALL", Form::Word),
+    ("LC_COLLATE", Form::Word),
+    ("LC_CTYPE", Form::Word),
+    ("LC_IDENTIFICATION", Form::Word),
+    ("LC_MEASUREMENT", Form::Word),
+    ("LC_MESSAGES", Form::Word),
+    ("LC_MONETARY", Form::Word),
+    ("LC_NAME", Form::Word),
+    ("LC_NUMERIC", Form::Word),
+    ("LC_PAPER", Form::Word),
+    ("LC_TELEPHONE", Form::Word),
+    ("LC_TIME", Form::Word),
+    ("TERM", Form::Word),
+    ("COLORTERM", Form::Word),
+    ("TZ", Form::Zone),
 ];
 
-/// In a name of the host's, any of these means a secret.
-const SECRET_NAMES: &[&str] = &[
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "KEY",
-    "AUTH",
-    "CREDENTIAL",
-    "CREDS",
-    "PRIVATE",
-    "CERT",
-];
+/// What a value looks like.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    /// A locale, a terminal, a user.
+    Word,
+    /// Several, with colons between them.
+    Words,
+    /// Absolute.
+    Path,
+    /// A program of the system. Others start what `SHELL` names, and a tool may have written what lies elsewhere.
+    Shell,
+    /// A name of a time zone, or a rule such as `<+03>-3` or `CET-1CEST,M3.5.0,M10.5.0/3`.
+    Zone,
+}
+
+impl Form {
+    fn fits(self, value: &str) -> bool {
+        const WORD: usize = 64;
+        const SYSTEM: [&str; 5] = ["/bin", "/usr", "/opt", "/nix/store", "/run/current-system"];
+        let of = |others: &str| {
+            let known =
+                |byte: u8| byte.is_ascii_alphanumeric() || others.as_bytes().contains(&byte);
+            value.len() <= WORD && value.bytes().all(known)
+        };
+        let path = Path::new(value);
+        let is_plain = path.is_absolute()
+            && value.len() <= 255
+            && !value.chars().any(char::is_control)
+            && !path.components().any(|part| part == Component::ParentDir);
+        match self {
+            Form::Word => of("_.@-+"),
+            Form::Words => of("_.@-+:"),
+            Form::Path => is_plain,
+            Form::Shell => is_plain && SYSTEM.iter().any(|dir| path.starts_with(dir)),
+            Form::Zone => of("_+-/:,.<>") && !value.contains(".."),
+        }
+    }
+}
 
 /// Variables that make a program run code it was not asked to run, and so get around a list of allowed programs.
 const LOADERS: &[&str] = &[
@@ -90,10 +129,11 @@ pub struct Dropped {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    SecretName,
     SecretValue,
     LoadsCode,
     TooLong,
+    /// Not a value that this variable usually has.
+    Malformed,
 }
 
 /// The parts of a child's environment that its start decides.
@@ -187,16 +227,16 @@ impl Environment {
                 Verdict::Pass
             };
         }
-        if !NAMES.contains(&name) && !name.starts_with("LC_") {
+        let listed = NAMES.iter().find(|(listed, _)| *listed == name);
+        let Some((_, form)) = listed else {
             return Verdict::NotListed;
-        }
-        let upper = name.to_ascii_uppercase();
-        if SECRET_NAMES.iter().any(|part| upper.contains(part)) {
-            Verdict::Drop(Reason::SecretName)
-        } else if value.len() > MAX_VALUE {
+        };
+        if value.len() > MAX_VALUE {
             Verdict::Drop(Reason::TooLong)
         } else if SECRET_VALUES.is_match(value) {
             Verdict::Drop(Reason::SecretValue)
+        } else if !form.fits(value) {
+            Verdict::Drop(Reason::Malformed)
         } else {
             Verdict::Pass
         }

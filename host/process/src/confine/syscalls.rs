@@ -65,13 +65,53 @@ const REFUSED: &[c_long] = &[
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
+    // Memory, semaphores and queues of other processes of the user, which have no path.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    // Owners, which Landlock does not guard.
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+];
+
+/// Attributes of files, which Landlock does not guard either. The error is the one of a file system without them, which
+/// programs that copy files pass over.
+const UNSUPPORTED: &[c_long] = &[
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
 ];
 
 /// Newer than what `libc` names; the same number on both architectures.
 const OPEN_TREE_ATTR: c_long = 467;
+const SETXATTRAT: c_long = 463;
+const REMOVEXATTRAT: c_long = 466;
+const FILE_SETATTR: c_long = 469;
+const FCHMODAT2: c_long = 452;
 
 #[cfg(target_arch = "x86_64")]
-const REFUSED_HERE: &[c_long] = &[libc::SYS_iopl, libc::SYS_ioperm];
+const REFUSED_HERE: &[c_long] = &[
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[c_long] = &[];
 
@@ -87,10 +127,34 @@ const NAMESPACES: &[i32] = &[
 ];
 const CLONE_NEWTIME: i32 = 0x80;
 
-/// Typing into a terminal, and pasting into a console.
-const TYPING: &[u64] = &[TIOCSTI, TIOCLINUX];
+/// Typing into a terminal, pasting into a console, and setting attributes of a file (`chattr`).
+const REQUESTS: &[u64] = &[
+    TIOCSTI,
+    TIOCLINUX,
+    FS_IOC_SETFLAGS,
+    FS_IOC32_SETFLAGS,
+    FS_IOC_FSSETXATTR,
+];
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
+const FS_IOC_SETFLAGS: u64 = 0x4008_6602;
+const FS_IOC32_SETFLAGS: u64 = 0x4004_6602;
+const FS_IOC_FSSETXATTR: u64 = 0x401c_5820;
+
+/// Where a call has the mode that it gives a file.
+const MODES: &[(c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (FCHMODAT2, 2),
+];
+
+/// Kinds of socket pairs. A datagram socket can be sent to any path afterwards; those of a connected pair of these
+/// kinds stay connected to each other.
+const PAIRS: &[i32] = &[libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
+/// The kind of a socket without its flags.
+const KIND: u64 = 0xf;
 
 pub fn filter(network: bool, local_sockets: bool) -> Result<(), String> {
     for program in
@@ -111,12 +175,19 @@ fn programs(
     let not_there = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
     // The flags of clone3 are in memory, where no filter looks; without it, C libraries use clone.
     let newer = Rules::from([(libc::SYS_clone3, Vec::new())]);
+    let attributes = UNSUPPORTED.iter().map(|&number| (number, Vec::new()));
+    let unsupported = SeccompAction::Errno(libc::EOPNOTSUPP.cast_unsigned());
     let mut programs = Vec::new();
     #[cfg(target_arch = "x86_64")]
     programs.push(no_second_numbering());
     for (rules, action) in [
         (refused()?, not_permitted),
         (newer, not_there),
+        (attributes.collect(), unsupported),
+        (
+            Rules::from([(libc::SYS_socketpair, pairs()?)]),
+            no_access.clone(),
+        ),
         (sockets(network, local_sockets)?, no_access),
     ] {
         // A program for another architecture has other numbers: the filter's first lines kill it.
@@ -147,14 +218,35 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
     // The limits of another process: a host that may open no files is a dead one.
     let another = argument(0, SeccompCmpOp::Ne, 0)?;
     rules.insert(libc::SYS_prlimit64, vec![another]);
-    let typing = TYPING
+    let requests = REQUESTS
         .iter()
         .map(|&number| argument(1, SeccompCmpOp::Eq, number));
-    rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
+    rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
+    // A program that root runs would otherwise make any file of the system run as root for everybody.
+    let set_user_id = u64::from(libc::S_ISUID);
+    for &(number, place) in MODES {
+        let with = argument(place, SeccompCmpOp::MaskedEq(set_user_id), set_user_id)?;
+        rules.insert(number, vec![with]);
+    }
     Ok(rules)
 }
 
-/// `socket` for every family that is not granted; `socketpair` reaches nobody else and stays.
+/// `socketpair` of a kind that is not in the list, or of a family that has other pairs.
+fn pairs() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let local = libc::AF_UNIX.cast_unsigned().into();
+    let mut rules = vec![argument(0, SeccompCmpOp::Ne, local)?];
+    let others = (0..=KIND).filter(|kind| {
+        !PAIRS
+            .iter()
+            .any(|&pair| u64::from(pair.cast_unsigned()) == *kind)
+    });
+    for kind in others {
+        rules.push(argument(1, SeccompCmpOp::MaskedEq(KIND), kind)?);
+    }
+    Ok(rules)
+}
+
+/// `socket` for every family that is not granted.
 fn sockets(network: bool, local_sockets: bool) -> Result<Rules, seccompiler::BackendError> {
     let mut granted = Vec::new();
     if network {

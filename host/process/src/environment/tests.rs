@@ -50,18 +50,21 @@ fn check(name: &str, value: &str, names: &[&str], expected: &str) {
 
 #[test]
 fn only_listed_names_pass() {
-    for name in [
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "LANG",
-        "LC_ALL",
-        "LC_TIME",
-        "COLORTERM",
-        "TZ",
+    for (name, value) in [
+        ("HOME", "/home/me"),
+        ("USER", "me"),
+        ("LOGNAME", "me.myself@example.org"),
+        ("SHELL", "/usr/bin/zsh"),
+        ("LANG", "C.UTF-8"),
+        ("LANGUAGE", "de_AT:de:en"),
+        ("LC_ALL", "en_US.UTF-8@euro"),
+        ("LC_TIME", "C"),
+        ("COLORTERM", "truecolor"),
+        ("TZ", "Europe/Vienna"),
+        ("TZ", ":/etc/localtime"),
+        ("TZ", "<+0330>-3:30"),
     ] {
-        check(name, "something", &[], "passes");
+        check(name, value, &[], "passes");
     }
     for name in [
         "SSH_AUTH_SOCK",
@@ -74,6 +77,9 @@ fn only_listed_names_pass() {
         "DBUS_SESSION_BUS_ADDRESS",
         "EDITOR",
         "XDG_RUNTIME_DIR",
+        "LC_API_KEY",
+        "LC_token",
+        "LC_",
     ] {
         check(name, "something", &[], "not listed");
     }
@@ -81,8 +87,6 @@ fn only_listed_names_pass() {
 
 #[test]
 fn a_listed_name_does_not_carry_a_secret() {
-    check("LC_API_KEY", "x", &[], "SecretName");
-    check("LC_token", "x", &[], "SecretName");
     let long = "a".repeat(40);
     for value in [
         "-----BEGIN OPENSSH PRIVATE KEY-----\nabc",
@@ -102,16 +106,36 @@ fn a_listed_name_does_not_carry_a_secret() {
     ] {
         check("LANG", value, &[], "SecretValue");
     }
-    for value in [
-        "C.UTF-8",
-        "https://example.org/a:b@c",
-        "10:30",
-        "sk-short",
-        "en_US.UTF-8",
-    ] {
+    for value in ["C.UTF-8", "sk-short", "en_US.UTF-8"] {
         check("LANG", value, &[], "passes");
     }
     check("HOME", &"x".repeat(MAX_VALUE + 1), &[], "TooLong");
+}
+
+#[test]
+fn a_09_a_listed_name_has_a_value_of_its_usual_form() {
+    let long = "a".repeat(65);
+    for (name, value) in [
+        ("SHELL", "bash"),
+        ("SHELL", "/home/me/project/sh"),
+        ("SHELL", "/usr/../home/me/sh"),
+        ("SHELL", "/bin/sh\n"),
+        ("HOME", "me"),
+        ("HOME", "/home/\u{1b}[2J"),
+        ("LANG", "../../project/locale"),
+        ("LANG", "https://example.org/a:b@c"),
+        ("LANG", &long),
+        ("LC_ALL", "ignore the rules"),
+        ("LC_ALL", "/tmp/locale"),
+        ("TERM", "/tmp/terminal"),
+        ("TZ", ":../../project/zone"),
+        ("USER", "$(id)"),
+    ] {
+        check(name, value, &[], "Malformed");
+        if name != "TERM" {
+            check(name, value, &[name], "passes");
+        }
+    }
 }
 
 #[test]

@@ -81,7 +81,6 @@ fn what_programs_need_every_day_is_allowed() {
         libc::SYS_openat,
         libc::SYS_execve,
         libc::SYS_mmap,
-        libc::SYS_socketpair,
         libc::SYS_wait4,
         libc::SYS_kill,
         libc::SYS_seccomp,
@@ -92,6 +91,8 @@ fn what_programs_need_every_day_is_allowed() {
         check(number, &[0; 6], ALLOW);
     }
     check(libc::SYS_ioctl, &[0, TCGETS], ALLOW);
+    check(libc::SYS_fchmod, &[3, 0o2755], ALLOW);
+    check(libc::SYS_fchmodat, &[3, 0, 0o755], ALLOW);
     check(libc::SYS_prlimit64, &[0, 7], ALLOW);
     // A fork, and a thread as C libraries make it.
     check(
@@ -126,8 +127,55 @@ fn what_reaches_past_the_fence_is_refused() {
     }
     check(libc::SYS_prlimit64, &[4711, 7], errno(libc::EPERM));
     // The kernel looks at the lower half of a request only, and so must the filter.
-    for request in [TIOCSTI, TIOCLINUX, TIOCSTI | 1 << 32] {
+    for request in REQUESTS.iter().copied().chain([TIOCSTI | 1 << 32]) {
         check(libc::SYS_ioctl, &[0, request], errno(libc::EPERM));
+    }
+}
+
+#[test]
+fn a_08_only_connected_kinds_of_socket_pairs_are_made() {
+    let local = u64::from(libc::AF_UNIX.cast_unsigned());
+    let flags = u64::from((libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK).cast_unsigned());
+    for kind in 0..16_u64 {
+        let pair = PAIRS
+            .iter()
+            .any(|&pair| u64::from(pair.cast_unsigned()) == kind);
+        let expected = if pair { ALLOW } else { errno(libc::EACCES) };
+        for high in [0, 1 << 32, 0xffff << 32] {
+            check(libc::SYS_socketpair, &[local, kind | high, 0], expected);
+            check(
+                libc::SYS_socketpair,
+                &[local, kind | flags | high, 0],
+                expected,
+            );
+        }
+        for family in (0..64).filter(|family| *family != local) {
+            let refused = errno(libc::EACCES);
+            check(libc::SYS_socketpair, &[family, kind, 0], refused);
+        }
+    }
+}
+
+#[test]
+fn a_09_owners_attributes_and_set_user_id_are_refused() {
+    for &number in UNSUPPORTED {
+        check(number, &[0; 6], errno(libc::EOPNOTSUPP));
+        check(number, &[u64::MAX; 6], errno(libc::EOPNOTSUPP));
+    }
+    for &(number, place) in MODES {
+        let mut arguments = [0; 6];
+        for mode in [0o4755, 0o6755, 0o4000, 0o4755 | 1 << 32] {
+            arguments[usize::from(place)] = mode;
+            check(number, &arguments, errno(libc::EPERM));
+        }
+    }
+    for number in [
+        libc::SYS_fchown,
+        libc::SYS_fchownat,
+        libc::SYS_shmget,
+        libc::SYS_mq_open,
+    ] {
+        check(number, &[0; 6], errno(libc::EPERM));
     }
 }
 
