@@ -45,6 +45,11 @@ fn main() -> ExitCode {
         // Before anything else: the worker wants no threads and no runtime of ours.
         return toolhost_runtime::compile_worker();
     }
+    if let Err(error) = toolhost_process::reset_inherited_signals() {
+        terminal::note(&format!(
+            "warning: commands start with the signals ignored that this program was started with: {error}"
+        ));
+    }
     use_all_descriptors();
     match run(command) {
         Ok(exit) => exit.into(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Dropped, Kept, ProcessError};
+use crate::{Dropped, Kept, OpenPath, ProcessError};
 
 /// The kernel takes no single argument or variable above this (`MAX_ARG_STRLEN`).
 const MAX_STRING: usize = (128 << 10) - 1;
@@ -14,7 +14,7 @@ pub struct Command {
     /// A name to look up in [`crate::Settings::path`], or an absolute path; either has to be allowed.
     pub program: String,
     pub arguments: Vec<String>,
-    pub cwd: PathBuf,
+    pub cwd: OpenPath,
     /// Laid over what [`crate::Environment`] lets through.
     pub env: Vec<(String, String)>,
     pub input: Input,
@@ -32,7 +32,7 @@ pub struct Command {
 }
 
 impl Command {
-    pub fn new(program: &str, arguments: &[&str], cwd: PathBuf) -> Command {
+    pub fn new(program: &str, arguments: &[&str], cwd: OpenPath) -> Command {
         Command {
             program: program.to_owned(),
             arguments: arguments.iter().map(|&text| text.to_owned()).collect(),
@@ -75,17 +75,15 @@ impl Command {
 }
 
 /// What a confined program may reach beside the system's own programs, libraries and settings, which it may read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+///
+/// Where one of them lies in another, the inner one decides. In a directory above something that may only be read the
+/// program can change what is there, and can make nothing new right beside it.
+#[derive(Debug, Clone, Default)]
 pub struct Fence {
     /// Read, list and execute; files or directories.
-    pub read: Vec<PathBuf>,
+    pub read: Vec<OpenPath>,
     /// All of that, and change.
-    pub write: Vec<PathBuf>,
-    /// Never written to, also where they lie below what may be written to.
-    pub read_only: Vec<PathBuf>,
-    /// None of that, although it lies in what is granted. In a directory that holds such a path the program can
-    /// change what is there, and can make nothing new right beside it.
-    pub except: Vec<PathBuf>,
+    pub write: Vec<OpenPath>,
     /// Internet sockets, to anywhere.
     pub network: bool,
     /// Local sockets: whoever may connect to one may ask other programs of this user (a container engine, a key
@@ -126,6 +124,15 @@ pub enum Stream {
     Stderr,
 }
 
+impl Stream {
+    pub(crate) fn other(self) -> Stream {
+        match self {
+            Stream::Stdout => Stream::Stderr,
+            Stream::Stderr => Stream::Stdout,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Code(i32),
@@ -149,7 +156,8 @@ pub struct Finished {
     pub exit: Exit,
     pub stdout: Kept,
     pub stderr: Kept,
-    /// Both, in the order in which they arrived.
+    /// Both, in the order in which they arrived; while a line of one is unfinished, the other waits for its end, at
+    /// most [`crate::Settings::line_wait`].
     pub combined: Kept,
     pub pid: i32,
     /// The program leads a process group and a session of its own.
@@ -235,7 +243,7 @@ mod tests {
     fn arguments_are_bounded_and_hold_no_nul() {
         let with = |argument: String| Command {
             arguments: vec![argument],
-            ..Command::new("true", &[], PathBuf::from("/"))
+            ..Command::new("true", &[], OpenPath::open("/".as_ref()).unwrap())
         };
         assert!(with("a b".to_owned()).check().is_ok());
         assert!(matches!(

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::ProcessError;
+use crate::{OpenPath, ProcessError};
 
 const PREFIX: &str = "host-";
 const LOCK: &str = "lock";
@@ -56,12 +56,12 @@ impl Folder {
     /// A folder of a session, with a place for temporary files in it.
     pub fn session(&self, number: u64) -> Result<SessionFolder, ProcessError> {
         let path = self.path.join(number.to_string());
-        let folder = SessionFolder { path };
-        private_dirs(&folder.temporary()).map_err(|source| ProcessError::Folder {
-            path: folder.path.clone(),
-            source,
-        })?;
-        Ok(folder)
+        let temporary = path.join("tmp");
+        let opened = private_dirs(&temporary).and_then(|()| OpenPath::open(&temporary));
+        match opened {
+            Ok(temporary) => Ok(SessionFolder { path, temporary }),
+            Err(source) => Err(ProcessError::Folder { path, source }),
+        }
     }
 }
 
@@ -75,11 +75,12 @@ impl Drop for Folder {
 #[derive(Debug)]
 pub struct SessionFolder {
     path: PathBuf,
+    temporary: OpenPath,
 }
 
 impl SessionFolder {
-    pub fn temporary(&self) -> PathBuf {
-        self.path.join("tmp")
+    pub fn temporary(&self) -> &OpenPath {
+        &self.temporary
     }
 
     pub fn output(&self, job: u64) -> PathBuf {
@@ -135,10 +136,10 @@ mod tests {
         let second = Folder::new(parent.path()).unwrap();
         assert!(!left.exists());
         assert!(parent.path().join("other").exists());
-        assert!(session.temporary().is_dir());
+        assert!(session.temporary().path().is_dir());
         assert_ne!(first.path, second.path);
 
-        let temporary = session.temporary();
+        let temporary = session.temporary().path().to_owned();
         drop(session);
         assert!(!temporary.exists());
         let path = first.path.clone();

@@ -1,9 +1,7 @@
 //! What a confined program's complaint probably means: it does not know of the fence, so its own words mislead.
 
-use std::path::PathBuf;
-
 use crate::wire::Walls;
-use crate::{Exit, Kept};
+use crate::{Exit, Fence, Kept, OpenPath};
 
 const FILES: &[&str] = &[
     "permission denied",
@@ -29,12 +27,7 @@ const CALLS: &[&str] = &[
     "function not implemented",
 ];
 
-pub fn hints(
-    walls: Option<&Walls>,
-    granted: (&[PathBuf], &[PathBuf]),
-    exit: Exit,
-    text: &Kept,
-) -> Vec<String> {
+pub fn hints(walls: Option<&Walls>, fence: &Fence, exit: Exit, text: &Kept) -> Vec<String> {
     let Some(walls) = walls.filter(|_| exit != Exit::Code(0)) else {
         return Vec::new();
     };
@@ -44,12 +37,11 @@ pub fn hints(
     if says(NETWORK) && !walls.network {
         hints.push("the sandbox gives this command no network".to_owned());
     } else if says(FILES) {
-        let (read, write) = granted;
         hints.push(format!(
             "the sandbox lets this command write only below {} and $TMPDIR, and read only below that, {} and the \
              system's own directories",
-            listed(write),
-            listed(read)
+            listed(&fence.write),
+            listed(&fence.read)
         ));
     }
     if says(CALLS) {
@@ -66,7 +58,7 @@ pub fn hints(
     hints
 }
 
-fn listed(paths: &[PathBuf]) -> String {
+fn listed(paths: &[OpenPath]) -> String {
     const MOST: usize = 5;
     if paths.is_empty() {
         return "nothing of yours".to_owned();
@@ -74,7 +66,7 @@ fn listed(paths: &[PathBuf]) -> String {
     let names: Vec<_> = paths
         .iter()
         .take(MOST)
-        .map(|path| path.display().to_string())
+        .map(|open| open.path().display().to_string())
         .collect();
     let more = paths.len().saturating_sub(MOST);
     match more {
@@ -89,10 +81,7 @@ mod tests {
 
     fn check(exit: Exit, network: bool, text: &str, expected: &[&str]) {
         let walls = Walls {
-            read: Vec::new(),
-            list: Vec::new(),
-            write: Vec::new(),
-            devices: Vec::new(),
+            rules: Vec::new(),
             network,
             local_sockets: false,
         };
@@ -101,8 +90,12 @@ mod tests {
             tail: Vec::new(),
             total: text.len() as u64,
         };
-        let granted = (&[][..], &[PathBuf::from("/ws")][..]);
-        let hints = hints(Some(&walls), granted, exit, &kept);
+        let root = OpenPath::open("/".as_ref()).unwrap();
+        let fence = Fence {
+            write: vec![OpenPath::new("/ws".into(), root.descriptor())],
+            ..Fence::default()
+        };
+        let hints = hints(Some(&walls), &fence, exit, &kept);
         assert_eq!(hints.len(), expected.len(), "{hints:?}");
         for (hint, part) in hints.iter().zip(expected) {
             assert!(hint.contains(part), "{hint}");

@@ -12,7 +12,7 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), toolhost_process::ProcessError> {
-//! use toolhost_process::{Command, Exit, Launcher, Processes, Programs, Settings};
+//! use toolhost_process::{Command, Exit, Launcher, OpenPath, Processes, Programs, Settings};
 //!
 //! // `main` of this program calls `toolhost_process::launch` when it sees `process-launcher`.
 //! let launcher = Launcher::this_program(["process-launcher".into()]);
@@ -20,8 +20,9 @@
 //! settings.programs = Programs::Only(vec!["sh".to_owned()]);
 //! let processes = Processes::new(settings)?;
 //!
-//! let mut command = Command::new("sh", &["-c", "make test"], "/home/me/project".into());
-//! command.fence.write = vec!["/home/me/project".into()];
+//! let project = OpenPath::directory("/home/me/project".as_ref())?;
+//! let mut command = Command::new("sh", &["-c", "make test"], project.clone());
+//! command.fence.write = vec![project];
 //! let finished = processes.run(command, &mut |_, bytes| print!("{bytes:?}"), std::future::pending()).await?;
 //! assert_eq!(finished.exit, Exit::Code(0));
 //! # Ok(()) }
@@ -31,9 +32,13 @@
 //! - The number of processes is looked at twice a second, not limited by the kernel: `RLIMIT_NPROC` counts every
 //!   process of the user, also those of the person at the machine. A fork bomb has that half second.
 //! - Before Linux 6.12 (Landlock ABI 6) a confined program can still send signals to other processes of its user.
-//! - Landlock filters neither `stat` nor the changing of modes, owners and times: a confined program can learn that a
-//!   path exists, and can change the mode of a file of its user outside the fence, but neither read nor write it.
-//! - File rules are taken when the program starts, by path.
+//! - Landlock filters neither `stat` nor the changing of modes and times: a confined program can learn that a path
+//!   exists, and can change the mode of a file of its user outside the fence, but neither read nor write it. Changing
+//!   owners and extended attributes is refused everywhere.
+//! - The rules of system directories are taken by path when the program starts. Those of granted directories are made
+//!   of the descriptors in [`Fence`].
+//! - Without `CAP_SYS_ADMIN` there is no private `/proc`: a confined program then sees no process in it but, mostly,
+//!   its first one.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!(
@@ -42,15 +47,16 @@ compile_error!(
 );
 
 mod bounded;
-mod carve;
 mod command;
 mod confine;
 mod environment;
 mod error;
 mod folder;
+mod held;
 mod hints;
 mod job;
 mod launcher;
+mod lines;
 mod mind;
 mod output;
 mod pipes;
@@ -58,6 +64,7 @@ mod processes;
 mod programs;
 mod sessions;
 mod settings;
+mod signals;
 mod spawn;
 mod start;
 mod walls;
@@ -68,9 +75,11 @@ pub use command::{Command, Exit, Fence, Finished, Input, Leftovers, Signal, Stop
 pub use confine::lacking;
 pub use environment::{Dropped, Environment, Reason};
 pub use error::ProcessError;
+pub use held::OpenPath;
 pub use job::{Chunk, Job, State};
 pub use launcher::launch;
 pub use pipes::{Piped, PipedCommand, Pipes};
 pub use processes::Processes;
 pub use programs::Programs;
 pub use settings::{Confinement, Launcher, Limits, Settings};
+pub use signals::reset_inherited_signals;

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::job::{News, Order, Process, State};
+use crate::output::Output;
 use crate::spawn::{Line, Reader};
 use crate::wire::{Demand, Report};
 use crate::{Exit, Leftovers, Signal, Stream};
@@ -33,6 +34,7 @@ pub struct Times {
     pub grace: Duration,
     pub linger: Duration,
     pub max_output: u64,
+    pub line_wait: Duration,
 }
 
 pub struct Minder {
@@ -56,10 +58,11 @@ struct Alarms {
     kill: Option<Instant>,
     confirm: Option<Instant>,
     drain: Option<Instant>,
+    line: Option<Instant>,
 }
 
 impl Alarms {
-    fn all(&mut self) -> [&mut Option<Instant>; 6] {
+    fn all(&mut self) -> [&mut Option<Instant>; 7] {
         [
             &mut self.timeout,
             &mut self.inactivity,
@@ -67,6 +70,7 @@ impl Alarms {
             &mut self.kill,
             &mut self.confirm,
             &mut self.drain,
+            &mut self.line,
         ]
     }
 
@@ -177,6 +181,7 @@ impl Minder {
                 life.confirmed = true;
                 life.alarms = Alarms {
                     drain: Some(now + DRAIN),
+                    line: life.alarms.line,
                     ..Alarms::default()
                 };
             }
@@ -190,6 +195,7 @@ impl Minder {
                 }
                 life.alarms = Alarms {
                     drain: Some(now + DRAIN),
+                    line: life.alarms.line,
                     ..Alarms::default()
                 };
             }
@@ -202,25 +208,35 @@ impl Minder {
                 Stream::Stdout => self.stdout = None,
                 Stream::Stderr => self.stderr = None,
             }
+            self.combine(life, |output| output.close(stream));
             return;
         };
         let now = Instant::now();
         if let Some(inactivity) = &mut life.alarms.inactivity {
             *inactivity = now + self.times.inactivity.unwrap_or_default();
         }
-        let total = {
-            let mut output = self.process.output();
-            output.push(stream, &bytes);
-            output.total()
-        };
-        self.process.news.send_modify(|news| news.bytes = total);
+        let written = self.combine(life, |output| output.push(stream, &bytes));
         if let Some(live) = &self.live {
             // There is room: `output` waited for it, and this task is the only sender.
             let _ = live.try_send((stream, bytes));
         }
-        if total > self.times.max_output && life.cause.is_none() {
+        if written > self.times.max_output && life.cause.is_none() {
             self.stop(life, Exit::Flooded).await;
         }
+    }
+
+    /// Changes the output, tells how much of it can be read now, and keeps the clock of what waits for a line to end.
+    /// Returns how much was written in all.
+    fn combine(&self, life: &mut Life, change: impl FnOnce(&mut Output)) -> u64 {
+        let (total, written, waits) = {
+            let mut output = self.process.output();
+            change(&mut output);
+            (output.total(), output.written(), output.waits())
+        };
+        self.process.news.send_modify(|news| news.bytes = total);
+        let line = &mut life.alarms.line;
+        *line = waits.then(|| line.unwrap_or_else(|| Instant::now() + self.times.line_wait));
+        written
     }
 
     async fn obey(&mut self, order: Option<Order>, life: &mut Life) {
@@ -279,6 +295,9 @@ impl Minder {
         if due(&mut life.alarms.kill, now) {
             self.kill(life).await;
         }
+        if due(&mut life.alarms.line, now) {
+            self.combine(life, Output::release);
+        }
         due(&mut life.alarms.confirm, now) || due(&mut life.alarms.drain, now)
     }
 
@@ -310,7 +329,17 @@ impl Minder {
     }
 
     fn tell(&self, state: State) {
-        self.process.news.send_modify(|news| news.state = state);
+        let bytes = self.released();
+        self.process
+            .news
+            .send_modify(|news| *news = News { state, bytes });
+    }
+
+    /// How much of the output can be read, with what waited for the end of a line.
+    fn released(&self) -> u64 {
+        let mut output = self.process.output();
+        output.release();
+        output.total()
     }
 
     async fn finish(self, life: &Life) {
@@ -321,7 +350,7 @@ impl Minder {
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(duration);
         let exit = life.exit.or(life.cause).unwrap_or(Exit::Lost);
-        let bytes = self.process.output().total();
+        let bytes = self.released();
         let state = State::Ended {
             exit,
             confirmed: life.confirmed,

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 
 use crate::Stream;
 use crate::bounded::{HeadTail, Kept};
+use crate::lines::Lines;
 
 #[derive(Debug)]
 pub struct Output {
     stdout: HeadTail,
     stderr: HeadTail,
     combined: HeadTail,
+    lines: Lines,
     path: PathBuf,
     /// Made when there is something to write.
     file: Option<File>,
@@ -37,6 +39,7 @@ impl Output {
             stdout: HeadTail::new(keep_text),
             stderr: HeadTail::new(keep_text),
             combined: HeadTail::new(keep_text),
+            lines: Lines::default(),
             path,
             file: None,
             filed: 0,
@@ -45,15 +48,40 @@ impl Output {
     }
 
     pub fn push(&mut self, stream: Stream, bytes: &[u8]) {
+        match stream {
+            Stream::Stdout => self.stdout.push(bytes),
+            Stream::Stderr => self.stderr.push(bytes),
+        }
+        self.combine(|lines, pass| lines.push(stream, bytes, pass));
+    }
+
+    /// Something waits for the end of a line of the other stream.
+    pub fn waits(&self) -> bool {
+        self.lines.waits()
+    }
+
+    /// The line has had its time.
+    pub fn release(&mut self) {
+        self.combine(|lines, pass| lines.release(pass));
+    }
+
+    /// Nothing more comes from a stream.
+    pub fn close(&mut self, stream: Stream) {
+        self.combine(|lines, pass| lines.close(stream, pass));
+    }
+
+    fn combine(&mut self, act: impl FnOnce(&mut Lines, &mut dyn FnMut(&[u8]))) {
+        let mut lines = std::mem::take(&mut self.lines);
+        act(&mut lines, &mut |bytes| self.append(bytes));
+        self.lines = lines;
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
         // A full disk loses the file's end and nothing else: what is in memory is still told.
         if self.filed == self.combined.total() && self.file(bytes).is_err() {
             self.most_filed = self.filed;
         }
         self.combined.push(bytes);
-        match stream {
-            Stream::Stdout => self.stdout.push(bytes),
-            Stream::Stderr => self.stderr.push(bytes),
-        }
     }
 
     fn file(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -71,8 +99,14 @@ impl Output {
         Ok(())
     }
 
+    /// What of the combined output can be read.
     pub fn total(&self) -> u64 {
         self.combined.total()
+    }
+
+    /// All that was written.
+    pub fn written(&self) -> u64 {
+        self.stdout.total() + self.stderr.total()
     }
 
     pub fn path(&self) -> Option<&Path> {
@@ -109,7 +143,7 @@ impl Output {
         Ok(bytes)
     }
 
-    /// Standard output, standard error, and both as they came.
+    /// Standard output, standard error, and both together.
     pub fn kept(&self) -> (Kept, Kept, Kept) {
         (self.stdout.kept(), self.stderr.kept(), self.combined.kept())
     }
@@ -148,7 +182,11 @@ mod tests {
         assert_eq!(output.path(), None);
         output.push(Stream::Stdout, b"abcde");
         output.push(Stream::Stderr, b"fghij");
+        assert!(output.waits());
+        output.release();
         output.push(Stream::Stdout, b"klmno");
+        assert_eq!((output.total(), output.written()), (10, 15));
+        output.close(Stream::Stderr);
         assert_eq!(output.read(0, 100), part("abcdef", 6, 0));
         assert_eq!(output.read(2, 2), part("cd", 4, 0));
         assert_eq!(output.read(6, 100), part("lmno", 15, 5));

@@ -9,9 +9,8 @@ use tokio::net::unix::pipe;
 use tokio::time::timeout;
 
 use crate::spawn::{Ends, Line, spawn};
-use crate::start::working_directory;
 use crate::wire::{Demand, Orders, Report};
-use crate::{Command, Exit, Input, Launcher, Limits, ProcessError, Programs};
+use crate::{Command, Exit, Input, Launcher, Limits, OpenPath, ProcessError, Programs};
 
 /// After SIGKILL: a process may hang in the kernel, and nobody should wait for it for ever.
 const CONFIRM: Duration = Duration::from_secs(5);
@@ -51,11 +50,11 @@ impl Piped {
         command: &PipedCommand,
     ) -> Result<(Piped, Pipes), ProcessError> {
         let arguments: Vec<&str> = command.arguments.iter().map(String::as_str).collect();
-        let mut checked = Command::new(&command.program, &arguments, command.cwd.clone());
+        let cwd = OpenPath::directory(&command.cwd)?;
+        let mut checked = Command::new(&command.program, &arguments, cwd.clone());
         checked.input = Input::Open;
         checked.check()?;
         let program = Programs::Any.find(&command.program, &command.path)?;
-        let (cwd, _) = working_directory(&command.cwd)?;
         let ends = Ends::make(&checked)?;
         let orders = Orders {
             program,
@@ -67,7 +66,7 @@ impl Piped {
             fence: None,
             launcher: crate::start::utf8(&launcher.args),
         };
-        let (line, pid, stdout, stderr, stdin) = spawn(launcher, &orders, cwd, ends)
+        let (line, pid, stdout, stderr, stdin) = spawn(launcher, &orders, (&cwd, Vec::new()), ends)
             .await
             .map_err(|error| match error {
                 ProcessError::Directory { reason, .. } => ProcessError::Directory {

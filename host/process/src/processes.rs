@@ -12,6 +12,7 @@ use crate::job::{Handle, News, Order};
 use crate::mind::Ground;
 use crate::sessions::{END_PATIENCE, Inner};
 use crate::start::{Started, start};
+use crate::walls::without_links;
 use crate::wire::Walls;
 use crate::{
     Chunk, Command, Exit, Finished, Job, ProcessError, Settings, Signal, State, Stop, Stream,
@@ -27,7 +28,11 @@ pub struct Processes {
 }
 
 impl Processes {
-    pub fn new(settings: Settings) -> Result<Processes, ProcessError> {
+    pub fn new(mut settings: Settings) -> Result<Processes, ProcessError> {
+        // Looked up once: later a program may have exchanged a link on the way.
+        for path in settings.hidden.iter_mut().chain(&mut settings.read_only) {
+            *path = without_links(path);
+        }
         let inner = Arc::new(Inner::new(settings)?);
         Ok(Processes { inner })
     }
@@ -221,7 +226,7 @@ fn finished(handle: &Handle, walls: Option<&Walls>, command: &Command) -> Finish
     let fence = &command.fence;
     Finished {
         exit,
-        hints: hints(walls, (&fence.read, &fence.write), exit, &combined),
+        hints: hints(walls, fence, exit, &combined),
         stdout,
         stderr,
         combined,

@@ -20,8 +20,8 @@ pub struct Settings {
     /// Neither read nor changed by any program, whatever is granted: the host's own records and keys. What is recorded
     /// of outputs is among them always.
     pub hidden: Vec<PathBuf>,
-    /// Not changed by any program, whatever is granted: the host's configuration and plugins. As with
-    /// [`crate::Fence::except`], nothing new can be made right beside such a path.
+    /// Not changed by any program, whatever is granted: the host's configuration and plugins. In a directory that holds
+    /// such a path, or a hidden one, a program can change what is there, and can make nothing new right beside it.
     pub read_only: Vec<PathBuf>,
     /// Running processes of one session, in the foreground and in the background.
     pub max_jobs: usize,
@@ -33,6 +33,9 @@ pub struct Settings {
     pub keep_text: usize,
     /// A program that writes more is ended.
     pub max_output: u64,
+    /// So long the combined output waits for the end of a line that one stream has begun, before it shows what the
+    /// other one wrote.
+    pub line_wait: Duration,
     /// Between SIGTERM and SIGKILL.
     pub kill_grace: Duration,
     /// What a finished foreground program left running has this long to come to an end by itself.
@@ -57,6 +60,7 @@ impl Settings {
             keep_output: 16 << 20,
             keep_text: 128 << 10,
             max_output: 1 << 30,
+            line_wait: Duration::from_millis(250),
             kill_grace: Duration::from_secs(2),
             linger: Duration::from_millis(500),
         }

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::net::UnixStream as Socket;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
@@ -19,8 +20,8 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use crate::launcher::WATCH;
-use crate::wire::{self, Demand, Failure, Orders, Report, Stage};
-use crate::{Command, Input, Launcher, ProcessError};
+use crate::wire::{self, Demand, Descriptors, Failure, Orders, Report, Stage};
+use crate::{Command, Input, Launcher, OpenPath, ProcessError};
 
 /// A launcher that says nothing for so long is not one of ours.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -219,7 +220,7 @@ impl Line {
 pub async fn spawn(
     launcher: &Launcher,
     orders: &Orders,
-    cwd: OwnedFd,
+    (cwd, held): (&OpenPath, Vec<Arc<OwnedFd>>),
     ends: Ends,
 ) -> Result<(Line, i32, Reader, Option<Reader>, Option<Writer>), ProcessError> {
     let failed = |reason: String| ProcessError::Launcher {
@@ -246,8 +247,13 @@ pub async fn spawn(
             // An interrupt typed at the person's terminal is for the host, which ends its programs in good order.
             .process_group(0)
             .spawn()?;
-        wire::send_descriptors(&ours, [their_stdin.as_fd(), cwd.as_fd()])?;
-        drop((their_stdin, cwd));
+        let descriptors = Descriptors {
+            stdin: their_stdin.as_fd(),
+            cwd: cwd.as_fd(),
+            held: held.iter().map(|fd| fd.as_fd()).collect(),
+        };
+        wire::send_descriptors(&ours, &descriptors)?;
+        drop(their_stdin);
         ours.set_nonblocking(true)?;
         let mut line = Line {
             socket: UnixStream::from_std(ours)?,

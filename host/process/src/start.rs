@@ -1,23 +1,25 @@
 //! From a command to a running program with a minder: every check, then one start.
 
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
-use rustix::fs::{Mode, OFlags};
 use tokio::sync::{mpsc, watch};
 
 use crate::environment::Surroundings;
+use crate::folder::SessionFolder;
 use crate::job::{Handle, News, Process};
 use crate::mind::{Ground, Live, Minder, Times};
 use crate::output::Output;
 use crate::sessions::Inner;
 use crate::spawn::{Ends, Writer, spawn};
 use crate::walls::{Wanted, walls};
-use crate::wire::{Orders, Walls};
-use crate::{Command, Confinement, Environment, Fence, Input, ProcessError, State, Stream};
+use crate::wire::{MAX_HELD, Orders, Walls};
+use crate::{
+    Command, Confinement, Environment, Fence, Input, OpenPath, ProcessError, State, Stream,
+};
 
 /// Pieces of output on their way to a listener.
 const PIECES: usize = 8;
@@ -40,36 +42,22 @@ pub async fn start(
     command.check()?;
     let program = settings.programs.find(&command.program, &settings.path)?;
     let (place, folder) = inner.place(&command.session)?;
-    let temporary = folder.temporary();
-    let (cwd, real) = working_directory(&command.cwd)?;
     let around = Surroundings {
         path: &settings.path,
-        temporary: &temporary,
+        temporary: folder.temporary().path(),
         tty: command.tty,
         hidden_home: settings.confinement == Confinement::Required
             && home_is_hidden(command, &settings.environment),
     };
     let (variables, dropped) = settings.environment.compose(&command.env, &around)?;
     let ends = Ends::make(command)?;
-    let fence = match settings.confinement {
-        Confinement::Off => None,
+    let (fence, held) = match settings.confinement {
+        Confinement::Off => (None, Vec::new()),
         Confinement::Required => {
-            within(&real, command, &temporary)?;
-            let mut hidden = settings.hidden.clone();
-            hidden.push(inner.folder.path().to_owned());
-            let wanted = Wanted {
-                fence: command.fence.clone(),
-                path: settings.path.clone(),
-                program: program.clone(),
-                temporary: temporary.clone(),
-                tty: ends.tty.clone(),
-                hidden,
-                read_only: settings.read_only.clone(),
-            };
-            let walls = tokio::task::spawn_blocking(|| walls(wanted)).await;
-            Some(walls.map_err(|error| ProcessError::Unconfined {
-                lacks: error.to_string(),
-            })?)
+            let wanted = wanted(inner, command, &folder, &program, &ends);
+            within(&command.cwd, command, folder.temporary())?;
+            let (walls, held) = fenced(wanted).await?;
+            (Some(walls), held)
         }
     };
     let mut orders = Orders {
@@ -83,9 +71,10 @@ pub async fn start(
         launcher: utf8(&settings.launcher.args),
     };
     let started = (SystemTime::now(), Instant::now());
-    let (line, pid, stdout, stderr, stdin) = spawn(&settings.launcher, &orders, cwd, ends)
-        .await
-        .map_err(|error| placed(error, command))?;
+    let (line, pid, stdout, stderr, stdin) =
+        spawn(&settings.launcher, &orders, (&command.cwd, held), ends)
+            .await
+            .map_err(|error| placed(error, command))?;
 
     let kept_input = feed(command, stdin);
     let id = inner.next.fetch_add(1, Ordering::Relaxed);
@@ -129,6 +118,7 @@ pub async fn start(
             grace: settings.kill_grace,
             linger: settings.linger,
             max_output: settings.max_output,
+            line_wait: settings.line_wait,
         },
     };
     tokio::spawn(minder.mind());
@@ -162,21 +152,41 @@ fn feed(command: &Command, stdin: Option<Writer>) -> Option<Writer> {
     None
 }
 
-/// A directory, held, and where it really is.
-pub fn working_directory(path: &Path) -> Result<(OwnedFd, PathBuf), ProcessError> {
-    let failed = |reason: String| ProcessError::Directory {
-        path: path.to_owned(),
-        reason,
-    };
-    if !path.is_absolute() {
-        return Err(failed("it is not an absolute path".to_owned()));
+fn wanted(
+    inner: &Inner,
+    command: &Command,
+    folder: &SessionFolder,
+    program: &Path,
+    ends: &Ends,
+) -> Wanted {
+    let settings = &inner.settings;
+    let mut hidden = settings.hidden.clone();
+    hidden.push(inner.folder.path().to_owned());
+    Wanted {
+        fence: command.fence.clone(),
+        path: settings.path.clone(),
+        program: program.to_owned(),
+        temporary: folder.temporary().clone(),
+        tty: ends.tty.clone(),
+        hidden,
+        read_only: settings.read_only.clone(),
     }
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let held =
-        rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.to_string()))?;
-    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held));
-    let real = std::fs::read_link(link).map_err(|error| failed(error.to_string()))?;
-    Ok((held, real))
+}
+
+/// The walls, and the descriptors that they are made of.
+async fn fenced(wanted: Wanted) -> Result<(Walls, Vec<Arc<OwnedFd>>), ProcessError> {
+    let made = tokio::task::spawn_blocking(|| walls(wanted)).await;
+    let (walls, held) = made.map_err(|error| ProcessError::Unconfined {
+        lacks: error.to_string(),
+    })?;
+    if held.len() > MAX_HELD {
+        return Err(ProcessError::TooLarge {
+            what: "the list of granted folders (in entries, not in bytes)",
+            size: held.len(),
+            most: MAX_HELD,
+        });
+    }
+    Ok((walls, held))
 }
 
 /// Whether the settings in the home directory are outside of the fence.
@@ -192,24 +202,19 @@ fn home_is_hidden(command: &Command, environment: &Environment) -> bool {
 
 fn is_granted(path: &Path, fence: &Fence) -> bool {
     let mut granted = fence.read.iter().chain(&fence.write);
-    granted.any(|granted| {
-        path.starts_with(granted)
-            || granted
-                .canonicalize()
-                .is_ok_and(|real| path.starts_with(real))
-    })
+    granted.any(|granted| path.starts_with(granted.path()))
 }
 
 /// A program starts in a directory that it may at least read, or of which it may use a file.
-fn within(real: &Path, command: &Command, temporary: &Path) -> Result<(), ProcessError> {
-    let fence = &command.fence;
+fn within(cwd: &OpenPath, command: &Command, temporary: &OpenPath) -> Result<(), ProcessError> {
+    let (fence, real) = (&command.fence, cwd.path());
     let mut granted = fence.read.iter().chain(&fence.write);
-    let holds_file = granted.any(|path| path.parent() == Some(real) && path.is_file());
-    if is_granted(real, fence) || holds_file || real.starts_with(temporary) {
+    let holds_file = granted.any(|file| file.path().parent() == Some(real) && file.is_file());
+    if is_granted(real, fence) || holds_file || real.starts_with(temporary.path()) {
         return Ok(());
     }
     Err(ProcessError::Directory {
-        path: command.cwd.clone(),
+        path: real.to_owned(),
         reason: "it is outside of what this command may read".to_owned(),
     })
 }
@@ -218,7 +223,7 @@ fn within(real: &Path, command: &Command, temporary: &Path) -> Result<(), Proces
 fn placed(error: ProcessError, command: &Command) -> ProcessError {
     match error {
         ProcessError::Directory { reason, .. } => ProcessError::Directory {
-            path: command.cwd.clone(),
+            path: command.cwd.path().to_owned(),
             reason,
         },
         other => other,

@@ -1,15 +1,15 @@
 //! A fence with everything a program needs of the system: its libraries, its settings, its devices.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::Fence;
-use crate::carve::carve;
-use crate::wire::Walls;
+use crate::wire::{Place, Rights, Rule, Walls};
+use crate::{Fence, OpenPath};
 
-/// Read and executed, never changed. Of other processes `/proc` shows a confined program no more than their names:
-/// Landlock keeps their memory, variables, descriptors and directories from it.
+/// Read and executed, never changed. What of `/proc` is read, the launcher knows.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -20,7 +20,6 @@ const SYSTEM: &[&str] = &[
     "/libx32",
     "/opt",
     "/nix/store",
-    "/proc",
     "/sys/devices/system/cpu",
     "/sys/fs/cgroup",
     "/sys/kernel/mm/transparent_hugepage",
@@ -41,50 +40,114 @@ pub struct Wanted {
     /// The search path.
     pub path: Vec<PathBuf>,
     pub program: PathBuf,
-    pub temporary: PathBuf,
+    pub temporary: OpenPath,
     pub tty: Option<PathBuf>,
-    /// What no program reaches, and what none changes.
+    /// What no program reaches, and what none changes; without links.
     pub hidden: Vec<PathBuf>,
     pub read_only: Vec<PathBuf>,
 }
 
-/// Looks around in the file system, and so may block.
-pub fn walls(wanted: Wanted) -> Walls {
+/// The rules, and the descriptors that they are about. Looks around in the file system, and so may block.
+pub fn walls(wanted: Wanted) -> (Walls, Vec<Arc<OwnedFd>>) {
     let Fence {
-        mut read,
+        read,
         write,
-        read_only,
-        mut except,
         network,
         local_sockets,
     } = wanted.fence;
-    read.extend(SYSTEM.iter().map(PathBuf::from));
-    read.extend(wanted.path.into_iter().filter(|dir| dir.is_absolute()));
-    read.push(wanted.program);
-    let mut list = settings(&mut read);
-    if network && let Ok(resolver) = fs::canonicalize("/etc/resolv.conf") {
-        read.push(resolver);
+    let mut system: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+    system.extend(wanted.path.into_iter().filter(|dir| dir.is_absolute()));
+    system.push(wanted.program);
+    let listed = settings(&mut system);
+    if network {
+        system.push(PathBuf::from("/etc/resolv.conf"));
     }
-    except.extend(wanted.hidden);
+    let mut made = Made::default();
+    for path in system.iter().filter_map(|path| path.canonicalize().ok()) {
+        made.by_path(path, Rights::Read, &wanted.hidden);
+    }
+    for path in listed {
+        made.by_path(path, Rights::List, &[]);
+    }
+    let devices = DEVICES.iter().map(PathBuf::from).chain(wanted.tty);
+    for path in devices {
+        made.by_path(path, Rights::Device, &[]);
+    }
     // What may be changed may be read, also those parts of it that are left out of the changing.
-    read.extend_from_slice(&write);
-    let read = carve(&read, &except);
-    except.extend(wanted.read_only);
-    except.extend(read_only);
-    let mut write = carve(&write, &except);
-    list.extend(read.listed);
-    list.extend(write.listed);
+    for place in read.iter().chain(&write) {
+        made.held(place, Rights::Read, &wanted.hidden);
+    }
+    for place in &write {
+        let mut out = wanted.hidden.clone();
+        out.extend_from_slice(&wanted.read_only);
+        let inner = read.iter().map(OpenPath::path);
+        let inner = inner.filter(|path| path.starts_with(place.path()) && *path != place.path());
+        out.extend(inner.map(Path::to_owned));
+        made.held(place, Rights::Write, &out);
+    }
     // It lies in what is hidden, and is the program's own.
-    write.granted.push(wanted.temporary);
-    let mut devices: Vec<PathBuf> = DEVICES.iter().map(PathBuf::from).collect();
-    devices.extend(wanted.tty);
-    Walls {
-        read: read.granted,
-        list,
-        write: write.granted,
-        devices,
+    made.held(&wanted.temporary, Rights::Write, &[]);
+    let walls = Walls {
+        rules: made.rules,
         network,
         local_sockets,
+    };
+    (walls, made.descriptors)
+}
+
+#[derive(Default)]
+struct Made {
+    rules: Vec<Rule>,
+    descriptors: Vec<Arc<OwnedFd>>,
+}
+
+impl Made {
+    fn by_path(&mut self, path: PathBuf, rights: Rights, out: &[PathBuf]) {
+        if let Some(except) = left_out(&path, out) {
+            self.rules.push(Rule {
+                place: Place::Path(path),
+                rights,
+                except,
+            });
+        }
+    }
+
+    fn held(&mut self, place: &OpenPath, rights: Rights, out: &[PathBuf]) {
+        let Some(except) = left_out(place.path(), out) else {
+            return;
+        };
+        let fd = place.descriptor();
+        let mut known = self.descriptors.iter();
+        let number = known.position(|one| Arc::ptr_eq(one, &fd));
+        let number = number.unwrap_or_else(|| {
+            self.descriptors.push(fd);
+            self.descriptors.len() - 1
+        });
+        self.rules.push(Rule {
+            place: Place::Held(number),
+            rights,
+            except,
+        });
+    }
+}
+
+/// What lies below `path` of the paths that are left out, relative to it; None when `path` lies in one of them.
+fn left_out(path: &Path, out: &[PathBuf]) -> Option<Vec<PathBuf>> {
+    if out.iter().any(|out| path.starts_with(out)) {
+        return None;
+    }
+    let below = out.iter().filter_map(|out| out.strip_prefix(path).ok());
+    Some(below.map(Path::to_owned).collect())
+}
+
+/// The path without links, also when its last parts are not there yet: they must not be made either.
+pub fn without_links(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => without_links(parent).join(name),
+        _ => path.to_owned(),
     }
 }
 
@@ -138,9 +201,48 @@ fn public(dir: &Path, depth: usize, into: &mut Vec<PathBuf>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn of_nested_grants_the_inner_one_decides() {
+        let root = OpenPath::open("/".as_ref()).unwrap();
+        let place =
+            |path: &str| OpenPath::new(path.into(), root.as_fd().try_clone_to_owned().unwrap());
+        let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let fence = Fence {
+            read: vec![place("/w/a")],
+            write: vec![place("/w"), place("/w/a/b"), place("/w/state/x")],
+            ..Fence::default()
+        };
+        let (walls, descriptors) = walls(Wanted {
+            fence,
+            path: Vec::new(),
+            program: "/w/tool".into(),
+            temporary: place("/w/state/tmp"),
+            tty: None,
+            hidden: paths(&["/w/state"]),
+            read_only: paths(&["/w/config"]),
+        });
+        let held = walls.rules.iter().filter_map(|rule| match rule.place {
+            Place::Held(number) => Some((number, rule.rights, rule.except.clone())),
+            Place::Path(_) => None,
+        });
+        assert_eq!(
+            held.collect::<Vec<_>>(),
+            [
+                (0, Rights::Read, paths(&[])),
+                (1, Rights::Read, paths(&["state"])),
+                (2, Rights::Read, paths(&[])),
+                (1, Rights::Write, paths(&["state", "config", "a"])),
+                (2, Rights::Write, paths(&[])),
+                (3, Rights::Write, paths(&[])),
+            ]
+        );
+        assert_eq!(descriptors.len(), 4);
+    }
 
     #[test]
     fn what_only_root_may_read_is_left_out() {

@@ -18,8 +18,12 @@ use crate::Limits;
 
 /// Far above what [`crate::Command::check`] and the environment let through.
 const MAX_FRAME: usize = 8 << 20;
+/// Descriptors in one message; the kernel takes 253.
+const MAX_MESSAGE: usize = 64;
+/// Granted files and directories of one program.
+pub const MAX_HELD: usize = 1000;
 
-/// All that a program needs to be started, beside its descriptors: standard input and the working directory.
+/// All that a program needs to be started, beside its [`Descriptors`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Orders {
@@ -40,14 +44,61 @@ pub struct Orders {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Walls {
-    pub read: Vec<PathBuf>,
-    pub write: Vec<PathBuf>,
-    /// Listed, with all below: names without contents.
-    pub list: Vec<PathBuf>,
-    /// Written to but not created or removed: devices.
-    pub devices: Vec<PathBuf>,
+    pub rules: Vec<Rule>,
     pub network: bool,
     pub local_sockets: bool,
+}
+
+/// What a program may do with one file, or with a directory and everything below it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    pub place: Place,
+    pub rights: Rights,
+    /// Paths below the place that are left out of it.
+    pub except: Vec<PathBuf>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// A path of the system, which no confined program can change.
+    Path(PathBuf),
+    /// The number of a descriptor in [`Descriptors::held`].
+    Held(usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rights {
+    /// Read, list and execute.
+    Read,
+    /// All of that, and change.
+    Write,
+    /// Names without contents.
+    List,
+    /// Read and written, but not created or removed.
+    Device,
+}
+
+/// What travels as descriptors, so that no path is looked up a second time.
+#[derive(Debug)]
+pub struct Descriptors<Fd = OwnedFd> {
+    pub stdin: Fd,
+    /// The working directory.
+    pub cwd: Fd,
+    /// The granted files and directories.
+    pub held: Vec<Fd>,
+}
+
+impl<Fd: AsFd> Descriptors<Fd> {
+    pub fn borrowed(&self) -> Descriptors<BorrowedFd<'_>> {
+        Descriptors {
+            stdin: self.stdin.as_fd(),
+            cwd: self.cwd.as_fd(),
+            held: self.held.iter().map(AsFd::as_fd).collect(),
+        }
+    }
 }
 
 /// From the host to the warden, after the orders.
@@ -158,45 +209,59 @@ pub fn read_frame<T: DeserializeOwned>(mut socket: &UnixStream) -> io::Result<Op
     Ok(Some(serde_json::from_slice(&body)?))
 }
 
-/// Hands over standard input and the working directory.
-pub fn send_descriptors(socket: &UnixStream, descriptors: [BorrowedFd<'_>; 2]) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
-        return Err(io::Error::other("no room for two descriptors"));
+/// Descriptors travel with data: one byte for each message, which says whether another one follows.
+pub fn send_descriptors(
+    socket: &UnixStream,
+    descriptors: &Descriptors<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let mut all = vec![descriptors.stdin, descriptors.cwd];
+    all.extend_from_slice(&descriptors.held);
+    let mut messages = all.chunks(MAX_MESSAGE).peekable();
+    while let Some(message) = messages.next() {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_MESSAGE))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !control.push(SendAncillaryMessage::ScmRights(message)) {
+            return Err(io::Error::other("no room for descriptors"));
+        }
+        let more = [u8::from(messages.peek().is_some())];
+        sendmsg(
+            socket,
+            &[IoSlice::new(&more)],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        )?;
     }
-    // Descriptors travel with data: one byte.
-    sendmsg(
-        socket,
-        &[IoSlice::new(b"d")],
-        &mut control,
-        SendFlags::NOSIGNAL,
-    )?;
     Ok(())
 }
 
-pub fn receive_descriptors(socket: &UnixStream) -> io::Result<[OwnedFd; 2]> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    // Close-on-exec from the start, so that the program gets its standard descriptors and no other.
-    recvmsg(
-        socket,
-        &mut [IoSliceMut::new(&mut byte)],
-        &mut control,
-        RecvFlags::CMSG_CLOEXEC,
-    )?;
-    let descriptors: Vec<OwnedFd> = control
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    <[OwnedFd; 2]>::try_from(descriptors).map_err(|others| {
-        io::Error::other(format!("{} descriptors came instead of two", others.len()))
-    })
+pub fn receive_descriptors(socket: &UnixStream) -> io::Result<Descriptors> {
+    let mut all: Vec<OwnedFd> = Vec::new();
+    let mut more = [1];
+    while more[0] == 1 && all.len() <= MAX_HELD {
+        more[0] = 0;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_MESSAGE))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        // Close-on-exec from the start, so that the program gets its standard descriptors and no other.
+        recvmsg(
+            socket,
+            &mut [IoSliceMut::new(&mut more)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
+        all.extend(control.drain().flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
+            _ => Vec::new(),
+        }));
+    }
+    let mut all = all.into_iter();
+    match (all.next(), all.next()) {
+        (Some(stdin), Some(cwd)) => Ok(Descriptors {
+            stdin,
+            cwd,
+            held: all.collect(),
+        }),
+        _ => Err(io::Error::other("fewer than two descriptors came")),
+    }
 }
 
 /// Takes standard input as the socket it is and leaves `/dev/null` in its place. Whatever else this process got
@@ -218,12 +283,26 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (read, write) = rustix::pipe::pipe().unwrap();
         let dir = std::fs::File::open("/").unwrap();
-        send_descriptors(&ours, [read.as_fd(), dir.as_fd()]).unwrap();
+        let sent = Descriptors {
+            stdin: read.as_fd(),
+            cwd: dir.as_fd(),
+            held: vec![dir.as_fd(); MAX_MESSAGE * 2],
+        };
+        send_descriptors(&ours, &sent).unwrap();
         write_frame(&ours, &Demand::Signal(15)).unwrap();
         write_frame(&ours, &Demand::Kill).unwrap();
         drop(ours);
 
-        let [read, dir] = receive_descriptors(&theirs).unwrap();
+        let came = receive_descriptors(&theirs).unwrap();
+        let Descriptors {
+            stdin: read,
+            cwd: dir,
+            held,
+        } = came;
+        assert_eq!(held.len(), MAX_MESSAGE * 2);
+        for dir in held {
+            assert!(std::fs::File::from(dir).metadata().unwrap().is_dir());
+        }
         rustix::io::write(&write, b"x").unwrap();
         let mut byte = [0];
         assert_eq!(rustix::io::read(&read, &mut byte).unwrap(), 1);

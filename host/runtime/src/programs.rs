@@ -2,13 +2,15 @@
 //! allowed is what runs.
 
 use std::collections::BTreeMap;
+use std::fs::read_link;
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 use toolhost_contract::{Failure, text};
-use toolhost_process::{Fence, Processes};
-use toolhost_vfs::{Access, Root, Scope};
+use toolhost_process::{Fence, OpenPath, Processes};
+use toolhost_vfs::{Access, OpenHow, Refusal, Root, Scope};
 
 use crate::within::Window;
 
@@ -170,13 +172,14 @@ impl Programs {
         })
     }
 
-    /// Where the program runs, and what it may touch: the folders of the call and nothing else of the user's.
+    /// Where the program runs, and what it may touch: the folders of the call and nothing else of the user's. Both are
+    /// made of the folders as they were opened; no path of the host's is looked up.
     pub fn place(
         &self,
         cwd: Option<&str>,
         scope: &Scope,
         windows: &[Window],
-    ) -> Result<(PathBuf, Fence), Failure> {
+    ) -> Result<(OpenPath, Fence), Failure> {
         let folders = || {
             let windows = windows.iter();
             windows.filter(|window| window.guest != self.grant.output.1)
@@ -214,29 +217,19 @@ impl Programs {
         let rest = cwd
             .strip_prefix(&window.guest)
             .map_err(|_| outside(&shown))?;
-        let host = window.host.join(rest);
-        // The fence decides what can be read there; this says it in better words.
-        let real = host.canonicalize().map_err(|_| {
-            Failure::new(
+        let cwd = working_directory(scope, window, rest).map_err(|refusal| match refusal {
+            Refusal::NotFound => Failure::new(
                 "directory_not_found",
                 format!("no folder `{}`", text::inline(&shown, 200)),
-            )
-        })?;
-        if !real.starts_with(&window.host) {
-            return Err(outside(&shown));
-        }
-        if !real.is_dir() {
-            return Err(Failure::new(
+            ),
+            Refusal::NotDirectory => Failure::new(
                 "path_is_not_a_directory",
                 format!("`{}` is not a folder", text::inline(&shown, 200)),
-            ));
-        }
-        // A folder that is another one by now was exchanged by a program that ran before.
-        let exchanged = folders().find(|window| {
-            let real = window.host.canonicalize();
-            real.is_err() || real.is_ok_and(|real| real != window.host)
-        });
-        if let Some(window) = exchanged {
+            ),
+            _ => outside(&shown),
+        })?;
+        // The program would work in a folder that has another name by now, or none.
+        if let Some(window) = folders().find(|window| !is_where_it_was(window)) {
             return Err(Failure::new(
                 "folder_exchanged",
                 format!(
@@ -250,24 +243,55 @@ impl Programs {
             ..Fence::default()
         };
         for window in folders() {
-            let (path, access) = &window.granted;
-            let list = match access {
-                Access::ReadOnly => {
-                    // The inner one of two grants holds.
-                    let outer = folders().any(|outer| {
-                        outer.granted.1 == Access::ReadWrite && path.starts_with(&outer.granted.0)
-                    });
-                    if outer {
-                        fence.read_only.push(path.clone());
-                    }
-                    &mut fence.read
-                }
+            let list = match window.granted.1 {
+                Access::ReadOnly => &mut fence.read,
                 Access::ReadWrite => &mut fence.write,
             };
-            list.push(path.clone());
+            list.extend(granted(scope, window));
         }
-        Ok((real, fence))
+        Ok((cwd, fence))
     }
+}
+
+/// The folder `rest` of a window.
+fn working_directory(scope: &Scope, window: &Window, rest: &Path) -> Result<OpenPath, Refusal> {
+    let path = match rest.to_str().ok_or(Refusal::NotUtf8)? {
+        "" => return Ok(OpenPath::new(window.host.clone(), Arc::clone(&window.dir))),
+        rest => rest,
+    };
+    let how = OpenHow {
+        read: true,
+        directory: true,
+        follow: true,
+        ..OpenHow::default()
+    };
+    let opened = scope.open_at(window.dir.as_fd(), window.granted.1, path, &how)?;
+    let real = read_link(format!("/proc/self/fd/{}", opened.fd.as_raw_fd()));
+    let real = real.unwrap_or_else(|_| window.host.join(rest));
+    Ok(OpenPath::new(real, opened.fd))
+}
+
+/// What a window grants, open: its folder, or the file in it. None when the file is gone.
+fn granted(scope: &Scope, window: &Window) -> Option<OpenPath> {
+    let (path, access) = &window.granted;
+    if *path == window.host {
+        return Some(OpenPath::new(path.clone(), Arc::clone(&window.dir)));
+    }
+    let how = OpenHow {
+        read: true,
+        ..OpenHow::default()
+    };
+    let name = path.file_name()?.to_str()?;
+    let opened = scope
+        .open_at(window.dir.as_fd(), *access, name, &how)
+        .ok()?;
+    Some(OpenPath::new(path.clone(), opened.fd))
+}
+
+fn is_where_it_was(window: &Window) -> bool {
+    let there = rustix::fs::stat(&window.host);
+    let held = rustix::fs::fstat(&*window.dir);
+    matches!((there, held), (Ok(there), Ok(held)) if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino))
 }
 
 /// Does the variable say which program is run, or what it loads?
@@ -433,5 +457,60 @@ mod tests {
         };
         let said = programs(false, &json!({"command": "ls"})).check(&wanted, &BTreeMap::new());
         assert!(said.is_err());
+    }
+
+    fn folder(dir: &Path, guest: &str, access: Access) -> toolhost_vfs::PathGrant {
+        toolhost_vfs::PathGrant {
+            host: dir.to_owned(),
+            guest: guest.to_owned(),
+            access,
+            dangerous: false,
+            exclude: Vec::new(),
+        }
+    }
+
+    /// The inode that a descriptor holds.
+    fn inode(held: impl AsFd) -> u64 {
+        rustix::fs::fstat(held).unwrap().st_ino
+    }
+
+    #[test]
+    fn a_12_the_fence_holds_the_folders_that_were_opened() {
+        use std::os::unix::fs::{MetadataExt as _, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        for folder in ["ws/sub/deep", "outside/deep"] {
+            std::fs::create_dir_all(base.join(folder)).unwrap();
+        }
+        std::fs::write(base.join("ws/file"), "").unwrap();
+        symlink(base.join("outside"), base.join("ws/link")).unwrap();
+        let grants = [
+            folder(&base.join("ws"), "/ws", Access::ReadWrite),
+            folder(&base.join("ws/sub"), "/ws/sub", Access::ReadWrite),
+        ];
+        let scope = Scope::open(&grants, &[]).unwrap();
+        let windows: Vec<Window> = scope.roots().iter().map(Window::of).collect();
+        let of = |path: &str| base.join(path).metadata().unwrap().ino();
+        let programs = programs(true, &json!({"command": "true"}));
+        let place = |cwd: &str| programs.place(Some(cwd), &scope, &windows);
+        let code = |cwd: &str| place(cwd).unwrap_err().code.unwrap_or_default();
+
+        let (cwd, fence) = place("sub/deep").unwrap();
+        assert_eq!(inode(&cwd), of("ws/sub/deep"));
+        assert_eq!(cwd.path(), base.join("ws/sub/deep"));
+        let held: Vec<u64> = fence.write.iter().map(inode).collect();
+        let opened = [of("ws"), of("ws/sub")];
+        assert_eq!(held, opened);
+        assert_eq!(code("link"), "path_not_in_workspace");
+        assert_eq!(code("../outside"), "path_not_in_workspace");
+        assert_eq!(code("none"), "directory_not_found");
+        assert_eq!(code("file"), "path_is_not_a_directory");
+
+        std::fs::rename(base.join("ws/sub"), base.join("ws/moved")).unwrap();
+        symlink(base.join("outside"), base.join("ws/sub")).unwrap();
+        assert_eq!(code("sub/deep"), "folder_exchanged");
+        // What was made before holds what was opened, whatever has its name now.
+        assert_eq!(inode(&cwd), of("ws/moved/deep"));
+        assert_eq!(fence.write.iter().map(inode).collect::<Vec<_>>(), opened);
     }
 }

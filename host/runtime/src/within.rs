@@ -1,5 +1,6 @@
 //! What is left of a granted folder when a call is held to other folders of the host.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub struct Window {
     pub host: PathBuf,
     /// The folder itself or the file in it, and how it may be used.
     pub granted: (PathBuf, Access),
+    /// The folder that was checked: what a program gets is made of it, and no path is looked up again.
+    pub dir: Arc<OwnedFd>,
 }
 
 impl Window {
@@ -30,6 +33,7 @@ impl Window {
             guest: root.guest().to_owned(),
             host: root.host().to_owned(),
             granted: root.granted(),
+            dir: Arc::clone(root.dir()),
         }
     }
 }

@@ -46,7 +46,7 @@ pub use toolhost_kernel::{
     Agents, BatchCall, BatchError, BatchRequest, CallRequest, Callback, Durability, Kernel, Nobody,
     PluginInfo, Prompter, Report, Resources, Scripted, Subscription,
 };
-pub use toolhost_process::{Launcher, launch as become_program};
+pub use toolhost_process::{Launcher, launch as become_program, reset_inherited_signals};
 pub use toolhost_runtime::{Compiler, compile_worker};
 
 pub use agents::CommandAgents;

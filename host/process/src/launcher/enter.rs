@@ -1,14 +1,14 @@
 //! The launcher: puts every limit on itself and then becomes the program.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use rustix::process::{Signal, fchdir, ioctl_tiocsctty, set_parent_process_death_signal, setsid};
 
 use crate::confine;
-use crate::wire::{self, Failure, Orders, Stage};
+use crate::wire::{self, Descriptors, Failure, Orders, Stage};
 
 pub fn enter() -> io::Result<()> {
     let warden = wire::socket_from_stdin()?;
@@ -22,8 +22,8 @@ pub fn enter() -> io::Result<()> {
 }
 
 /// Returns only what went wrong.
-fn become_program(orders: &Orders, [stdin, cwd]: [OwnedFd; 2]) -> Failure {
-    let prepared = prepare(orders, stdin, cwd);
+fn become_program(orders: &Orders, descriptors: Descriptors) -> Failure {
+    let prepared = prepare(orders, descriptors);
     let Err(failure) = prepared else {
         let error = Command::new(&orders.program)
             .arg0(&orders.name)
@@ -36,7 +36,8 @@ fn become_program(orders: &Orders, [stdin, cwd]: [OwnedFd; 2]) -> Failure {
     failure
 }
 
-fn prepare(orders: &Orders, stdin: OwnedFd, cwd: OwnedFd) -> Result<(), Failure> {
+fn prepare(orders: &Orders, descriptors: Descriptors) -> Result<(), Failure> {
+    let Descriptors { stdin, cwd, held } = descriptors;
     let launch = |what: &'static str| Stage::Launch.failure::<rustix::io::Errno>(what);
     rustix::stdio::dup2_stdin(&stdin).map_err(launch("cannot set standard input"))?;
     drop(stdin);
@@ -49,7 +50,7 @@ fn prepare(orders: &Orders, stdin: OwnedFd, cwd: OwnedFd) -> Result<(), Failure>
     drop(cwd);
     confine::limit(&orders.limits).map_err(Stage::Launch.failure("cannot set limits"))?;
     if let Some(walls) = &orders.fence {
-        confine::confine(walls).map_err(|reason| Failure {
+        confine::confine(walls, &held).map_err(|reason| Failure {
             stage: Stage::Confine,
             reason,
         })?;

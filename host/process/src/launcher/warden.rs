@@ -1,32 +1,39 @@
 //! The warden: starts the launcher, adopts what the program leaves behind, and outlives the host just long enough to
 //! kill all of it.
 
+use std::ffi::CString;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
+use nix::sys::signal::SigSet;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, set_child_subreaper, wait, waitid,
+    waitpid,
 };
 
 use super::{ENTER, family};
-use crate::wire::{self, Demand, Failure, Orders, Report, Stage};
+use crate::wire::{self, Demand, Descriptors, Failure, Orders, Report, Stage};
 
 pub fn watch() -> io::Result<()> {
     let host = wire::socket_from_stdin()?;
+    // With SIGCHLD ignored there would be nothing to wait for.
+    crate::reset_inherited_signals()?;
     // From here on every orphan below this process becomes its child, also one that left its group and session.
     set_child_subreaper(Some(getpid()))?;
     let descriptors = wire::receive_descriptors(&host)?;
     let orders: Orders =
         wire::read_frame(&host)?.ok_or_else(|| io::Error::other("no orders came"))?;
     let null = std::fs::File::options().write(true).open("/dev/null")?;
+    let launched = launch(&orders, &descriptors);
     // The pipe of the program's input is handed on and kept by nobody else, or it would never end.
-    let child = match launch(&orders, descriptors) {
-        Ok(child) => child,
+    drop(descriptors);
+    let leader = match launched {
+        Ok(leader) => leader,
         Err(failure) => return wire::write_frame(&host, &Report::Failed(failure)),
     };
     // From here on nothing may end this process before its last child. A host that cannot be told anything is gone,
@@ -35,7 +42,6 @@ pub fn watch() -> io::Result<()> {
     // The program's outputs were this process's own until now, and would never end either.
     let _ = rustix::stdio::dup2_stdout(&null);
     let _ = rustix::stdio::dup2_stderr(&null);
-    let leader = i32::try_from(child.id()).unwrap_or_default();
     let _ = wire::write_frame(&host, &Report::Started { pid: leader });
     let (reaping, reporting) = <(Mutex<()>, Mutex<()>)>::default();
     Warden {
@@ -47,30 +53,47 @@ pub fn watch() -> io::Result<()> {
     .mind(orders.limits.processes)
 }
 
-/// Returns when the launcher has become the program.
-fn launch(orders: &Orders, descriptors: [std::os::fd::OwnedFd; 2]) -> Result<Child, Failure> {
+/// Returns the process id when the launcher has become the program.
+fn launch(orders: &Orders, descriptors: &Descriptors) -> Result<i32, Failure> {
     let (ours, theirs) =
         UnixStream::pair().map_err(Stage::Launch.failure("cannot make a socket"))?;
-    let mut child = Command::new("/proc/self/exe")
-        .args(&orders.launcher)
-        .arg(ENTER)
-        .env_clear()
-        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
-        .spawn()
+    let pid = start_launcher(&orders.launcher, &theirs)
         .map_err(Stage::Launch.failure("cannot start the launcher"))?;
-    let [stdin, cwd] = &descriptors;
-    let told = wire::send_descriptors(&ours, [stdin.as_fd(), cwd.as_fd()])
+    drop(theirs);
+    let told = wire::send_descriptors(&ours, &descriptors.borrowed())
         .and_then(|()| wire::write_frame(&ours, orders));
     // The launcher's end closes when it becomes the program; until then it can say why it did not.
     let failure = match told.and_then(|()| wire::read_frame(&ours)) {
-        Ok(None) => return Ok(child),
+        Ok(None) => return Ok(pid),
         Ok(Some(failure)) => failure,
         Err(error) => Stage::Launch.failure("lost the launcher")(error),
     };
     // A launcher that still waits for its orders ends when nobody is there to give them.
     drop(ours);
-    let _ = child.wait();
+    let _ = waitpid(Pid::from_raw(pid), WaitOptions::empty());
     Err(failure)
+}
+
+/// This same program as a launcher, with `stdin` as its standard input, default signal dispositions and nothing
+/// blocked: what the host was started with as ignored or blocked ends here. The standard library resets SIGPIPE only.
+fn start_launcher(words: &[String], stdin: &UnixStream) -> io::Result<i32> {
+    const PROGRAM: &str = "/proc/self/exe";
+    let mut attributes = PosixSpawnAttr::init()?;
+    attributes.set_flags(
+        PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK,
+    )?;
+    attributes.set_sigdefault(&SigSet::all())?;
+    attributes.set_sigmask(&SigSet::empty())?;
+    let mut actions = PosixSpawnFileActions::init()?;
+    actions.add_dup2(stdin.as_raw_fd(), 0)?;
+    let words = std::iter::once(PROGRAM)
+        .chain(words.iter().map(String::as_str))
+        .chain([ENTER])
+        .map(CString::new)
+        .collect::<Result<Vec<_>, _>>()?;
+    let variables: &[CString] = &[];
+    let pid = posix_spawn(PROGRAM, &actions, &attributes, &words, variables)?;
+    Ok(pid.as_raw())
 }
 
 struct Warden {

@@ -1,8 +1,14 @@
 //! The fence around files, processes and rights.
 
-use toolhost_process::{Confinement, Exit, ProcessError};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
-use crate::fixture::{Host, SECRET, text};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use toolhost_process::{Confinement, Exit, OpenPath, ProcessError};
+
+use crate::fixture::{Host, SECRET, open, text};
 
 /// Runs `script` in the workspace and says whether it succeeded; the secret is neither told nor changed in any case.
 async fn check(host: &Host, script: &str, succeeds: bool) {
@@ -111,7 +117,7 @@ async fn what_is_granted_for_reading_is_read_and_not_changed() {
     let secret = host.ws().with_file_name("secret");
     let with = |script: &str| {
         let mut command = host.sh(script);
-        command.fence.read.push(secret.clone());
+        command.fence.read.push(open(&secret));
         command
     };
     let finished = host.run(with("cat ../secret")).await;
@@ -137,7 +143,9 @@ async fn what_is_granted_for_reading_is_read_and_not_changed() {
 async fn what_is_excepted_hidden_or_read_only_is_out_of_reach_inside_a_grant() {
     let host = Host::with(|settings| {
         let dir = settings.output_dir.parent().unwrap();
-        settings.hidden = vec![dir.join("policy"), dir.join("not-there-yet/file")];
+        settings.hidden = ["policy", "not-there-yet/file", "secret"]
+            .map(|name| dir.join(name))
+            .to_vec();
         settings.read_only = vec![dir.join("config")];
     });
     let dir = host.ws().parent().unwrap().to_owned();
@@ -167,8 +175,7 @@ async fn what_is_excepted_hidden_or_read_only_is_out_of_reach_inside_a_grant() {
         ("echo x > $TMPDIR/x && cat $TMPDIR/x", true),
     ] {
         let mut command = host.sh(script);
-        command.fence.write = vec![dir.clone()];
-        command.fence.except = vec![dir.join("secret")];
+        command.fence.write = vec![open(&dir)];
         let finished = host.run(command).await;
         assert_eq!(
             finished.exit == Exit::Code(0),
@@ -197,7 +204,7 @@ async fn settings_at_home_that_may_not_be_read_do_not_stop_git() {
         let mut command = host.sh("echo $GIT_CONFIG_GLOBAL");
         let home = home.to_str().unwrap().to_owned();
         if grant {
-            command.fence.read.push(home.clone().into());
+            command.fence.read.push(open(home.as_ref()));
         }
         command.env.push(("HOME".to_owned(), home));
         host.run(command)
@@ -287,23 +294,23 @@ async fn sessions_do_not_see_each_others_temporary_files() {
 async fn a_directory_outside_the_grant_is_no_place_to_start() {
     let host = Host::new();
     std::os::unix::fs::symlink("..", host.ws().join("up")).unwrap();
+    let outside = "outside of what this command may read";
     for (cwd, reason) in [
-        (
-            host.ws().join(".."),
-            "outside of what this command may read",
-        ),
-        (
-            host.ws().join("up"),
-            "outside of what this command may read",
-        ),
-        ("/".into(), "outside of what this command may read"),
+        (host.ws().join(".."), outside),
+        (host.ws().join("up"), outside),
+        ("/".into(), outside),
         (host.ws().join("missing"), "No such file"),
         (host.ws().with_file_name("secret"), "Not a directory"),
         ("ws".into(), "not an absolute path"),
     ] {
         let mut command = host.sh("true");
-        command.cwd = cwd;
-        let error = host.try_run(command).await.unwrap_err();
+        let error = match OpenPath::directory(&cwd) {
+            Ok(cwd) => {
+                command.cwd = cwd;
+                host.try_run(command).await.unwrap_err()
+            }
+            Err(error) => error,
+        };
         assert!(matches!(error, ProcessError::Directory { .. }));
         assert!(error.to_string().contains(reason), "{error}");
     }
@@ -329,4 +336,203 @@ async fn what_the_fence_stopped_is_explained() {
     assert_eq!(finished.hints.len(), 1, "{:?}", finished.hints);
     assert!(finished.hints[0].contains(&*host.ws().to_string_lossy()));
     assert!(host.run(host.sh("exit 3")).await.hints.is_empty());
+}
+
+/// Exchanges two names in a folder until it is dropped.
+struct Exchange {
+    done: Arc<AtomicBool>,
+    turns: Option<JoinHandle<()>>,
+}
+
+impl Exchange {
+    fn of(one: &Path, other: &Path) -> Exchange {
+        let done = Arc::new(AtomicBool::new(false));
+        let (told, one, other) = (Arc::clone(&done), one.to_owned(), other.to_owned());
+        let turns = std::thread::spawn(move || {
+            while !told.load(Ordering::Relaxed) {
+                renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+            }
+        });
+        Exchange {
+            done,
+            turns: Some(turns),
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        self.turns.take().unwrap().join().unwrap();
+    }
+}
+
+// The folder `sub` and a link to a folder outside change places all the time.
+#[tokio::test]
+async fn a_12_a_folder_that_becomes_a_link_leads_no_program_outside() {
+    const STARTS: usize = 60;
+    let host = Host::with(|settings| {
+        let dir = settings.output_dir.parent().unwrap();
+        settings.read_only = vec![dir.join("ws/config/file")];
+    });
+    let (ws, outside) = (host.ws(), host.ws().with_file_name("outside"));
+    for folder in [&outside, &ws.join("sub/deep"), &ws.join("config")] {
+        std::fs::create_dir_all(folder).unwrap();
+    }
+    std::os::unix::fs::symlink(&outside, ws.join("link")).unwrap();
+    let (parent, sub) = (open(&ws), open(&ws.join("sub")));
+    let deep = open(&ws.join("sub/deep"));
+    let exchange = Exchange::of(&ws.join("sub"), &ws.join("link"));
+    let script = format!(
+        "echo x > {0}/new; echo x > ../outside/new; echo x > sub/new; echo x > link/new; echo x > $PWD/new; echo x > \
+         {1}/sub/new; :",
+        outside.display(),
+        ws.display()
+    );
+    for start in 0..STARTS {
+        let mut command = host.sh(&script);
+        // Nested grants, of which each may be the one that is a link by now; the working directory too.
+        command.fence.write = vec![parent.clone(), sub.clone()];
+        command.fence.read = if start % 2 == 0 {
+            vec![deep.clone()]
+        } else {
+            Vec::new()
+        };
+        command.cwd = [&parent, &sub, &deep][start % 3].clone();
+        assert_eq!(host.run(command).await.exit, Exit::Code(0));
+        assert!(!outside.join("new").exists(), "start {start}");
+    }
+    drop(exchange);
+}
+
+#[tokio::test]
+async fn a_12_a_granted_folder_is_the_one_that_was_opened() {
+    let host = Host::new();
+    let (ws, outside) = (host.ws(), host.ws().with_file_name("outside"));
+    std::fs::create_dir(&outside).unwrap();
+    let command = host.sh("echo mine > f; echo x > $OLD/new; cat f");
+    let moved = ws.with_file_name("moved");
+    std::fs::rename(&ws, &moved).unwrap();
+    std::os::unix::fs::symlink(&outside, &ws).unwrap();
+    let mut command = command;
+    command
+        .env
+        .push(("OLD".to_owned(), ws.display().to_string()));
+    let finished = host.run(command).await;
+    assert!(text(&finished).ends_with("mine"), "{}", text(&finished));
+    assert_eq!(std::fs::read_to_string(moved.join("f")).unwrap(), "mine\n");
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+/// A process with a token in its arguments, which is none of the program's.
+struct Victim(std::process::Child);
+
+impl Victim {
+    fn start() -> Victim {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", "read line", "victim", "TOKEN=hunter2"]);
+        command.stdin(std::process::Stdio::piped());
+        Victim(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+const SNOOP: &str = "exec 2> /dev/null; cat /proc/[0-9]*/cmdline /proc/[0-9]*/task/*/cmdline; cat /proc/$V/cmdline /proc/$V/task/$V/cmdline; \
+                     head -n 1 /proc/$V/status; echo done";
+
+#[tokio::test]
+async fn a_09_command_lines_of_other_processes_are_not_read() {
+    let victim = Victim::start();
+    let host = Host::new();
+    let mut command = host.sh(SNOOP);
+    command
+        .env
+        .push(("V".to_owned(), victim.0.id().to_string()));
+    let text = text(&host.run(command).await);
+    assert!(text.ends_with("done"), "{text}");
+    assert!(
+        !text.contains("hunter2") && !text.contains("cgroup"),
+        "{text}"
+    );
+    // What programs read of the machine and of themselves is there.
+    let own = "head -c 1 /proc/cpuinfo /proc/meminfo /proc/stat /proc/sys/kernel/ostype > /dev/null && exec head -n 1 \
+               /proc/self/status";
+    assert_eq!(host.text(own).await, "Name:\thead");
+}
+
+/// This test again, on a host without the right to mount: it sees the machine's own `/proc`.
+#[test]
+fn a_09_nor_where_no_private_view_can_be_mounted() {
+    const VARIABLE: &str = "TOOLHOST_TEST_BOUNDED";
+    if std::env::var_os(VARIABLE).is_some() || !may_mount() {
+        return;
+    }
+    let ended = std::process::Command::new("setpriv")
+        .args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "fence::a_09_command_lines_of_other_processes_are_not_read",
+        ])
+        .env(VARIABLE, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(
+        ended.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+}
+
+/// Whether this process has `CAP_SYS_ADMIN`.
+fn may_mount() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    u64::from_str_radix(mask.unwrap().trim(), 16).unwrap() >> 21 & 1 == 1
+}
+
+#[tokio::test]
+async fn a_09_a_private_view_shows_the_processes_of_the_same_fence() {
+    let host = Host::new();
+    let script = "sleep 100 & test -d /proc/$! && echo there; ls /proc | grep -c '^[0-9]'; kill $!";
+    let text = host.text(script).await;
+    if may_mount() {
+        let (there, count) = text.split_once('\n').unwrap();
+        assert_eq!(there, "there");
+        assert!(count.parse::<u32>().unwrap() < 10, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_09_owners_attributes_and_shared_memory_are_out_of_reach() {
+    let host = Host::new();
+    std::fs::write(host.ws().join("own"), "").unwrap();
+    // As root a program could otherwise give away, or mark, any file of the machine.
+    for script in [
+        "chown 12345 own",
+        "chown 12345 ../secret",
+        "chgrp 12345 /etc/hostname",
+        "chmod u+s ../secret",
+        "chmod 4755 own",
+        "python3 -c 'import os; os.setxattr(\"../secret\", \"user.mark\", b\"x\")'",
+        "chattr +d ../secret",
+        "ipcmk -M 4096",
+        "ipcmk -S 1",
+        "ipcmk -Q",
+        "perl -e 'exit !defined shmget(0x70, 4096, 01600)'",
+    ] {
+        check(&host, script, false).await;
+    }
+    check(
+        &host,
+        "chmod 750 own && cp -a own copy && mv copy own",
+        true,
+    )
+    .await;
 }

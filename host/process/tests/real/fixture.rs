@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use toolhost_process::{
-    Command, Exit, Finished, Launcher, ProcessError, Processes, Programs, Settings, Stream,
+    Command, Exit, Finished, Launcher, OpenPath, ProcessError, Processes, Programs, Settings,
+    Stream,
 };
 
 /// Far longer than anything here takes: a test that hits it has failed.
@@ -73,11 +74,16 @@ pub fn settings(outputs: &Path) -> Settings {
 
 /// A shell script in a workspace that it may change.
 pub fn sh(ws: &Path, script: &str) -> Command {
-    let mut command = Command::new("sh", &["-c", script], ws.to_owned());
-    command.fence.write = vec![ws.to_owned()];
+    let ws = open(ws);
+    let mut command = Command::new("sh", &["-c", script], ws.clone());
+    command.fence.write = vec![ws];
     command.timeout = Some(LONG);
     "session".clone_into(&mut command.session);
     command
+}
+
+pub fn open(path: &Path) -> OpenPath {
+    OpenPath::open(path).unwrap()
 }
 
 pub fn text(finished: &Finished) -> String {

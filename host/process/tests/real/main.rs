@@ -9,4 +9,5 @@ mod network;
 mod output;
 mod pipes;
 mod programs;
+mod signals;
 mod terminal;

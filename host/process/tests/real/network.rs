@@ -5,10 +5,13 @@
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
-use rustix::net::{AddressFamily, Protocol, SocketType, netlink, socket};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    connect, netlink, recv, sendto, socket, socketpair,
+};
 use toolhost_process::{Command, Fence};
 
-use crate::fixture::{Host, LONG, text};
+use crate::fixture::{Host, LONG, open, text};
 
 const VARIABLE: &str = "TOOLHOST_TEST_PROBE";
 
@@ -23,6 +26,10 @@ fn probe() {
         ("udp", _) => UdpSocket::bind("127.0.0.1:0").map(drop),
         ("local", _) => UnixDatagram::unbound().map(drop),
         ("pair", _) => UnixStream::pair().map(drop),
+        ("datagrams", path) => {
+            UnixDatagram::pair().and_then(|(one, _other)| one.send_to(b"out", path).map(drop))
+        }
+        ("queue", path) => connected(path),
         ("route", _) => raw(AddressFamily::NETLINK, None),
         ("audit", _) => raw(AddressFamily::NETLINK, Some(netlink::AUDIT)),
         ("packet", _) => raw(AddressFamily::PACKET, None),
@@ -39,15 +46,33 @@ fn raw(family: AddressFamily, protocol: Option<Protocol>) -> std::io::Result<()>
     Ok(socket(family, SocketType::RAW, protocol).map(drop)?)
 }
 
+/// A sequenced-packet pair does what a stream pair does: it stays connected to its other end.
+fn connected(path: &str) -> std::io::Result<()> {
+    let (one, other) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let address = SocketAddrUnix::new(path)?;
+    assert!(connect(&one, &address).is_err(), "it is connected already");
+    let _ = sendto(&one, b"in", SendFlags::empty(), &address);
+    let mut bytes = [0; 3];
+    drop(one);
+    let (count, _) = recv(&other, &mut bytes, RecvFlags::empty())?;
+    assert!(count == 2 || count == 0, "{count} bytes");
+    Ok(())
+}
+
 async fn check(host: &Host, fence: &Fence, probe: &str, expected: &str) {
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new(
         program.to_str().unwrap(),
         &["--exact", "network::probe", "--nocapture"],
-        host.ws(),
+        open(&host.ws()),
     );
     command.fence = fence.clone();
-    command.fence.write.push(host.ws());
+    command.fence.write.push(open(&host.ws()));
     command.env.push((VARIABLE.to_owned(), probe.to_owned()));
     command.timeout = Some(LONG);
     let text = text(&host.run(command).await);
@@ -98,4 +123,24 @@ async fn local_sockets_are_a_grant_of_their_own() {
     };
     check(&host, &both, "local", "done").await;
     check(&host, &both, "listen", "done").await;
+}
+
+#[tokio::test]
+async fn a_08_a_socket_pair_reaches_no_socket_outside() {
+    let host = Host::new();
+    let path = host.ws().with_file_name("listener");
+    let listener = UnixDatagram::bind(&path).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    for network in [false, true] {
+        let fence = Fence {
+            network,
+            ..Fence::default()
+        };
+        let probe = format!("datagrams {}", path.display());
+        check(&host, &fence, &probe, "PermissionDenied").await;
+        let probe = format!("queue {}", path.display());
+        check(&host, &fence, &probe, "done").await;
+    }
+    let nothing = listener.recv(&mut [0; 8]).unwrap_err();
+    assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
 }

@@ -1,8 +1,8 @@
 //! What programs write: in order, in bounds, and while it is written.
 
-use toolhost_process::{Exit, Settings, Stream};
+use toolhost_process::{Exit, Input, Settings, Stream};
 
-use crate::fixture::{Host, assert_exit, text};
+use crate::fixture::{Host, LONG, assert_exit, text};
 
 // R-112, R-346
 #[tokio::test]
@@ -53,6 +53,52 @@ async fn output_is_told_while_it_is_written() {
             (Stream::Stderr, "two\n".to_owned())
         ]
     );
+}
+
+// The three pieces are written in this order, each when the one before was heard.
+#[tokio::test]
+async fn c_14_combined_output_keeps_lines_whole() {
+    let host = Host::with(|settings| settings.line_wait = LONG);
+    let script = "heard() { until [ -e $1 ]; do sleep 0.02; done; }; printf 'cat: ' >&2; heard 1; echo ended; heard 2; \
+                  echo 'x: denied' >&2";
+    let (ws, mut heard) = (host.ws(), 0);
+    let mut hear = |_, _: &[u8]| {
+        heard += 1;
+        std::fs::write(ws.join(heard.to_string()), "").unwrap();
+    };
+    let run = host
+        .processes
+        .run(host.sh(script), &mut hear, std::future::pending());
+    let finished = run.await.unwrap();
+    assert_eq!(text(&finished), "cat: x: denied\nended");
+    let file = finished.output_file.unwrap();
+    assert_eq!(
+        std::fs::read_to_string(file).unwrap(),
+        "cat: x: denied\nended\n"
+    );
+}
+
+// A program that asks for something and waits shows what its other stream wrote all the same.
+#[tokio::test]
+async fn c_14_a_line_without_end_is_waited_for_in_bounds() {
+    let host = Host::new();
+    let mut command = host.sh("printf 'name: '; echo warning >&2; read name; echo $name");
+    command.input = Input::Open;
+    let job = host.processes.start(command).await.unwrap();
+    let mut text = String::new();
+    while !text.contains("warning\n") {
+        let chunk = host.processes.read("session", job.id, None, 4096, LONG);
+        let chunk = chunk.await.unwrap();
+        assert!(!chunk.bytes.is_empty(), "{text:?}");
+        text += &String::from_utf8_lossy(&chunk.bytes);
+    }
+    assert!(text.contains("name: "), "{text:?}");
+    host.processes
+        .write("session", job.id, b"me\n")
+        .await
+        .unwrap();
+    let job = host.processes.wait("session", job.id, LONG).await.unwrap();
+    assert_eq!(job.state.exit(), Some(Exit::Code(0)));
 }
 
 fn small(settings: &mut Settings) {

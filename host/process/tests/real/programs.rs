@@ -2,14 +2,14 @@
 
 use toolhost_process::{Command, Exit, Launcher, ProcessError, Programs};
 
-use crate::fixture::{Host, assert_exit};
+use crate::fixture::{Host, assert_exit, open};
 
 #[tokio::test]
 async fn only_listed_programs_start() {
     let host = Host::with(|settings| {
         settings.programs = Programs::Only(vec!["cat".to_owned(), "no-such".to_owned()]);
     });
-    let ws = host.ws();
+    let ws = open(&host.ws());
     let start = |program: &str| {
         let mut command = Command::new(program, &[], ws.clone());
         command.fence.read.push(ws.clone());
@@ -36,8 +36,8 @@ async fn arguments_are_never_a_shell_line() {
         "a\nb",
         "*",
     ] {
-        let mut command = Command::new("printf", &["%s", argument], host.ws());
-        command.fence.write.push(host.ws());
+        let mut command = Command::new("printf", &["%s", argument], open(&host.ws()));
+        command.fence.write.push(open(&host.ws()));
         assert_eq!(
             host.run(command).await.stdout.whole().unwrap(),
             argument.as_bytes()

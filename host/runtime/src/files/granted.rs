@@ -141,10 +141,14 @@ fn narrowed(scope: &Scope, within: &Within, inline: bool) -> (Vec<(Dir, String)>
                 let Ok(opened) = opened else {
                     continue;
                 };
+                let Ok(dir) = opened.fd.try_clone() else {
+                    continue;
+                };
                 let window = Window {
                     guest: name(root.guest()),
                     host: left.clone(),
                     granted: (left.clone(), opened.access),
+                    dir: Arc::new(dir),
                 };
                 (directory(opened.fd.into(), opened.access, inline), window)
             };

@@ -1,0 +1,145 @@
+//! Landlock only ever adds: what is to stay out of a granted directory is left out by granting everything beside it.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
+
+/// Entries of the carved directories of one program; what is beyond is not granted.
+pub const MOST: usize = 20_000;
+
+/// How much of a file or directory is granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The names in a directory that holds something left out. Nothing can be made right in it, because a right to
+    /// make something in a directory holds for all below it.
+    Names,
+}
+
+pub type Grant<'a, E> = dyn FnMut(BorrowedFd<'_>, Part) -> Result<(), E> + 'a;
+
+/// Grants `place` without the paths `except`, which are relative to it. At most `left` entries are granted one by one;
+/// the others are not.
+///
+/// It walks by descriptors and follows no link. What is exchanged meanwhile for something else lies in `place` too.
+pub fn carve<E>(
+    place: BorrowedFd<'_>,
+    except: &[&Path],
+    left: &mut usize,
+    grant: &mut Grant<'_, E>,
+) -> Result<(), E> {
+    if except.is_empty() {
+        return grant(place, Part::Whole);
+    }
+    grant(place, Part::Names)?;
+    // A descriptor of its own: a shared one has a shared position, and one that only names a directory reads nothing.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(entries) = openat(place, c".", flags, Mode::empty()).and_then(Dir::new) else {
+        return Ok(());
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let path = Path::new(OsStr::from_bytes(name.to_bytes()));
+        let below = except.iter().filter_map(|out| out.strip_prefix(path).ok());
+        let below: Vec<&Path> = below.collect();
+        if *left == 0 || below.contains(&Path::new("")) {
+            continue;
+        }
+        *left -= 1;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(fd) = openat(place, name, flags, Mode::empty()) else {
+            continue;
+        };
+        // What a link leads to is granted, or not, where it is.
+        if kind(fd.as_fd()) != FileType::Symlink {
+            carve(fd.as_fd(), &below, left, grant)?;
+        }
+    }
+    Ok(())
+}
+
+pub fn kind(fd: BorrowedFd<'_>) -> FileType {
+    fstat(fd).map_or(FileType::Unknown, |stat| {
+        FileType::from_raw_mode(stat.st_mode)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+
+    /// Relative names under a tree of `a/b/{c,d}`, `a/e`, `f`, with `link` to `a/b/c`.
+    fn check(place: &str, except: &[&str], left: usize, expected: &[(&str, Part)]) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        for file in ["a/b/c", "a/b/d", "a/e", "f"] {
+            fs::write(root.join(file), "").unwrap();
+        }
+        std::os::unix::fs::symlink("a/b/c", root.join("link")).unwrap();
+        let held = crate::OpenPath::open(&root.join(place)).unwrap();
+        let except: Vec<&Path> = except.iter().map(Path::new).collect();
+        let mut found = Vec::new();
+        let mut grant = |fd: BorrowedFd<'_>, part: Part| {
+            let real = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
+            let name = real.strip_prefix(&root).unwrap().to_str().unwrap();
+            found.push((name.to_owned(), part));
+            std::io::Result::Ok(())
+        };
+        carve(held.as_fd(), &except, &mut { left }, &mut grant).unwrap();
+        found.sort_by(|one, other| one.0.cmp(&other.0));
+        let found: Vec<(&str, Part)> = found.iter().map(|(name, part)| (&**name, *part)).collect();
+        assert_eq!(found, expected, "{place} but {except:?}");
+    }
+
+    #[test]
+    fn everything_beside_an_exception_is_granted() {
+        use Part::{Names, Whole};
+        const MANY: usize = 100;
+        check("", &[], MANY, &[("", Whole)]);
+        check("", &["a"], MANY, &[("", Names), ("f", Whole)]);
+        check(
+            "",
+            &["a/b/c"],
+            MANY,
+            &[
+                ("", Names),
+                ("a", Names),
+                ("a/b", Names),
+                ("a/b/d", Whole),
+                ("a/e", Whole),
+                ("f", Whole),
+            ],
+        );
+        // What is not there yet can still not be made.
+        check(
+            "",
+            &["a/new/file"],
+            MANY,
+            &[
+                ("", Names),
+                ("a", Names),
+                ("a/b", Whole),
+                ("a/e", Whole),
+                ("f", Whole),
+            ],
+        );
+        check(
+            "a/b",
+            &["x"],
+            MANY,
+            &[("a/b", Names), ("a/b/c", Whole), ("a/b/d", Whole)],
+        );
+        check("", &["x"], 0, &[("", Names)]);
+    }
+}

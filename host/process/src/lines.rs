@@ -1,0 +1,143 @@
+//! Two streams in one, with the lines of each kept whole.
+
+use crate::Stream;
+
+/// Bytes of an unfinished line, and bytes that wait for its end: beyond that they do not wait.
+const MAX_LINE: usize = 64 << 10;
+
+/// Passes the bytes of two streams on in the order in which they come, but for one thing: while a line of one stream is
+/// unfinished, what the other one writes waits for its end. The wait is bounded here by size, and by time by whoever
+/// calls [`Lines::release`].
+#[derive(Debug, Default)]
+pub struct Lines {
+    /// The stream whose unfinished line was passed on last, and the length of that line so far.
+    open: Option<(Stream, usize)>,
+    /// What the other stream wrote since.
+    waiting: Vec<u8>,
+}
+
+impl Lines {
+    /// Calls `pass` with what is to be added now.
+    pub fn push(&mut self, stream: Stream, bytes: &[u8], pass: &mut dyn FnMut(&[u8])) {
+        match self.open {
+            Some((open, length)) if open != stream => {
+                self.waiting.extend_from_slice(bytes);
+                if self.waiting.len() > MAX_LINE || length > MAX_LINE {
+                    self.release(pass);
+                }
+            }
+            Some(_) if !self.waiting.is_empty() => {
+                let end = bytes.iter().position(|&byte| byte == b'\n');
+                let end = end.map_or(bytes.len(), |end| end + 1);
+                let (line, rest) = bytes.split_at(end);
+                self.pass(stream, line, pass);
+                if self.open.is_none() {
+                    self.release_from(stream.other(), pass);
+                }
+                if !rest.is_empty() {
+                    self.push(stream, rest, pass);
+                }
+            }
+            _ => self.pass(stream, bytes, pass),
+        }
+    }
+
+    /// Lets go what waits, whether or not the line before it has ended.
+    pub fn release(&mut self, pass: &mut dyn FnMut(&[u8])) {
+        if let Some((open, _)) = self.open {
+            self.release_from(open.other(), pass);
+        }
+    }
+
+    /// Nothing more comes from a stream.
+    pub fn close(&mut self, stream: Stream, pass: &mut dyn FnMut(&[u8])) {
+        if self.open.is_some_and(|(open, _)| open == stream) {
+            self.release(pass);
+        }
+    }
+
+    pub fn waits(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn release_from(&mut self, stream: Stream, pass: &mut dyn FnMut(&[u8])) {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.pass(stream, &waiting, pass);
+    }
+
+    fn pass(&mut self, stream: Stream, bytes: &[u8], pass: &mut dyn FnMut(&[u8])) {
+        if bytes.is_empty() {
+            return;
+        }
+        pass(bytes);
+        let unfinished = bytes
+            .iter()
+            .rev()
+            .take_while(|&&byte| byte != b'\n')
+            .count();
+        self.open = match (unfinished, self.open) {
+            (0, _) => None,
+            (_, Some((open, length))) if open == stream && unfinished == bytes.len() => {
+                Some((stream, length.saturating_add(unfinished)))
+            }
+            _ => Some((stream, unfinished)),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `o` and `e` before each piece name its stream; `!` releases and `-o` closes.
+    fn check(pieces: &[&str], expected: &str, waits: bool) {
+        let (mut lines, mut text) = (Lines::default(), Vec::new());
+        let mut pass = |bytes: &[u8]| text.extend_from_slice(bytes);
+        for piece in pieces {
+            match piece.split_at(1) {
+                ("!", _) => lines.release(&mut pass),
+                ("-", "o") => lines.close(Stream::Stdout, &mut pass),
+                ("-", _) => lines.close(Stream::Stderr, &mut pass),
+                ("o", rest) => lines.push(Stream::Stdout, rest.as_bytes(), &mut pass),
+                (_, rest) => lines.push(Stream::Stderr, rest.as_bytes(), &mut pass),
+            }
+        }
+        assert_eq!(String::from_utf8(text).unwrap(), expected, "{pieces:?}");
+        assert_eq!(lines.waits(), waits, "{pieces:?}");
+    }
+
+    #[test]
+    fn c_14_a_line_is_not_cut_by_the_other_stream() {
+        check(&["oa\n", "eb\n", "oc\n"], "a\nb\nc\n", false);
+        check(
+            &["ecat: ", "oended\n", "ex: denied\n"],
+            "cat: x: denied\nended\n",
+            false,
+        );
+        check(&["ecat: ", "oended\n"], "cat: ", true);
+        // One stream alone never waits, so a prompt shows at once.
+        check(&["oname: ", "ome\n", "e"], "name: me\n", false);
+        check(
+            &["ea", "o1\n2", "eb\nc", "o3\n", "ed\n"],
+            "ab\n1\n23\ncd\n",
+            false,
+        );
+        check(&["ea", "o1\n", "eb\nc\nd", "o2\n"], "ab\n1\nc\nd", true);
+    }
+
+    #[test]
+    fn c_14_a_line_without_end_is_not_waited_for() {
+        check(
+            &["oname: ", "ewarning\n", "!", "ome\n"],
+            "name: warning\nme\n",
+            false,
+        );
+        check(&["oname: ", "ewarning\n", "-o"], "name: warning\n", false);
+        check(&["oname: ", "ewarning\n", "-e"], "name: ", true);
+        check(&["-o", "-e", "!"], "", false);
+        let long = "x".repeat(MAX_LINE + 1);
+        check(&[&format!("o{long}"), "ey\n"], &format!("{long}y\n"), false);
+        check(&["oa", &format!("e{long}")], &format!("a{long}"), false);
+        check(&["oa", "eb", "!", "oc"], "ab", true);
+    }
+}

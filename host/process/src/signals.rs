@@ -1,0 +1,75 @@
+//! Signals that this process was started with as ignored or blocked: what it starts would inherit that.
+
+use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use nix::sys::signal::{SigSet, Signal};
+
+/// Signals that get no handler. SIGKILL and SIGSTOP cannot be ignored. A handler of SIGILL, SIGFPE or SIGSEGV would
+/// return to the fault. The standard library ignores SIGPIPE and resets it in what it starts. A handler of SIGTTIN or
+/// SIGTTOU would make a read from the terminal in the background restart without end.
+const WITHOUT_HANDLER: &[i32] = &[
+    libc::SIGKILL,
+    libc::SIGSTOP,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGSEGV,
+    libc::SIGPIPE,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
+
+/// Makes each program that this process starts from now on begin with default signal dispositions and nothing blocked.
+///
+/// A signal that is ignored or blocked at this moment gets a handler that does nothing: this process is not ended by it
+/// either, and the kernel resets a handler when a program is executed. SIGILL, SIGFPE, SIGSEGV, SIGTTIN and SIGTTOU
+/// keep their disposition. Confined programs do not need this call: they start with default dispositions in any case.
+///
+/// Call it first thing in `main`, before any thread is started: the mask is that of the calling thread.
+pub fn reset_inherited_signals() -> io::Result<()> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let inherited = mask(&status, "SigIgn:")? | mask(&status, "SigBlk:")?;
+    for signal in signals(inherited) {
+        if !WITHOUT_HANDLER.contains(&signal) {
+            // The C library keeps two signals for itself and refuses a handler; it sets them where it uses them.
+            let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
+        }
+    }
+    let mut blocked = SigSet::empty();
+    let kept = mask(&status, "SigBlk:")?;
+    for signal in [Signal::SIGTTIN, Signal::SIGTTOU] {
+        if signals(kept).any(|number| number == signal as i32) {
+            blocked.add(signal);
+        }
+    }
+    Ok(blocked.thread_set_mask()?)
+}
+
+fn mask(status: &str, name: &str) -> io::Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .ok_or_else(|| io::Error::other(format!("/proc/self/status has no mask {name}")))
+}
+
+/// The numbers of a mask: the lowest bit is signal 1.
+fn signals(mask: u64) -> impl Iterator<Item = i32> {
+    (0..64)
+        .filter(move |bit| mask >> bit & 1 == 1)
+        .map(|bit| bit + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_masks_of_a_process_are_read() {
+        let status = "Name:\tsh\nSigBlk:\t8000000000000000\nSigIgn:\t0000000000001002\n";
+        let numbers = |name| signals(mask(status, name).unwrap()).collect::<Vec<_>>();
+        assert_eq!(numbers("SigBlk:"), [64]);
+        assert_eq!(numbers("SigIgn:"), [libc::SIGINT, libc::SIGPIPE]);
+        assert!(mask(status, "SigCgt:").is_err());
+    }
+}

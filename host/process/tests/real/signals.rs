@@ -1,0 +1,91 @@
+//! Programs start with default signal dispositions and nothing blocked, whatever the host was started with.
+
+use std::path::PathBuf;
+use std::process::Command as StdCommand;
+
+use tokio::io::AsyncReadExt as _;
+use toolhost_process::{Command, Exit, Launcher, Piped, PipedCommand};
+
+use crate::fixture::{Host, LONG, open, text};
+
+const VARIABLE: &str = "TOOLHOST_TEST_SIGNALS";
+const MASKS: [&str; 3] = ["-E", "^Sig(Ign|Blk):", "/proc/self/status"];
+/// The C library keeps these two for itself and sets them where it uses them.
+const OF_THE_C_LIBRARY: u64 = 1 << 31 | 1 << 32;
+
+/// This test binary again, as a host that was started with every signal ignored and blocked.
+#[test]
+fn stand_in() {
+    if std::env::var_os(VARIABLE).is_none() {
+        return;
+    }
+    let own = std::fs::read_to_string("/proc/self/status").unwrap();
+    assert!(
+        mask(&own, "SigIgn") & (1 << 1) != 0,
+        "SIGINT is ignored: {own}"
+    );
+    assert!(
+        mask(&own, "SigBlk") & (1 << 14) != 0,
+        "SIGTERM is blocked: {own}"
+    );
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let host = Host::new();
+        for tty in [false, true] {
+            let mut command = Command::new("grep", &MASKS, open(&host.ws()));
+            command.fence.write.push(open(&host.ws()));
+            command.tty = tty;
+            check(&text(&host.run(command).await));
+        }
+        check(&of_an_unconfined_program().await);
+        let finished = host.run(host.sh("kill -INT $$; echo survived")).await;
+        assert_eq!(finished.exit, Exit::Signal(2), "{}", text(&finished));
+        let finished = host.run(host.sh("yes | head -n 1; sleep 0 & wait")).await;
+        assert_eq!(text(&finished), "y");
+    });
+}
+
+async fn of_an_unconfined_program() -> String {
+    let launcher = Launcher {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_toolhost-launcher")),
+        args: Vec::new(),
+    };
+    let command = PipedCommand {
+        program: "grep".to_owned(),
+        arguments: MASKS.map(str::to_owned).to_vec(),
+        cwd: PathBuf::from("/"),
+        variables: Vec::new(),
+        path: vec![PathBuf::from("/usr/bin"), PathBuf::from("/bin")],
+    };
+    let (child, mut pipes) = Piped::start(&launcher, &command).await.unwrap();
+    let mut said = String::new();
+    pipes.stdout.read_to_string(&mut said).await.unwrap();
+    assert_eq!(child.end(LONG).await, Exit::Code(0));
+    said
+}
+
+fn mask(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let mask = line.and_then(|line| line.strip_prefix(':'));
+    u64::from_str_radix(mask.unwrap().trim(), 16).unwrap()
+}
+
+fn check(status: &str) {
+    assert_eq!(mask(status, "SigIgn") & !OF_THE_C_LIBRARY, 0, "{status}");
+    assert_eq!(mask(status, "SigBlk"), 0, "{status}");
+}
+
+#[test]
+fn a_20_a_program_inherits_no_ignored_and_no_blocked_signal() {
+    let ended = StdCommand::new("env")
+        .args(["--ignore-signal", "--block-signal"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "signals::stand_in", "--nocapture"])
+        .env(VARIABLE, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let complained = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}{complained}");
+    assert!(said.contains("1 passed"), "{said}");
+}
