@@ -32,6 +32,6 @@ bench *args:
 doc:
     cargo xtask doc
 
-# licences, sources and bans of everything we depend on
+# licenses, sources, bans and security advisories of everything we depend on; clones the advisory database
 deny:
-    cargo deny check bans licenses sources
+    cargo deny check advisories bans licenses sources

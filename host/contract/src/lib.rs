@@ -12,6 +12,8 @@ mod edits;
 mod error;
 pub mod explain;
 pub mod format;
+#[cfg(test)]
+mod fuzz;
 mod hints;
 pub mod hook;
 pub mod life;

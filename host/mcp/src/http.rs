@@ -8,6 +8,8 @@ mod body;
 mod connection;
 mod doors;
 mod endpoint;
+#[cfg(test)]
+mod fuzz;
 mod limits;
 mod message;
 mod newcomers;

@@ -13,6 +13,8 @@ mod cuttable;
 mod events;
 #[cfg(feature = "conformance")]
 mod fixtures;
+#[cfg(test)]
+mod fuzz;
 mod headers;
 pub mod http;
 mod keep;

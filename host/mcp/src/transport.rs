@@ -1,6 +1,8 @@
 //! One JSON message per line: what is read is bounded and always answered, what is written keeps its order, and
 //! nothing is read for a client that does not listen.
 
+#[cfg(test)]
+mod fuzz;
 mod open;
 mod outbox;
 mod reader;

@@ -16,6 +16,8 @@ mod difference;
 mod engine;
 mod error;
 mod files;
+#[cfg(test)]
+mod fuzz;
 mod hooks;
 mod http;
 mod instance;

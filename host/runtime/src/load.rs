@@ -85,6 +85,11 @@ impl Runtime {
         &self.0.warnings
     }
 
+    #[cfg(test)]
+    pub(crate) fn engine_and_linker(&self) -> (&Engine, &Linker<State>) {
+        (&self.0.engine, &self.0.linker)
+    }
+
     /// Reads a component and makes it ready. No byte of it has run with anything granted when this returns.
     pub async fn load(&self, path: &Path) -> Result<Loaded, LoadError> {
         let bytes = read(path)?;

@@ -1,6 +1,7 @@
 //! The engine against hostile code: core modules written by hand, wrapped as components of our world.
 
 mod leftovers;
+mod wasi_testsuite;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};

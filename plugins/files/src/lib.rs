@@ -17,6 +17,8 @@ mod compose;
 mod delete;
 mod edit;
 mod eol;
+#[cfg(test)]
+mod fuzz;
 mod guard;
 mod ignored;
 mod info;

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use toolhost_sdk::prelude::*;
 
 mod apply;
+#[cfg(test)]
+mod fuzz;
 mod parse;
 mod plan;
 mod section;

@@ -17,6 +17,8 @@ mod answer;
 mod body;
 mod cache;
 mod fetch;
+#[cfg(test)]
+mod fuzz;
 mod hops;
 mod html;
 mod http;

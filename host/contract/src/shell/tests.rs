@@ -1,6 +1,7 @@
 //! Tables of command lines, and what is read out of them.
 
 mod bounds;
+mod differential;
 mod evasion;
 mod judge;
 mod nested;

@@ -1,0 +1,18 @@
+//! The fuzz target for lines that could not be parsed.
+
+use serde_json::Value;
+
+use super::scan::scan;
+use crate::fuzz::message;
+
+#[test]
+fn fuzz_line() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let line = message(bytes);
+        let seen = scan(line.as_bytes());
+        if let Ok(Value::Object(_)) = serde_json::from_str(&line) {
+            assert_eq!(seen.found.len(), 1, "{line}");
+            assert!(seen.found[0].whole, "{line}");
+        }
+    });
+}

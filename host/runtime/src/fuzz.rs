@@ -1,0 +1,22 @@
+//! Fuzz targets for what is read of a component before it is compiled.
+
+use std::path::Path;
+
+use toolhost_contract::Manifest;
+
+use crate::scan;
+
+#[test]
+fn fuzz_component_scan() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let path = Path::new("plugin.wasm");
+        // Every input is a component as far as its first eight bytes tell.
+        let component = [b"\0asm\x0d\0\x01\0", bytes].concat();
+        for bytes in [bytes, &component] {
+            if let Ok(Some(text)) = scan::manifest(path, bytes) {
+                let _ = Manifest::parse("plugin.toml", text);
+            }
+            let _ = scan::check(path, bytes);
+        }
+    });
+}

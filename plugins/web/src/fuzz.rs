@@ -1,0 +1,56 @@
+//! Fuzz targets for pages of the web.
+
+use crate::tree;
+
+const HTML: &[&str] = &[
+    "<",
+    ">",
+    "</",
+    "/>",
+    "&",
+    ";",
+    "\"",
+    "'",
+    "=",
+    "<p>",
+    "</p>",
+    "<div>",
+    "<table>",
+    "<tr>",
+    "<td>",
+    "<svg>",
+    "<math>",
+    "<template>",
+    "<script>",
+    "</script>",
+    "<style>",
+    "<!--",
+    "-->",
+    "<![CDATA[",
+    "<pre>",
+    "<ul><li>",
+    "<a href=\"",
+    "<img src=x alt=\"",
+    "&#x202e;",
+    "&#0;",
+    "<base href=",
+    "<meta charset=",
+    "<select><option>",
+    "\0",
+];
+
+#[test]
+fn fuzz_html() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let html: String = bytes
+            .iter()
+            .map(
+                |&byte| match HTML.get(usize::from(byte.wrapping_sub(0x80))) {
+                    Some(fragment) => (*fragment).to_owned(),
+                    None => char::from(byte).to_string(),
+                },
+            )
+            .collect();
+        tree::plain(&html);
+    });
+}
