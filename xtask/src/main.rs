@@ -1,13 +1,16 @@
 //! `cargo xtask VERB`: what the project's verbs do where a shell line is not enough.
 
+mod audit_rows;
 mod clients;
 mod components;
 mod debian;
+mod fuzz;
 mod job;
 mod requirements;
 mod samples;
 mod shell;
 mod step;
+mod supply_chain;
 mod target;
 mod verb;
 

@@ -32,7 +32,7 @@ const RANGES: [(u16, u16); 17] = [
     (490, 496),
 ];
 
-const FOLDERS: [&str; 5] = ["host", "plugins", "sdk", "tests", "xtask"];
+pub const FOLDERS: [&str; 5] = ["host", "plugins", "sdk", "tests", "xtask"];
 
 /// An error names what nobody tests. The table says which test proves what.
 pub fn run(root: &Path, show_table: bool) -> Result<()> {
@@ -70,6 +70,19 @@ pub fn run(root: &Path, show_table: bool) -> Result<()> {
     } else {
         bail!("no test carries the number of {}", missing.join(", "))
     }
+}
+
+/// The name of every test below a folder.
+pub fn test_names(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for file in sources(folder)? {
+        let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
+        let mut lines = text.lines().map(str::trim);
+        while lines.any(is_test) {
+            names.extend(lines.by_ref().find_map(name));
+        }
+    }
+    Ok(names)
 }
 
 fn sources(folder: &Path) -> Result<Vec<PathBuf>> {

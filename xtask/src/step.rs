@@ -7,7 +7,9 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::job::{Job, Profile};
-use crate::{clients, components, requirements, samples, shell, target};
+use crate::{
+    audit_rows, clients, components, fuzz, requirements, samples, shell, supply_chain, target,
+};
 
 pub enum Step {
     Target,
@@ -26,11 +28,15 @@ pub enum Step {
     Bless,
     Format,
     Lint,
+    /// Licenses, bans, sources and use of the dependencies.
+    SupplyChain,
     /// Is every numbered requirement claimed by a test?
     Claims,
     /// The same, with the table.
     Requirements,
     Bench,
+    Soak,
+    Fuzz,
     Doc,
 }
 
@@ -55,10 +61,13 @@ impl Step {
             Self::Bless => "testing, and renewing expectations".into(),
             Self::Format => "checking the formatting".into(),
             Self::Lint => "checking the lints".into(),
+            Self::SupplyChain => "checking the dependencies".into(),
             Self::Claims | Self::Requirements => {
                 "looking for a test of each numbered requirement".into()
             }
             Self::Bench => "measuring".into(),
+            Self::Soak => "driving two servers".into(),
+            Self::Fuzz => "fuzzing".into(),
             Self::Doc => "building the documentation".into(),
         })
     }
@@ -85,7 +94,10 @@ impl Step {
                     .env("TOOLHOST_CONFORMANCE_REQUIRED", "1"),
             ),
             Self::Run => start_host(job),
-            Self::Test => shell::run(&mut test(job)),
+            Self::Test => {
+                shell::run(&mut test(job))?;
+                audit_rows::report(&job.root)
+            }
             Self::Bless => shell::run(test(job).env("UPDATE_EXPECT", "1")),
             Self::Format => shell::run(job.cargo("fmt").args(["--all", "--check"]))
                 .context("not formatted: run `cargo fmt --all`"),
@@ -95,16 +107,12 @@ impl Step {
                 "--",
                 "--deny=warnings",
             ])),
+            Self::SupplyChain => supply_chain::check(job),
             Self::Claims => requirements::run(&job.root, false),
             Self::Requirements => requirements::run(&job.root, true),
-            Self::Bench => shell::run(
-                job.cargo("bench")
-                    .args(["--workspace", "--bench", "speed", "--"])
-                    .args(job.rest_after_dashes())
-                    // An error that a guest gets for its answer would cost a walk through the stack.
-                    .env("RUST_BACKTRACE", "0")
-                    .env("TOOLHOST_TEST_TARGET", &job.target),
-            ),
+            Self::Bench => shell::run(&mut bench(job, "speed")),
+            Self::Soak => shell::run(bench(job, "soak").env("TOOLHOST_BIN", job.host())),
+            Self::Fuzz => fuzz::run(job),
             Self::Doc => shell::run(job.cargo("doc").args(["--workspace", "--no-deps"])),
         }
     }
@@ -171,7 +179,20 @@ fn test(job: &Job) -> Command {
     cargo
         .args(&job.rest)
         .env("TOOLHOST_TEST_TARGET", &job.target)
-        .env("TOOLHOST_BIN", job.host());
+        .env("TOOLHOST_BIN", job.host())
+        // Fuzz targets replay their corpora; `cargo xtask fuzz` draws further inputs.
+        .env("BOLERO_RANDOM_ITERATIONS", "0");
+    cargo
+}
+
+fn bench(job: &Job, name: &str) -> Command {
+    let mut cargo = job.cargo("bench");
+    cargo
+        .args(["--workspace", "--bench", name, "--"])
+        .args(job.rest_after_dashes())
+        // An error that a guest gets for its answer would cost a walk through the stack.
+        .env("RUST_BACKTRACE", "0")
+        .env("TOOLHOST_TEST_TARGET", &job.target);
     cargo
 }
 

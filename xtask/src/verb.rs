@@ -119,10 +119,10 @@ const VERBS: &[Verb] = &[
     },
     Verb {
         name: "check",
-        about: "formatting and lints, as CI runs them",
+        about: "formatting, dependencies and lints, as CI runs them",
         profile: Profile::Dev,
         takes: Takes::Nothing,
-        steps: &[Step::Format, Step::Lint, Step::Claims],
+        steps: &[Step::Format, Step::SupplyChain, Step::Lint, Step::Claims],
     },
     Verb {
         name: "requirements",
@@ -159,6 +159,26 @@ const VERBS: &[Verb] = &[
             Step::Guests,
             Step::Bench,
         ],
+    },
+    Verb {
+        name: "soak",
+        about: "drive an HTTP and a stdio server for 30 minutes and see that nothing grows",
+        profile: Profile::Release,
+        takes: Takes::Further("-- --minutes N"),
+        steps: &[
+            Step::Target,
+            Step::Host,
+            Step::Plugins,
+            Step::Pack,
+            Step::Soak,
+        ],
+    },
+    Verb {
+        name: "fuzz",
+        about: "search for inputs that break a reader of untrusted input",
+        profile: Profile::Dev,
+        takes: Takes::Further("[TARGET ...] [--minutes N]"),
+        steps: &[Step::Fuzz],
     },
     Verb {
         name: "doc",

@@ -1,0 +1,103 @@
+//! Drives one HTTP server with two users and one stdio server with everything that keeps something, and reports whether
+//! memory, descriptors, processes or directories grow. `cargo xtask soak [-- --minutes N]`; 30 minutes by default.
+
+mod load;
+mod sample;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use e2e::desk::Desk;
+use e2e::http::Server;
+use e2e::{host, root};
+
+use load::{Counts, TOKENS, stdio, user};
+use sample::Samples;
+
+const POLICY: &str =
+    r#"allow = ["write_file", "read_file", "shell", "shell_output", "shell_kill", "mcp__inner"]"#;
+const BETWEEN_SAMPLES: Duration = Duration::from_secs(10);
+
+fn main() -> ExitCode {
+    let minutes = minutes();
+    let desk = Desk::new(POLICY);
+    fs::write(
+        desk.path("tokens"),
+        TOKENS
+            .map(|(name, token)| format!("{name} {token}\n"))
+            .concat(),
+    )
+    .expect("a file of tokens");
+    fs::set_permissions(desk.path("tokens"), fs::Permissions::from_mode(0o600)).expect("its mode");
+    with_inner_server(&desk);
+    let server = serve(&desk);
+    let (pid, until) = (
+        server.child.id(),
+        Instant::now() + Duration::from_secs(60 * minutes),
+    );
+    let (counts, stop) = (Counts::default(), AtomicBool::new(false));
+    let mut samples = Samples::default();
+    std::thread::scope(|scope| {
+        for (name, token) in TOKENS {
+            for worker in 0..3 {
+                let (counts, stop, server, desk) = (&counts, &stop, &server, &desk);
+                scope.spawn(move || user(worker, name, token, server, desk, counts, stop));
+            }
+        }
+        scope.spawn(|| stdio(&desk, &counts, &stop));
+        while Instant::now() < until {
+            std::thread::sleep(BETWEEN_SAMPLES);
+            samples.take(pid, &desk.path("state"));
+            eprintln!("{} {}", samples.last(), counts.line());
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("{}", counts.table());
+    println!("{}", samples.table());
+    let grown = samples.grown();
+    for line in counts.unexpected().iter().chain(&grown) {
+        println!("FAILED: {line}");
+    }
+    if counts.unexpected().is_empty() && grown.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn minutes() -> u64 {
+    let mut words = std::env::args().skip_while(|word| word != "--minutes");
+    words.nth(1).map_or(30, |number| {
+        number.parse().expect("--minutes takes a whole number")
+    })
+}
+
+/// A second host as an MCP server of the first.
+fn with_inner_server(desk: &Desk) {
+    let data = root().join("plugins/data.wasm");
+    let program = host(&[]).get_program().to_string_lossy().into_owned();
+    let config = format!(
+        "\n[mcp_servers.inner]\ncommand = {program:?}\nargs = [\"run\", \"--plugins\", {data:?}]\n\
+         env = {{ TOOLHOST_STATE_DIR = {:?} }}\n",
+        desk.path("inner")
+    );
+    let file = desk.path("host.toml");
+    let text = fs::read_to_string(&file).expect("the configuration");
+    fs::write(&file, text + &config).expect("the configuration");
+    let config = file.to_string_lossy().into_owned();
+    let approved = desk.run(&["mcp", "approve", "inner", "--yes", "--config", &config]);
+    assert_eq!(approved.code, Some(0), "{approved:?}");
+}
+
+fn serve(desk: &Desk) -> Server {
+    let mut command = desk.working(&["run", "--http", "127.0.0.1:0", "--allow-program", "bash"]);
+    command
+        .arg("--http-token-file")
+        .arg(desk.path("tokens"))
+        .arg("--plugins")
+        .arg(root().join("plugins/shell.wasm"));
+    Server::start(command)
+}

@@ -1,0 +1,202 @@
+//! `cargo xtask fuzz [TARGET] [--minutes N]`: search for inputs that break a reader of untrusted input, with libFuzzer.
+//!
+//! A target is an ordinary test that `cargo test` runs on its corpus. cargo-bolero compiles it with coverage
+//! instrumentation. Inputs with new coverage go to `fuzz/corpus` in the target directory; an input that fails goes to
+//! `__fuzz__` next to the target, where every later `cargo test` runs it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::job::Job;
+use crate::shell;
+
+const CARGO_BOLERO: &str = "0.13.5";
+const DEFAULT_MINUTES: u32 = 20;
+
+/// The name of a target on the command line, its package, its directory of sources and its test.
+struct Target {
+    name: &'static str,
+    package: &'static str,
+    sources: &'static str,
+    test: &'static str,
+}
+
+const TARGETS: &[Target] = &[
+    target(
+        "manifest",
+        "toolhost-contract",
+        "host/contract/src",
+        "fuzz::fuzz_manifest",
+    ),
+    target(
+        "rule-file",
+        "toolhost-contract",
+        "host/contract/src",
+        "fuzz::fuzz_rule_file",
+    ),
+    target(
+        "rule-form",
+        "toolhost-contract",
+        "host/contract/src",
+        "fuzz::fuzz_rule_form",
+    ),
+    target(
+        "shell",
+        "toolhost-contract",
+        "host/contract/src",
+        "fuzz::fuzz_shell",
+    ),
+    target(
+        "model-turn",
+        "toolhost-contract",
+        "host/contract/src",
+        "fuzz::fuzz_model_turn",
+    ),
+    target(
+        "units",
+        "toolhost-contract",
+        "host/contract/src",
+        "fuzz::fuzz_units_and_text",
+    ),
+    target(
+        "component",
+        "toolhost-runtime",
+        "host/runtime/src",
+        "fuzz::fuzz_component_scan",
+    ),
+    target(
+        "mcp-line",
+        "toolhost-mcp",
+        "host/mcp/src/transport",
+        "transport::fuzz::fuzz_line",
+    ),
+    target(
+        "mcp-body",
+        "toolhost-mcp",
+        "host/mcp/src/http",
+        "http::fuzz::fuzz_body",
+    ),
+    target(
+        "patch",
+        "files",
+        "plugins/files/src/patch",
+        "patch::fuzz::fuzz_patch",
+    ),
+    target(
+        "text",
+        "files",
+        "plugins/files/src",
+        "fuzz::fuzz_text_encodings",
+    ),
+    target(
+        "notebook",
+        "files",
+        "plugins/files/src",
+        "fuzz::fuzz_notebook",
+    ),
+    target("html", "web", "plugins/web/src", "fuzz::fuzz_html"),
+];
+
+const fn target(
+    name: &'static str,
+    package: &'static str,
+    sources: &'static str,
+    test: &'static str,
+) -> Target {
+    Target {
+        name,
+        package,
+        sources,
+        test,
+    }
+}
+
+pub fn run(job: &Job) -> Result<()> {
+    let (chosen, minutes) = read(job)?;
+    let program = install(job)?;
+    for target in chosen {
+        shell::note(&format!("fuzzing {} for {minutes} minutes", target.name));
+        shell::run(&mut target.command(job, &program, minutes)?)
+            .with_context(|| format!("target `{}` found a failing input", target.name))?;
+    }
+    Ok(())
+}
+
+fn read(job: &Job) -> Result<(Vec<&'static Target>, u32)> {
+    let (mut chosen, mut minutes) = (Vec::new(), DEFAULT_MINUTES);
+    let mut words = job.rest.iter().map(|word| word.to_string_lossy());
+    while let Some(word) = words.next() {
+        if word == "--minutes" {
+            let number = words.next().unwrap_or_default();
+            minutes = number
+                .parse()
+                .with_context(|| format!("`--minutes {number}`: write a whole number"))?;
+        } else if let Some(target) = TARGETS.iter().find(|target| target.name == word) {
+            chosen.push(target);
+        } else {
+            let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+            bail!(
+                "`{word}` is not a fuzz target; targets: {}",
+                names.join(", ")
+            );
+        }
+    }
+    if chosen.is_empty() {
+        chosen = TARGETS.iter().collect();
+    }
+    Ok((chosen, minutes))
+}
+
+/// The program cargo-bolero, compiled into the target directory the first time.
+fn install(job: &Job) -> Result<PathBuf> {
+    let root = job
+        .target
+        .join("fuzz")
+        .join(format!("cargo-bolero-{CARGO_BOLERO}"));
+    let program = root.join("bin/cargo-bolero");
+    if !program.is_file() {
+        let mut cargo = job.cargo("install");
+        cargo
+            .args([
+                "--locked",
+                "--no-default-features",
+                "--features",
+                "libfuzzer",
+            ])
+            .arg(format!("cargo-bolero@{CARGO_BOLERO}"))
+            .arg("--root")
+            .arg(&root);
+        shell::run(&mut cargo)?;
+    }
+    Ok(program)
+}
+
+impl Target {
+    fn command(&self, job: &Job, program: &PathBuf, minutes: u32) -> Result<Command> {
+        let test = self.test.replace("::", "__").replace("fuzz_", "");
+        let kept = job.root.join(self.sources).join("__fuzz__").join(test);
+        let found = job.target.join("fuzz/corpus").join(self.name);
+        for dir in [&kept.join("corpus"), &found] {
+            std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+        }
+        let mut command = Command::new(program);
+        command
+            .args(["test", "--sanitizer", "NONE", "--rustc-bootstrap"])
+            .args(["--package", self.package])
+            .arg("--target-dir")
+            .arg(job.target.join("fuzz/build"))
+            .arg("--corpus-dir")
+            .arg(&found)
+            .arg("--crashes-dir")
+            .arg(kept.join("crashes"))
+            .arg("--engine-args")
+            .arg(kept.join("corpus"))
+            .arg("-T")
+            .arg(format!("{minutes}min"))
+            .arg(self.test)
+            .current_dir(&job.root);
+        Ok(command)
+    }
+}
