@@ -24,6 +24,7 @@ mod outcome;
 pub mod policy;
 mod principal;
 pub mod profile;
+mod quotas;
 mod reads;
 mod services;
 pub mod shell;
@@ -50,6 +51,7 @@ pub use policy::{
     Settled, Subject, Verdict,
 };
 pub use principal::{Principal, SessionId, SessionKey, UserId};
+pub use quotas::{QuotaError, QuotaKind, Quotas, UserQuota};
 pub use reads::Reads;
 pub use services::{
     AgentInfo, BackgroundCall, Choice, Interview, Query, QueryKind, Reply, Services, Sight,

@@ -116,7 +116,7 @@ pub fn row(approval: &Approval, project: Option<&str>) -> ApprovalRow {
         plugin: identity.plugin.to_string(),
         identity: digest.map(|digest| digest.to_string()).unwrap_or_default(),
         scope: approval.scope.as_str().to_owned(),
-        session: approval.session.clone(),
+        session: approval.session.as_ref().map(ToString::to_string),
         body: json!({"approval": approval.to_value(), "project": project}),
         created_ms: approval.created_ms,
         expires_ms: approval.expires_ms,

@@ -14,6 +14,7 @@ mod request;
 mod run;
 mod seal;
 mod services;
+mod sessions;
 mod turn;
 
 use std::collections::HashMap;
@@ -27,22 +28,24 @@ use serde_json::Value;
 use toolhost_contract::life::{Input, Millis, Origin, Step};
 use toolhost_contract::policy::{HookSaid, Mode, Policy};
 use toolhost_contract::{
-    CallError, CallId, Denial, DenialCode, ErrorClass, Failure, Outcome, SessionKey, Sink,
+    CallError, CallId, Denial, DenialCode, ErrorClass, Failure, Outcome, QuotaKind, SessionKey,
+    Sink,
 };
 use toolhost_store::Store;
 
 use self::halt::Halt;
 use self::judge::Cleared;
 use self::release::Released;
-use self::remember::Session;
 use self::run::{Place, Run, invoke, is_failure};
 use self::services::CallServices;
+use self::sessions::Sessions;
 use crate::approvals::Approvals;
 use crate::asks::{AnswerError, Answered, Asks, Pending};
 use crate::bus::{Bus, Subscription};
 use crate::clock::Clock;
 use crate::hooks::{HookEntry, Hooks};
 use crate::journal::{Durability, Journal, Life};
+use crate::quota::Meter;
 use crate::schedule::{Canceller, LimitError, Pools};
 use crate::services::{Agents, Resources, Without};
 use crate::sink::CallSink;
@@ -52,6 +55,7 @@ pub use self::batch::{BatchCall, BatchError, BatchRequest};
 pub use self::deferred::{DeferredError, approve_deferred, deny_deferred};
 pub use self::request::{CallRequest, Report, Within};
 pub use self::seal::Sealed;
+pub use self::sessions::OnSessionEnd;
 
 /// Calls that may follow each other as tails of one.
 const TAILS: usize = 8;
@@ -70,13 +74,15 @@ pub struct Kernel {
     registry_news: tokio::sync::watch::Sender<()>,
     warnings: Mutex<Vec<String>>,
     pools: Pools,
-    sessions: Mutex<HashMap<SessionKey, Arc<Session>>>,
+    sessions: Sessions,
+    questions: Meter,
+    staged_bytes: Meter,
     batches: Mutex<HashMap<String, Canceller>>,
     started: Millis,
     asks: Asks,
     approvals: Approvals,
     journal: Arc<Journal>,
-    running: Mutex<HashMap<CallId, Halt>>,
+    running: Mutex<HashMap<CallId, (SessionKey, Halt)>>,
     /// Held by the commit that is being made.
     committing: Arc<tokio::sync::Mutex<()>>,
     agents: Arc<dyn Agents>,
@@ -95,6 +101,7 @@ pub struct Builder {
     clock: Clock,
     agents: Arc<dyn Agents>,
     resources: Arc<dyn Resources>,
+    on_session_end: Option<OnSessionEnd>,
 }
 
 impl Builder {
@@ -131,6 +138,13 @@ impl Builder {
         self
     }
 
+    /// Called with each session that ends, by whoever keeps something for sessions outside of the kernel.
+    #[must_use]
+    pub fn on_session_end(mut self, on_end: OnSessionEnd) -> Self {
+        self.on_session_end = Some(on_end);
+        self
+    }
+
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -145,6 +159,7 @@ impl Builder {
             store: self.store,
             durability: self.durability,
         });
+        let quotas = self.settings.quotas.clone();
         Ok(Kernel {
             policy: RwLock::new(Arc::clone(&self.settings.policy)),
             pools: Pools::new(self.settings.pools)?,
@@ -155,7 +170,9 @@ impl Builder {
             registry: RwLock::default(),
             registry_news: tokio::sync::watch::Sender::default(),
             warnings: Mutex::default(),
-            sessions: Mutex::default(),
+            sessions: Sessions::new(quotas.sessions, self.on_session_end),
+            questions: Meter::new(QuotaKind::Questions, quotas.questions),
+            staged_bytes: Meter::new(QuotaKind::StagedBytes, quotas.staged_bytes),
             batches: Mutex::default(),
             started: journal.clock.now(),
             asks: Asks::default(),
@@ -180,6 +197,7 @@ impl Kernel {
             clock: Clock::system(),
             agents: Arc::new(Without),
             resources: Arc::new(Without),
+            on_session_end: None,
         }
     }
 
@@ -385,11 +403,20 @@ impl Kernel {
             caller,
             within,
         } = request;
-        let Some(place) = self.announce(&id, &halt) else {
+        let key = caller.session_key();
+        let Some(place) = self.announce(&id, &key, &halt) else {
             let shown = toolhost_contract::text::inline(&id.0, 80);
             let message = format!("a call with the id {shown} is running already");
             let error = CallError::new(ErrorClass::InvalidInput, message).code("duplicate_call_id");
             return Err(Box::new(Report::refused(id, error)));
+        };
+        // Before there is a record: one that is full cannot be made fuller by records of refusals.
+        let session = match self.session(&key) {
+            Ok(session) => session,
+            Err(full) => {
+                drop(place);
+                return Err(Box::new(Report::refused(id, full.into())));
+            }
         };
         let caller = Arc::new(caller);
         let wish = Input::from(input.clone());
@@ -412,7 +439,7 @@ impl Kernel {
         Ok(Run {
             place: Some(place),
             id,
-            session: self.session(&caller.session_key()),
+            session,
             caller,
             input,
             within,
@@ -436,12 +463,12 @@ impl Kernel {
         })
     }
 
-    fn announce(&self, id: &CallId, halt: &Halt) -> Option<Place<'_>> {
+    fn announce(&self, id: &CallId, session: &SessionKey, halt: &Halt) -> Option<Place<'_>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.contains_key(id) {
             return None;
         }
-        running.insert(id.clone(), halt.clone());
+        running.insert(id.clone(), (session.clone(), halt.clone()));
         Some(Place {
             kernel: self,
             id: id.clone(),
@@ -522,7 +549,7 @@ impl Kernel {
     /// Cancels a call wherever it is. False when no such call is on its way.
     pub fn cancel(&self, id: &CallId) -> bool {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.get(id).is_some_and(Halt::cancel)
+        running.get(id).is_some_and(|(_, halt)| halt.cancel())
     }
 
     /// Answers a question that is waiting, from wherever a person was reached.

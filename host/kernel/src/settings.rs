@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolhost_contract::policy::Policy;
-use toolhost_contract::{Limits, VersionReq};
+use toolhost_contract::{Limits, Quotas, VersionReq};
 
 use crate::ab::AbTest;
 use crate::schedule;
@@ -26,6 +26,7 @@ pub struct Settings {
     pub tool_versions: BTreeMap<String, VersionReq>,
     pub ab_tests: Vec<AbTest>,
     pub max_input_bytes: u64,
+    pub quotas: Quotas,
     /// The folder that an approval "in this project" is for.
     pub project: Option<String>,
 }
@@ -54,6 +55,7 @@ impl Default for Settings {
             tool_versions: BTreeMap::new(),
             ab_tests: Vec::new(),
             max_input_bytes: Limits::default().input,
+            quotas: Quotas::default(),
             project: None,
         }
     }

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use toolhost_contract::life::masked;
 use toolhost_contract::policy::{Approval, ApprovalState, Identity, Narrowing, Scope};
-use toolhost_contract::text;
 use toolhost_contract::units::parse_duration;
+use toolhost_contract::{SessionId, text};
 use toolhost_kernel::Snapshot;
 use toolhost_store::{ApprovalError, ApprovalRow, Store};
 
@@ -323,11 +323,15 @@ fn words(kept: &Kept, registry: Option<&Snapshot>) -> String {
 }
 
 fn reach(kept: &Kept, approval: &Approval) -> String {
+    let user = match approval.user.name() {
+        Some(name) => format!("for user {}, ", text::inline(name, 80)),
+        None => String::new(),
+    };
     let place = match approval.scope {
         Scope::Once => "for one call".to_owned(),
         Scope::Session => format!(
             "in session {}",
-            text::inline(approval.session.as_deref().unwrap_or("?"), 80)
+            text::inline(approval.session.as_ref().map_or("?", SessionId::as_str), 80)
         ),
         Scope::Project => format!(
             "in project {}",
@@ -336,7 +340,7 @@ fn reach(kept: &Kept, approval: &Approval) -> String {
         Scope::User => "in every project".to_owned(),
     };
     format!(
-        "{place}, in mode {} and those that allow more",
+        "{user}{place}, in mode {} and those that allow more",
         approval.mode_min
     )
 }

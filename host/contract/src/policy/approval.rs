@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::facts::{Facts, Part, What, sorted};
 use super::place::below;
 use super::{Column, Mode, Request};
-use crate::{Descriptor, Digest, PluginName, ToolName, shell, text};
+use crate::{Descriptor, Digest, PluginName, SessionId, ToolName, UserId, shell, text};
 
 /// How far a yes reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -151,8 +151,10 @@ pub struct Approval {
     pub identity: Identity,
     pub narrowing: Narrowing,
     pub scope: Scope,
+    /// Whose call was asked about. It speaks for no other user, whatever its scope is.
+    pub user: UserId,
     /// The session that it was given in; binding when the scope is `session`.
-    pub session: Option<String>,
+    pub session: Option<SessionId>,
     /// Holds in this mode and in those that allow more.
     pub mode_min: Mode,
     pub created_ms: i64,
@@ -243,8 +245,10 @@ impl Approval {
             ApprovalState::Live => {}
             state => return Some(state.to_string()),
         }
-        if self.scope == Scope::Session && self.session.as_deref() != Some(caller.session.as_str())
-        {
+        if self.user != caller.user {
+            return Some("it was given for another user".to_owned());
+        }
+        if self.scope == Scope::Session && self.session.as_ref() != Some(&caller.session) {
             return Some("it was given in another session".to_owned());
         }
         if let Some(mode) = modes.iter().find(|mode| !mode.is_at_least(self.mode_min)) {
@@ -263,7 +267,8 @@ pub struct NewApproval {
     pub identity: Identity,
     pub narrowing: Narrowing,
     pub scope: Scope,
-    pub session: Option<String>,
+    pub user: UserId,
+    pub session: Option<SessionId>,
     pub mode_min: Mode,
 }
 
@@ -274,6 +279,7 @@ impl NewApproval {
             identity: self.identity,
             narrowing: self.narrowing,
             scope: self.scope,
+            user: self.user,
             session: self.session,
             mode_min: self.mode_min,
             created_ms,
@@ -297,8 +303,11 @@ struct Wire {
     definition: Option<String>,
     narrowing: Narrowing,
     scope: Scope,
+    /// None: the local user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    session: Option<String>,
+    user: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<SessionId>,
     mode_min: String,
     created_ms: i64,
     by: String,
@@ -322,6 +331,7 @@ impl Approval {
             definition: self.identity.definition.map(|digest| digest.to_string()),
             narrowing: self.narrowing.clone(),
             scope: self.scope,
+            user: self.user.name().map(str::to_owned),
             session: self.session.clone(),
             mode_min: self.mode_min.to_string(),
             created_ms: self.created_ms,
@@ -367,6 +377,7 @@ impl Approval {
             id: wire.id,
             narrowing: wire.narrowing,
             scope: wire.scope,
+            user: UserId::from_name(wire.user.as_deref()),
             session: wire.session,
             created_ms: wire.created_ms,
             by: wire.by,

@@ -10,7 +10,7 @@ use super::facts::{Facts, Part, What};
 use super::offer::{Offer, exactly, how_to_allow, offers};
 use super::walk::{Because, Trace};
 use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, Subject};
-use crate::{ChangeSet, Edit, Effect, PluginName, ToolName, text};
+use crate::{ChangeSet, Edit, Effect, PluginName, SessionId, ToolName, UserId, text};
 
 /// How a prompt should look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,7 +60,8 @@ pub struct Question {
     grant: Grant,
     identity: Identity,
     mode: Mode,
-    session: String,
+    user: UserId,
+    session: SessionId,
     /// What this very call needs a yes for; None when no kept yes could stand for it.
     exact: Option<Narrowing>,
 }
@@ -147,6 +148,7 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
                     identity: question.identity.clone(),
                     narrowing: offer.narrowing.clone(),
                     scope: offer.scope,
+                    user: question.user.clone(),
                     session: (offer.scope == Scope::Session).then(|| question.session.clone()),
                     mode_min: question.mode,
                 })
@@ -227,6 +229,7 @@ impl Question {
             identity: holds.then(|| self.identity.clone())?,
             narrowing: self.exact.clone()?,
             scope,
+            user: self.user.clone(),
             session: (scope == Scope::Session).then(|| self.session.clone()),
             mode_min: self.mode,
         })
@@ -309,7 +312,8 @@ impl Question {
             grant: Grant::new(request, "a person".to_owned(), used(layers)),
             identity: Identity::of(request),
             mode,
-            session: request.caller.session.to_string(),
+            user: request.caller.user.clone(),
+            session: request.caller.session.clone(),
         }
     }
 }

@@ -31,6 +31,10 @@ impl Kernel {
             // A person is asked about what is so, and not about what may yet become otherwise.
             slot.turn().await;
         }
+        let _waits = self
+            .questions
+            .take(&run.caller.user, 1)
+            .map_err(CallError::from)?;
         let title = format!("{} ({})", entry.tool.display_name, entry.name);
         run.life
             .ask(

@@ -9,7 +9,7 @@ use serde_json::Value;
 use toolhost_contract::bus::Happening;
 use toolhost_contract::life::Origin;
 use toolhost_contract::policy::Subject;
-use toolhost_contract::{CallId, Concurrency, Effect, Principal, SessionKey, Sink};
+use toolhost_contract::{CallId, Concurrency, Effect, Principal, QuotaError, SessionKey, Sink};
 
 use super::run::Run;
 use super::turn::Turn;
@@ -37,6 +37,8 @@ pub struct BatchCall {
 pub enum BatchError {
     #[error(transparent)]
     Queue(#[from] QueueError),
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
     #[error("a batch with the id `{0}` is running already")]
     SameBatch(String),
     #[error("two calls of the batch have the id `{0}`; ids must differ")]
@@ -53,7 +55,7 @@ impl Kernel {
         request: BatchRequest,
         sink: Arc<dyn Sink>,
     ) -> Result<Vec<Report>, BatchError> {
-        let session = self.session(&request.caller.session_key());
+        let session = self.session(&request.caller.session_key())?;
         let calls = request.calls.len();
         let turn = Turn::new(self, request, sink)?;
         let mut scheduled = pin!(session.queue.schedule(calls, turn.run()));
@@ -77,14 +79,15 @@ impl Kernel {
         request: BatchRequest,
         sink: Arc<dyn Sink>,
     ) -> Result<Vec<Report>, BatchError> {
-        let session = self.session(&request.caller.session_key());
+        let session = self.session(&request.caller.session_key())?;
         let calls = request.calls.len();
         let turn = Turn::new(self, request, sink)?;
         Ok(session.queue.try_schedule(calls, turn.run()).await?)
     }
 
     pub fn is_running(&self, session: &SessionKey) -> bool {
-        self.session(session).queue.is_running()
+        let session = self.sessions.find(session);
+        session.is_some_and(|session| session.queue.is_running())
     }
 
     /// The results of these calls were handed to the model.

@@ -78,6 +78,11 @@ impl Kernel {
         };
         let nothing = ChangeSet::default();
         let changes = staged.as_ref().map_or(&nothing, |staged| staged.changes());
+        // They take room until they are applied or dropped, and a person may take long.
+        let _waits = self
+            .staged_bytes
+            .take(&run.caller.user, bytes(changes))
+            .map_err(CallError::from)?;
         let named = Subject::of(&entry.tool, &run.input);
         let subject = named.known(changes);
         run.known = true;
@@ -176,6 +181,12 @@ impl Kernel {
         made.map_err(|_| failed(CallError::internal("the commit panicked").into()))??;
         Ok(id)
     }
+}
+
+/// Bytes of the files that would be written.
+fn bytes(changes: &ChangeSet) -> u64 {
+    let sizes = changes.changes.iter().filter_map(|change| change.sizes.1);
+    sizes.fold(0, u64::saturating_add)
 }
 
 /// What the call saw is no longer there.

@@ -1,55 +1,24 @@
 //! What outlives an answer: kept yeses, answers that other processes left, and sessions.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use toolhost_contract::life::Millis;
 use toolhost_contract::policy::{
     Approval, Identity, Mode, Narrowing, NewApproval, PathNarrowing, Policy, Scope,
 };
 use toolhost_contract::{
-    Answer, CallError, CallId, Effect, Failure, Outcome, Question, SessionKey,
+    Answer, CallError, CallId, Effect, Failure, Outcome, Question, QuotaError, SessionKey,
 };
 use toolhost_store::{AnswerRow, SessionRow, StoreError, Write};
 
+use super::halt::Halt;
 use super::run::{Run, is_failure};
-use super::services::{Jobs, Shelf};
+use super::sessions::Session;
 use super::{Kernel, Refusal};
 use crate::Entry;
 use crate::asks::Answered;
 use crate::journal::{Journal, unwritable};
-use crate::schedule::{Fate, LoopGuard, Queue};
-
-/// Sessions whose queues are kept in memory; beyond it the idle ones are forgotten.
-const SESSIONS: usize = 1_024;
-
-/// What belongs to one session and dies with the process.
-#[derive(Default)]
-pub(super) struct Session {
-    pub(super) queue: Queue,
-    pub(super) loop_guard: LoopGuard,
-    /// None: that of the policy.
-    mode: Mutex<Option<Mode>>,
-    shelf: Mutex<Shelf>,
-    jobs: Jobs,
-}
-
-impl Session {
-    pub(super) fn mode(&self) -> Option<Mode> {
-        *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn set_mode(&self, mode: Mode) {
-        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(mode);
-    }
-
-    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn jobs(&self) -> &Jobs {
-        &self.jobs
-    }
-}
+use crate::schedule::Fate;
 
 impl Kernel {
     pub(super) async fn remember(&self, new: NewApproval, by: &str) -> Result<(), Refusal> {
@@ -62,21 +31,14 @@ impl Kernel {
             .map_err(|error| Refusal::from(unwritable(error)))
     }
 
-    pub(super) fn session(&self, key: &SessionKey) -> Arc<Session> {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nearly always there.
-        if let Some(session) = sessions.get(key) {
-            return Arc::clone(session);
-        }
-        if sessions.len() >= SESSIONS {
-            sessions.retain(|_, session| Arc::strong_count(session) > 1);
-        }
-        Arc::clone(sessions.entry(key.clone()).or_default())
+    pub(super) fn session(&self, key: &SessionKey) -> Result<Arc<Session>, QuotaError> {
+        self.sessions.get(key)
     }
 
     /// The rules as they hold in a session: a person may have changed its mode.
     pub(super) fn policy_in(&self, session: &SessionKey) -> Arc<Policy> {
-        self.policy_of(&self.session(session))
+        let session = self.sessions.find(session);
+        session.map_or_else(|| self.policy(), |session| self.policy_of(&session))
     }
 
     pub(super) fn policy_of(&self, session: &Session) -> Arc<Policy> {
@@ -92,7 +54,8 @@ impl Kernel {
     pub fn set_mode(&self, session: &SessionKey, mode: Mode) -> Result<(), String> {
         let refused = |diagnostic: toolhost_contract::policy::Diagnostic| diagnostic.to_string();
         self.policy().with_mode(mode).map_err(refused)?;
-        self.session(session).set_mode(mode);
+        let session = self.session(session).map_err(|full| full.to_string())?;
+        session.set_mode(mode);
         Ok(())
     }
 
@@ -134,7 +97,8 @@ impl Kernel {
                 },
                 narrowing,
                 scope: Scope::Session,
-                session: Some(session.session.to_string()),
+                user: session.user.clone(),
+                session: Some(session.session.clone()),
                 mode_min,
             };
             let id = format!("a-{}", crate::id::random());
@@ -155,10 +119,21 @@ impl Kernel {
         let ended = Some(self.journal.clock.now());
         self.journal
             .queue(|| Write::Session(self.session_row(key, client, ended)));
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(session) = sessions.remove(key) {
-            session.jobs().end();
+        self.end_session(key);
+    }
+
+    /// Stops the calls of a session, and lets go what is kept for it. For a session that has no row, and once more for
+    /// one whose last request has ended after it.
+    pub fn end_session(&self, key: &SessionKey) {
+        let running: Vec<Halt> = {
+            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            let theirs = running.values().filter(|(session, _)| session == key);
+            theirs.map(|(_, halt)| halt.clone()).collect()
+        };
+        for halt in running {
+            halt.cancel();
         }
+        self.sessions.end(key);
     }
 
     fn session_row(&self, key: &SessionKey, client: &str, ended: Option<Millis>) -> SessionRow {

@@ -17,8 +17,8 @@ use toolhost_contract::{
 
 use super::halt::Halt;
 use super::order::Slot;
-use super::remember::Session;
 use super::services::CallServices;
+use super::sessions::Session;
 use super::{Kernel, Refusal, Report, Within};
 use crate::Entry;
 use crate::journal::Life;

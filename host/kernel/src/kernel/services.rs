@@ -18,8 +18,8 @@ use toolhost_contract::{
 
 use super::halt::Halt;
 use super::judge::request;
-use super::remember::Session;
 use super::run::Run;
+use super::sessions::Session;
 use super::{Kernel, Within};
 use crate::Entry;
 
@@ -106,6 +106,11 @@ impl CallServices {
                 .map(|_| self.caller.agent.clone()),
             queries,
         };
+        let user = &self.caller.user;
+        let _waits = kernel.questions.take(user, 1).map_err(|full| {
+            let message = format!("{full}; go on without an answer, or ask later");
+            Failure::new("too_many_questions", message)
+        })?;
         let replies = {
             let _wait = self.waiting.begin();
             kernel.prompter.interview(&interview).await

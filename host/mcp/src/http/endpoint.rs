@@ -246,6 +246,9 @@ impl Endpoint {
                 60,
             ),
             (_, Some(Refused::IdInUse)) => bad(Malformed::IdInUse),
+            (_, Some(Refused::NoSession)) => {
+                plain(StatusCode::NOT_FOUND, "there is no such session")
+            }
         }
     }
 }

@@ -43,6 +43,7 @@ pub(crate) struct Label(pub(crate) SessionKey);
 struct Session {
     owner: Arc<TokenShare>,
     key: SessionKey,
+    kernel: Arc<Kernel>,
     used: Mutex<Instant>,
     streams: AtomicUsize,
     /// Of requests that run. rmcp would give the answer of one to the stream of another.
@@ -104,8 +105,9 @@ impl Sessions {
         let session = lock(&self.open).remove(id);
         if let Some(session) = session {
             let client = lock(&session.client).take();
-            if let Some(client) = client {
-                self.kernel.close_session(&session.key, &client);
+            match client {
+                Some(client) => self.kernel.close_session(&session.key, &client),
+                None => self.kernel.end_session(&session.key),
             }
         }
         Ok(self.inner.close_session(id).await?)
@@ -127,6 +129,14 @@ impl Sessions {
             .max_by_key(|(unused, _)| *unused)
             .map(|(_, id)| Some(SessionId::clone(id)))
             .ok_or(SessionsError::TooMany)
+    }
+}
+
+impl Drop for Session {
+    /// Requests hold their session, so this is after the last of them: one that was being answered when the session
+    /// ended may have begun a call since.
+    fn drop(&mut self) {
+        self.kernel.end_session(&self.key);
     }
 }
 
@@ -215,6 +225,7 @@ impl SessionManager for Sessions {
         let (id, transport) = self.inner.create_session().await?;
         let session = Session {
             key: SessionKey::new(owner.user.clone(), toolhost_kernel::id::random()),
+            kernel: Arc::clone(&self.kernel),
             owner,
             used: Mutex::new(Instant::now()),
             streams: AtomicUsize::new(0),
@@ -255,11 +266,17 @@ impl SessionManager for Sessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        let theirs = lock(&self.open)
-            .get(id)
-            .is_none_or(|session| session.is_of_current());
-        // Whoever tries to end a session of somebody else hears the same as for one that was never there.
-        if theirs { self.end(id).await } else { Ok(()) }
+        if let Err(none) = self.get(id) {
+            // A session of another user is as unknown as one that never was.
+            refuse(Refused::NoSession);
+            return if CURRENT.try_with(|_| ()).is_ok() {
+                Err(none)
+            } else {
+                // rmcp tells us of the end of a session that we ended.
+                Ok(())
+            };
+        }
+        self.end(id).await
     }
 
     async fn create_stream(

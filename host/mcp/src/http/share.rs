@@ -248,6 +248,7 @@ pub(crate) struct Current {
 pub(crate) enum Refused {
     TooManySessions,
     IdInUse,
+    NoSession,
 }
 
 impl Current {

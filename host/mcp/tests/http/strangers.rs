@@ -265,7 +265,7 @@ async fn without_a_token_nothing_is_said() {
 }
 
 #[tokio::test]
-async fn nobody_enters_the_session_of_another() {
+async fn c_10_nobody_enters_or_ends_the_session_of_another() {
     let site = Site::start(closed()).await;
     let mut ann = site.client().await.with_token(ANN);
     ann.greet().await;
@@ -275,12 +275,63 @@ async fn nobody_enters_the_session_of_another() {
     assert_eq!(bob.request("GET /mcp", &[], "").await.status, 404);
     let resume = [("last-event-id", "0/0")];
     assert_eq!(bob.request("GET /mcp", &resume, "").await.status, 404);
-    // As for one that never was.
-    assert_eq!(bob.request("DELETE /mcp", &[], "").await.status, 204);
+    assert_eq!(bob.request("DELETE /mcp", &[], "").await.status, 404);
     assert_eq!(
         ann.call(1, "echo", json!({"text": "still"})).await.text(),
         "still"
     );
+    assert_eq!(ann.request("DELETE /mcp", &[], "").await.status, 204);
+    assert_eq!(ann.request("DELETE /mcp", &[], "").await.status, 404);
+    bob.use_session("0e7a4f3c-0000-4000-8000-000000000000");
+    assert_eq!(bob.request("DELETE /mcp", &[], "").await.status, 404);
+}
+
+/// The text behind a link and the result of a task are read by the user whose call left them, in any session, and by
+/// nobody else.
+#[tokio::test]
+async fn a_02_links_and_tasks_belong_to_the_user_who_called() {
+    let site = Site::start_tasking(closed()).await;
+    let mut ann = site.client().await.with_token(ANN);
+    let mut bob = site.client().await.with_token(BOB);
+    ann.greet().await;
+    bob.greet().await;
+    let long = "x".repeat(300 << 10);
+    let answer = ann.call(1, "echo", json!({ "text": long })).await.json();
+    let uri = &answer["result"]["content"][1]["uri"];
+    assert!(
+        uri.as_str()
+            .is_some_and(|uri| uri.starts_with("toolhost://")),
+        "{answer}"
+    );
+    let read = request(2, "resources/read", json!({ "uri": uri })).to_string();
+    assert!(bob.post(&[], &read).await.json()["error"].is_object());
+    let mut again = site.client().await.with_token(ANN);
+    again.greet().await;
+    let whole = again.post(&[], &read).await.json();
+    assert_eq!(whole["result"]["contents"][0]["text"], json!(long));
+
+    let mut asked = modern(call(3, "wait", json!({})));
+    let tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    asked["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = tasks.clone();
+    let mut ann = site.client().await.with_token(ANN);
+    let said = headers("tools/call", "wait");
+    let answer = ann.post(&said, &asked.to_string()).await.json();
+    let id = answer["result"]["taskId"].as_str().unwrap();
+    for (token, knows) in [(BOB, false), (ANN, true)] {
+        let mut client = site.client().await.with_token(token);
+        for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+            let params = json!({"taskId": id, "inputResponses": {}});
+            let mut asked = modern(request(4, method, params));
+            asked["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = tasks.clone();
+            let said = headers(method, id);
+            let answer = client.post(&said, &asked.to_string()).await.json();
+            assert_eq!(
+                answer["result"].is_object(),
+                knows,
+                "{token} {method}: {answer}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-use toolhost_contract::{Mode, PluginName, ToolName};
+use toolhost_contract::{Mode, PluginName, ToolName, UserId};
 
 use super::*;
 
@@ -13,6 +13,7 @@ fn approval(expires_ms: Option<i64>, uses_left: Option<u32>) -> Approval {
         },
         narrowing: Narrowing::default(),
         scope: Scope::User,
+        user: UserId::Local,
         session: None,
         mode_min: Mode::Default,
         created_ms: 10,

@@ -36,6 +36,29 @@ fn holds(approval: &Approval, rules: &str, call: &str) -> bool {
 const WRITE: &str = "files/write_file writes kind=edit path=";
 const RUN: &str = "system/bash kind=execute command=";
 
+/// Whatever its scope is: another user was not asked, and may not ride on the answer.
+#[test]
+fn a_02_an_approval_speaks_only_for_the_user_who_was_asked_about() {
+    for words in ["in this project", "for the rest of this session"] {
+        let asked = format!("{WRITE}src/a.rs user:ann");
+        let approval = approve("", &asked, words);
+        assert_eq!(
+            Approval::from_value(&approval.to_value()).as_ref(),
+            Ok(&approval)
+        );
+        for (user, expected) in [("user:ann", true), ("user:bob", false), ("", false)] {
+            let call = format!("{WRITE}src/a.rs {user}");
+            assert_eq!(holds(&approval, "", &call), expected, "{words} {user}");
+        }
+        let local = approve("", &format!("{WRITE}src/a.rs"), words);
+        assert!(!holds(&local, "", &asked), "{words}");
+        assert!(
+            local.to_value().get("user").is_none(),
+            "as it was stored before"
+        );
+    }
+}
+
 #[test]
 fn an_approved_directory_covers_what_lies_below_it() {
     let approval = approve(
@@ -336,7 +359,7 @@ fn an_approval_survives_its_form_on_disk() {
         let _ = writeln!(out, "{}", Approval::from_value(&broken).unwrap_err());
     }
     expect![[r#"
-        the approval cannot be used: unknown field `surprise`, expected one of `id`, `plugin`, `tool`, `digest`, `definition`, `narrowing`, `scope`, `session`, `mode_min`, `created_ms`, `by`, `expires_ms`, `uses_left`
+        the approval cannot be used: unknown field `surprise`, expected one of `id`, `plugin`, `tool`, `digest`, `definition`, `narrowing`, `scope`, `user`, `session`, `mode_min`, `created_ms`, `by`, `expires_ms`, `uses_left`
         the approval cannot be used: unknown field `surprise`, expected one of `commands`, `paths`, `domains`, `input`, `tool`
         the approval cannot be used: unknown variant `forever`, expected one of `once`, `session`, `project`, `user`
         the approval cannot be used: `free` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom

@@ -78,6 +78,10 @@ impl Jobs {
         Ok(job.shown(id))
     }
 
+    pub(in crate::kernel) fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+
     /// Stops and forgets all of them. A call that is running keeps its session, so nobody may wait for that to go.
     pub(in crate::kernel) fn end(&self) {
         for job in std::mem::take(&mut *self.all()).into_values() {
@@ -223,6 +227,13 @@ async fn run(
     stop: CancellationToken,
     limit: Duration,
 ) -> Result<Outcome, CallError> {
+    if stop.is_cancelled() {
+        // It would make its session anew.
+        return Err(CallError::new(
+            ErrorClass::Cancelled,
+            "the call was cancelled",
+        ));
+    }
     let id = request.id.clone();
     let sink: Arc<dyn Sink> = Arc::new(NoSink);
     let mut call = std::pin::pin!(kernel.call(request, sink));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use toolhost_contract::{Failure, Sight, text};
+use toolhost_contract::{Failure, PluginName, Sight, text};
 
 use super::CallServices;
 
@@ -24,9 +24,15 @@ const MAX_PATH: usize = 4_096;
 /// Whose shelf, and what on it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
-    /// Plugin and agent; empty for the shared one.
-    owner: String,
+    owner: ShelfOwner,
     key: String,
+}
+
+/// The shelves of one session.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum ShelfOwner {
+    AllPlugins,
+    Plugin { plugin: PluginName, agent: String },
 }
 
 /// What one call has noted so far.
@@ -94,7 +100,7 @@ impl Shelf {
     /// Has somebody set variables for programs?
     pub(in crate::kernel) fn has_variables(&self) -> bool {
         let key = Key {
-            owner: String::new(),
+            owner: ShelfOwner::AllPlugins,
             key: VARIABLES.to_owned(),
         };
         let set = self.values.get(&key).and_then(Value::as_object);
@@ -199,9 +205,12 @@ impl CallServices {
             ));
         }
         let owner = if key.starts_with(SHARED) {
-            String::new()
+            ShelfOwner::AllPlugins
         } else {
-            format!("{}/{}", self.entry.plugin.name, self.caller.agent)
+            ShelfOwner::Plugin {
+                plugin: self.entry.plugin.name.clone(),
+                agent: self.caller.agent.clone(),
+            }
         };
         Ok(Key {
             owner,

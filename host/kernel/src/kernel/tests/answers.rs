@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolhost_contract::life::CallState;
 use toolhost_contract::policy::{Mode, OnHeadlessAsk};
-use toolhost_contract::{Answer, CallId};
+use toolhost_contract::{Answer, CallId, NoSink, UserId, UserQuota};
 use toolhost_store::Store;
 
 use super::store_order::answer;
@@ -73,6 +73,44 @@ async fn r_201_an_answer_by_id_counts_once() {
         (&approval["decidedBy"], &approval["note"]),
         (&json!("web"), &json!("not that one"))
     );
+}
+
+/// One user who leaves questions unanswered takes no room from another one.
+#[tokio::test]
+async fn a_10_questions_that_wait_are_bounded_for_each_user() {
+    let mut setup = silent();
+    setup.settings.quotas.questions = UserQuota { user: 1, all: 2 };
+    let world = setup.build();
+    let of = |id: &str, user: &str| {
+        let mut request = request(id, "erase", json!({}));
+        request.caller.user = UserId::token(user);
+        request
+    };
+    let start = |id: &str, user: &str| {
+        let (kernel, request) = (Arc::clone(&world.kernel), of(id, user));
+        tokio::spawn(async move { kernel.call(request, Arc::new(NoSink)).await })
+    };
+    let first = start("a1", "ann");
+    asked(&world, "a1").await;
+    let own = shown(&world.request(of("a2", "ann")).await);
+    let second = start("b1", "bob");
+    asked(&world, "b1").await;
+    let all = shown(&world.request(of("c1", "carl")).await);
+    expect![[r#"
+        Unavailable [too_many_questions]: this user has as many waiting questions as allowed: 1
+        Unavailable [too_many_questions]: all users together have as many waiting questions as allowed: 2"#]]
+    .assert_eq(&format!("{own}\n{all}"));
+    for (call, waits) in [("a1", first), ("b1", second)] {
+        world.kernel.answer(&id(call), said(no("no"))).unwrap();
+        assert_eq!(waits.await.unwrap().result.unwrap_err().code, "user_denied");
+    }
+    let again = start("a3", "ann");
+    asked(&world, "a3").await;
+    world
+        .kernel
+        .answer(&id("a3"), said(Answer::once()))
+        .unwrap();
+    assert_eq!(shown(&again.await.unwrap()), "ok: done");
 }
 
 // The prompt is closed by an answer from elsewhere, and whoever was told that theirs counts was told the truth.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 use toolhost_contract::{
     AgentInfo, Answer, BoxFuture, Call, CallId, Failure, Interview, NoSink, PluginName, Policy,
-    PolicySpec, Principal, Question, Reply,
+    PolicySpec, Principal, Question, Reply, UserId,
 };
 
 use super::super::{CallRequest, Kernel, Report};
@@ -191,11 +191,16 @@ struct House {
 }
 
 impl House {
-    /// `TOOL`, `TOOL@SESSION` or `TOOL@SESSION/AGENT`. The ids are `c1`, `c2`, …
+    /// `TOOL`, `TOOL@SESSION`, `TOOL@SESSION/AGENT` or `TOOL@USER:SESSION`. The ids are `c1`, `c2`, …
     fn wish(&self, who: &str, input: Value) -> CallRequest {
         let (tool, place) = who.split_once('@').unwrap_or((who, "s"));
         let (session, agent) = place.split_once('/').unwrap_or((place, "main"));
+        let (user, session) = match session.split_once(':') {
+            Some((user, session)) => (UserId::token(user), session),
+            None => (UserId::Local, session),
+        };
         let caller = Principal {
+            user,
             session: session.into(),
             agent: agent.to_owned(),
             parent_agent: (agent != "main").then(|| "main".to_owned()),

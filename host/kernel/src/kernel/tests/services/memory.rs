@@ -90,7 +90,7 @@ async fn of_a_call_that_runs_again_the_last_run_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_plugin_agent_and_session_has_a_shelf_of_its_own() {
+async fn a_02_each_plugin_agent_session_and_user_has_a_shelf_of_its_own() {
     let house = Plan::default().build();
     house
         .check(&[
@@ -99,6 +99,12 @@ async fn each_plugin_agent_and_session_has_a_shelf_of_its_own() {
             ("peek", "recall a", "1"),
             ("other", "recall a", "-"),
             ("look@t", "recall a\nseen /f", "-; -"),
+            // A session of the same name that is another user's.
+            (
+                "look@ann:s",
+                "recall a\nseen /f\nremember a 3",
+                "-; -; done",
+            ),
             ("look@s/helper", "recall a\nremember a 2", "-; done"),
             ("look", "recall a", "1"),
             ("look@s/helper", "recall a", "2"),

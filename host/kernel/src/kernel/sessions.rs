@@ -1,0 +1,238 @@
+//! The sessions whose state this process keeps: how many there are, and how they end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use toolhost_contract::policy::Mode;
+use toolhost_contract::{QuotaError, QuotaKind, SessionId, SessionKey, UserId, UserQuota};
+
+use super::services::{Jobs, Shelf};
+use crate::schedule::{LoopGuard, Queue};
+
+/// Hears which session has ended. It is called when a session ends, and again when the last call of it has.
+pub type OnSessionEnd = Arc<dyn Fn(&SessionKey) + Send + Sync>;
+
+/// What belongs to one session and dies with the process.
+pub(super) struct Session {
+    key: SessionKey,
+    pub(super) queue: Queue,
+    pub(super) loop_guard: LoopGuard,
+    /// None: that of the policy.
+    mode: Mutex<Option<Mode>>,
+    shelf: Mutex<Shelf>,
+    jobs: Jobs,
+    on_end: Option<OnSessionEnd>,
+}
+
+impl Session {
+    fn new(key: SessionKey, on_end: Option<OnSessionEnd>) -> Self {
+        Self {
+            key,
+            queue: Queue::default(),
+            loop_guard: LoopGuard::default(),
+            mode: Mutex::default(),
+            shelf: Mutex::default(),
+            jobs: Jobs::default(),
+            on_end,
+        }
+    }
+
+    pub(super) fn mode(&self) -> Option<Mode> {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_mode(&self, mode: Mode) {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(mode);
+    }
+
+    pub(super) fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn jobs(&self) -> &Jobs {
+        &self.jobs
+    }
+
+    /// Whether the session can be made anew without becoming less strict. Without a mode of its own it has that of the
+    /// policy, and what it has noted only allows more.
+    fn can_be_forgotten(this: &Arc<Self>) -> bool {
+        Arc::strong_count(this) == 1 && this.mode().is_none() && this.jobs.is_empty()
+    }
+}
+
+impl Drop for Session {
+    /// A call that began before the end of its session may have started something after it.
+    fn drop(&mut self) {
+        if let Some(on_end) = &self.on_end {
+            on_end(&self.key);
+        }
+    }
+}
+
+pub(super) struct Sessions {
+    quota: UserQuota,
+    users: Mutex<BTreeMap<UserId, OfUser>>,
+    on_end: Option<OnSessionEnd>,
+}
+
+type OfUser = HashMap<SessionId, Arc<Session>>;
+
+fn count(users: &BTreeMap<UserId, OfUser>) -> usize {
+    users.values().map(HashMap::len).sum()
+}
+
+impl Sessions {
+    pub(super) fn new(quota: UserQuota, on_end: Option<OnSessionEnd>) -> Self {
+        Self {
+            quota,
+            users: Mutex::default(),
+            on_end,
+        }
+    }
+
+    pub(super) fn find(&self, key: &SessionKey) -> Option<Arc<Session>> {
+        self.users().get(&key.user)?.get(&key.session).cloned()
+    }
+
+    /// The session, which is made when it is new. For room, sessions of the same user are forgotten that nothing uses
+    /// and that are no stricter than a new one; no session of another user is.
+    pub(super) fn get(&self, key: &SessionKey) -> Result<Arc<Session>, QuotaError> {
+        // Nearly always there.
+        if let Some(session) = self.find(key) {
+            return Ok(session);
+        }
+        // Dropped after the lock: the end of a session may take a while.
+        let mut forgotten = Vec::new();
+        let mut users = self.users();
+        let theirs = users.entry(key.user.clone()).or_default();
+        if let Some(session) = theirs.get(&key.session) {
+            return Ok(Arc::clone(session));
+        }
+        let is_full = theirs.len() as u64 >= self.quota.user;
+        if is_full || count(&users) as u64 >= self.quota.all {
+            let theirs = users.entry(key.user.clone()).or_default();
+            let idle = theirs.extract_if(|_, session| Session::can_be_forgotten(session));
+            forgotten.extend(idle);
+        }
+        let all = count(&users) as u64;
+        let theirs = users.entry(key.user.clone()).or_default();
+        let what = QuotaKind::Sessions;
+        let refused = if theirs.len() as u64 >= self.quota.user {
+            let most = self.quota.user;
+            Some(QuotaError::User { what, most })
+        } else if all >= self.quota.all {
+            let most = self.quota.all;
+            Some(QuotaError::All { what, most })
+        } else {
+            None
+        };
+        if let Some(error) = refused {
+            if theirs.is_empty() {
+                users.remove(&key.user);
+            }
+            return Err(error);
+        }
+        let session = Arc::new(Session::new(key.clone(), self.on_end.clone()));
+        theirs.insert(key.session.clone(), Arc::clone(&session));
+        drop(users);
+        drop(forgotten);
+        Ok(session)
+    }
+
+    /// Ends the session. What is kept for it is gone when its calls have ended.
+    pub(super) fn end(&self, key: &SessionKey) {
+        let ended = {
+            let mut users = self.users();
+            let theirs = users.get_mut(&key.user);
+            let ended = theirs.and_then(|theirs| theirs.remove(&key.session));
+            if users.get(&key.user).is_some_and(HashMap::is_empty) {
+                users.remove(&key.user);
+            }
+            ended
+        };
+        if let Some(session) = ended {
+            session.jobs.end();
+        }
+        if let Some(on_end) = &self.on_end {
+            on_end(key);
+        }
+    }
+
+    fn users(&self) -> MutexGuard<'_, BTreeMap<UserId, OfUser>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use super::*;
+
+    fn sessions(user: u64, all: u64) -> (Sessions, Arc<AtomicUsize>) {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&ended);
+        let on_end: OnSessionEnd = Arc::new(move |_| {
+            count.fetch_add(1, Relaxed);
+        });
+        (Sessions::new(UserQuota { user, all }, Some(on_end)), ended)
+    }
+
+    fn key(user: &str, session: usize) -> SessionKey {
+        SessionKey::new(UserId::token(user), session.to_string())
+    }
+
+    #[test]
+    fn a_10_no_number_of_sessions_changes_the_mode_of_another_user() {
+        let (sessions, _) = sessions(4, 100);
+        let bob = key("bob", 1);
+        sessions.get(&bob).unwrap().set_mode(Mode::Plan);
+        for number in 0..1_000 {
+            sessions.get(&key("ann", number)).unwrap();
+        }
+        assert_eq!(sessions.find(&bob).unwrap().mode(), Some(Mode::Plan));
+    }
+
+    #[test]
+    fn a_10_a_mode_is_kept_and_the_new_session_is_refused() {
+        let (sessions, _) = sessions(2, 3);
+        for number in 0..2 {
+            sessions
+                .get(&key("ann", number))
+                .unwrap()
+                .set_mode(Mode::Plan);
+        }
+        let refused = |user, number| sessions.get(&key(user, number)).err().unwrap().to_string();
+        assert_eq!(
+            refused("ann", 2),
+            "this user has as many sessions as allowed: 2"
+        );
+        sessions.get(&key("bob", 0)).unwrap().set_mode(Mode::Plan);
+        assert_eq!(
+            refused("bob", 1),
+            "all users together have as many sessions as allowed: 3"
+        );
+        assert_eq!(
+            sessions.find(&key("ann", 0)).unwrap().mode(),
+            Some(Mode::Plan)
+        );
+        sessions.end(&key("ann", 0));
+        sessions.get(&key("ann", 2)).unwrap();
+    }
+
+    #[test]
+    fn a_03_whoever_keeps_things_for_a_session_hears_of_its_end_and_of_the_end_of_its_last_call() {
+        let (sessions, ended) = sessions(2, 4);
+        let call = sessions.get(&key("ann", 1)).unwrap();
+        sessions.end(&key("ann", 1));
+        assert_eq!(ended.load(Relaxed), 1);
+        drop(call);
+        assert_eq!(ended.load(Relaxed), 2);
+        assert!(sessions.users().is_empty());
+        // A session that is forgotten for room has ended as well.
+        for number in 0..3 {
+            sessions.get(&key("ann", number)).unwrap();
+        }
+        assert_eq!(ended.load(Relaxed), 4);
+    }
+}

@@ -1,0 +1,103 @@
+//! Counts what users hold of something that is bounded for each user and for all.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use toolhost_contract::{QuotaError, QuotaKind, UserId, UserQuota};
+
+/// Clones count together.
+#[derive(Debug, Clone)]
+pub(crate) struct Meter(Arc<Counts>);
+
+#[derive(Debug)]
+struct Counts {
+    what: QuotaKind,
+    quota: UserQuota,
+    held: Mutex<BTreeMap<UserId, u64>>,
+}
+
+/// So much is held until this is dropped.
+#[derive(Debug)]
+#[must_use = "it is given back when it is dropped"]
+pub(crate) struct Holding {
+    counts: Arc<Counts>,
+    user: UserId,
+    amount: u64,
+}
+
+impl Meter {
+    pub(crate) fn new(what: QuotaKind, quota: UserQuota) -> Self {
+        Self(Arc::new(Counts {
+            what,
+            quota,
+            held: Mutex::default(),
+        }))
+    }
+
+    pub(crate) fn take(&self, user: &UserId, amount: u64) -> Result<Holding, QuotaError> {
+        let Counts { what, quota, .. } = *self.0;
+        let mut held = self.0.held();
+        let own = held.get(user).copied().unwrap_or_default();
+        if own.saturating_add(amount) > quota.user {
+            let most = quota.user;
+            return Err(QuotaError::User { what, most });
+        }
+        let all: u64 = held.values().sum();
+        if all.saturating_add(amount) > quota.all {
+            let most = quota.all;
+            return Err(QuotaError::All { what, most });
+        }
+        held.insert(user.clone(), own + amount);
+        Ok(Holding {
+            counts: Arc::clone(&self.0),
+            user: user.clone(),
+            amount,
+        })
+    }
+}
+
+impl Counts {
+    fn held(&self) -> MutexGuard<'_, BTreeMap<UserId, u64>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let mut held = self.counts.held();
+        if let Some(own) = held.get_mut(&self.user) {
+            *own -= self.amount;
+            if *own == 0 {
+                held.remove(&self.user);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_10_one_user_does_not_use_up_the_share_of_another() {
+        let meter = Meter::new(QuotaKind::Questions, UserQuota { user: 2, all: 3 });
+        let (ann, bob) = (UserId::token("ann"), UserId::token("bob"));
+        let first = meter.take(&ann, 1).unwrap();
+        let second = meter.take(&ann, 1).unwrap();
+        let error = meter.take(&ann, 1).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "this user has as many waiting questions as allowed: 2"
+        );
+        let third = meter.take(&bob, 1).unwrap();
+        let error = meter.take(&UserId::Local, 1).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "all users together have as many waiting questions as allowed: 3"
+        );
+        drop((first, second, third));
+        assert!(meter.0.held().is_empty());
+        assert!(meter.take(&ann, u64::MAX).is_err());
+        assert!(meter.take(&ann, 2).is_ok());
+    }
+}
