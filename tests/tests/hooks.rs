@@ -37,6 +37,7 @@ async fn load(path: &Path, scope: Scope) -> Plugin {
     let env = vec![("SECRET".to_owned(), "x".to_owned())];
     loaded
         .grant(PluginGrants {
+            own: None,
             capabilities: toolhost_runtime::Capabilities::default(),
             scope,
             env,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Dropped, Kept, OpenPath, ProcessError};
+use crate::{Dropped, JobOwner, Kept, OpenPath, ProcessError};
 
 /// The kernel takes no single argument or variable above this (`MAX_ARG_STRLEN`).
 const MAX_STRING: usize = (128 << 10) - 1;
@@ -26,7 +26,7 @@ pub struct Command {
     pub fence: Fence,
     /// What a foreground program leaves running.
     pub leftovers: Leftovers,
-    pub session: String,
+    pub owner: JobOwner,
     /// What a list of jobs shows.
     pub label: String,
 }
@@ -44,7 +44,7 @@ impl Command {
             tty: false,
             fence: Fence::default(),
             leftovers: Leftovers::End,
-            session: String::new(),
+            owner: JobOwner::default(),
             label: program.to_owned(),
         }
     }

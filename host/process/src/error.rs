@@ -32,8 +32,19 @@ pub enum ProcessError {
         shown(value)
     )]
     Malformed { what: &'static str, value: String },
-    #[error("{running} processes of this session are running, the most is {most}; end one first")]
-    TooMany { running: usize, most: usize },
+    #[error("{running} processes of {scope} are running, the most is {most}; end one first")]
+    TooMany {
+        /// Whose limit was reached: the session's, the user's or the host's.
+        scope: &'static str,
+        running: usize,
+        most: u64,
+    },
+    #[error(
+        "the outputs of running processes take all of the {most} bytes that are kept for a user; end one first"
+    )]
+    OutputFull { most: u64 },
+    #[error("the session of this call has ended")]
+    SessionEnded,
     #[error("no job {id} in this session; jobs: {known}")]
     UnknownJob { id: u64, known: String },
     #[error("job {id} takes no input: {reason}")]

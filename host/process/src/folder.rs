@@ -53,15 +53,12 @@ impl Folder {
         &self.path
     }
 
-    /// A folder of a session, with a place for temporary files in it.
+    /// A folder of a session, with a place for outputs in it.
     pub fn session(&self, number: u64) -> Result<SessionFolder, ProcessError> {
         let path = self.path.join(number.to_string());
-        let temporary = path.join("tmp");
-        let opened = private_dirs(&temporary).and_then(|()| OpenPath::open(&temporary));
-        match opened {
-            Ok(temporary) => Ok(SessionFolder { path, temporary }),
-            Err(source) => Err(ProcessError::Folder { path, source }),
-        }
+        let folder = SessionFolder { path };
+        folder.make(&folder.outputs())?;
+        Ok(folder)
     }
 }
 
@@ -75,16 +72,30 @@ impl Drop for Folder {
 #[derive(Debug)]
 pub struct SessionFolder {
     path: PathBuf,
-    temporary: OpenPath,
 }
 
 impl SessionFolder {
-    pub fn temporary(&self) -> &OpenPath {
-        &self.temporary
+    /// Makes a place for temporary files. It is not among the outputs, which tools may read.
+    pub fn temporary(&self, number: usize) -> Result<OpenPath, ProcessError> {
+        let path = self.path.join(format!("tmp-{number}"));
+        self.make(&path)?;
+        OpenPath::open(&path).map_err(|source| ProcessError::Folder { path, source })
+    }
+
+    /// Where the outputs of all jobs of the session are, and nothing else is.
+    pub fn outputs(&self) -> PathBuf {
+        self.path.join("output")
     }
 
     pub fn output(&self, job: u64) -> PathBuf {
-        self.path.join(format!("{job}.log"))
+        self.outputs().join(format!("{job}.log"))
+    }
+
+    fn make(&self, path: &Path) -> Result<(), ProcessError> {
+        private_dirs(path).map_err(|source| ProcessError::Folder {
+            path: self.path.clone(),
+            source,
+        })
     }
 }
 
@@ -136,10 +147,10 @@ mod tests {
         let second = Folder::new(parent.path()).unwrap();
         assert!(!left.exists());
         assert!(parent.path().join("other").exists());
-        assert!(session.temporary().path().is_dir());
+        let temporary = session.temporary(0).unwrap().path().to_owned();
+        assert!(temporary.is_dir() && session.outputs().is_dir());
         assert_ne!(first.path, second.path);
 
-        let temporary = session.temporary().path().to_owned();
         drop(session);
         assert!(!temporary.exists());
         let path = first.path.clone();

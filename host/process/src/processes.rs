@@ -1,7 +1,7 @@
 //! All the programs of one host, by session: the only way to start one.
 
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,8 @@ use crate::start::{Started, start};
 use crate::walls::without_links;
 use crate::wire::Walls;
 use crate::{
-    Chunk, Command, Exit, Finished, Job, ProcessError, Settings, Signal, State, Stop, Stream,
+    Chunk, Command, Exit, Finished, Job, JobOwner, ProcessError, SessionOwner, Settings, Signal,
+    State, Stop, Stream,
 };
 
 /// How long a job may leave its input unread.
@@ -94,29 +95,28 @@ impl Processes {
         Ok(started.handle.process.job())
     }
 
-    /// The jobs of a session, the oldest first; also those that ended, as far as they are remembered.
-    pub fn jobs(&self, session: &str) -> Vec<Job> {
-        let sessions = self.inner.sessions();
-        let jobs = sessions
-            .get(session)
-            .into_iter()
-            .flat_map(|session| session.jobs.values());
-        jobs.filter(|handle| handle.process.listed.load(Ordering::Relaxed))
-            .map(|handle| handle.process.job())
-            .collect()
+    /// The jobs of an owner, the oldest first; also those that ended, as far as they are remembered.
+    pub fn jobs(&self, owner: &JobOwner) -> Vec<Job> {
+        let listed = self.inner.listed(owner);
+        listed.iter().map(|handle| handle.process.job()).collect()
+    }
+
+    /// Where the outputs of a session are, and nothing of other sessions. The folder is there until the session ends.
+    pub fn output_folder(&self, owner: &SessionOwner) -> Result<PathBuf, ProcessError> {
+        self.inner.output(owner)
     }
 
     /// Combined output from `after` on, or from where the last reader stopped. When there is none yet, waits up to
     /// `wait` for some, or for the end of the job.
     pub async fn read(
         &self,
-        session: &str,
+        owner: &JobOwner,
         id: u64,
         after: Option<u64>,
         max: usize,
         wait: Duration,
     ) -> Result<Chunk, ProcessError> {
-        let process = self.inner.job(session, id)?.process;
+        let process = self.inner.job(owner, id)?.process;
         let from = after.unwrap_or_else(|| process.cursor.load(Ordering::Relaxed));
         process
             .wait_until(wait, |news| news.bytes > from || news.state.is_over())
@@ -125,15 +125,20 @@ impl Processes {
     }
 
     /// Waits up to `wait` for the end of a job.
-    pub async fn wait(&self, session: &str, id: u64, wait: Duration) -> Result<Job, ProcessError> {
-        let process = self.inner.job(session, id)?.process;
+    pub async fn wait(
+        &self,
+        owner: &JobOwner,
+        id: u64,
+        wait: Duration,
+    ) -> Result<Job, ProcessError> {
+        let process = self.inner.job(owner, id)?.process;
         process.wait_until(wait, |news| news.state.is_over()).await;
         Ok(process.job())
     }
 
     /// Input for a job that was started with [`Input::Open`], or on a terminal.
-    pub async fn write(&self, session: &str, id: u64, bytes: &[u8]) -> Result<(), ProcessError> {
-        let process = self.inner.job(session, id)?.process;
+    pub async fn write(&self, owner: &JobOwner, id: u64, bytes: &[u8]) -> Result<(), ProcessError> {
+        let process = self.inner.job(owner, id)?.process;
         let no_input = |reason| ProcessError::NoInput { id, reason };
         let stdin = process.stdin.lock().await;
         if process.state() != State::Running {
@@ -161,15 +166,20 @@ impl Processes {
     }
 
     /// Ends a job's input.
-    pub async fn close_input(&self, session: &str, id: u64) -> Result<(), ProcessError> {
-        *self.inner.job(session, id)?.process.stdin.lock().await = None;
+    pub async fn close_input(&self, owner: &JobOwner, id: u64) -> Result<(), ProcessError> {
+        *self.inner.job(owner, id)?.process.stdin.lock().await = None;
         Ok(())
     }
 
     /// Sends a signal to all of a job. After [`Signal::Term`] and [`Signal::Kill`] it waits for the end, with others
     /// for as long as the grace lasts.
-    pub async fn kill(&self, session: &str, id: u64, signal: Signal) -> Result<Job, ProcessError> {
-        let handle = self.inner.job(session, id)?;
+    pub async fn kill(
+        &self,
+        owner: &JobOwner,
+        id: u64,
+        signal: Signal,
+    ) -> Result<Job, ProcessError> {
+        let handle = self.inner.job(owner, id)?;
         handle.tell(Order::Signal(signal));
         let wait = match signal {
             Signal::Term | Signal::Kill => END_PATIENCE + self.inner.settings.kill_grace,
@@ -183,11 +193,15 @@ impl Processes {
         Ok(handle.process.job())
     }
 
-    /// Ends every program of a session and removes its files.
-    pub async fn end_session(&self, session: &str) {
-        let ended = self.inner.sessions().remove(session);
-        if let Some(session) = ended {
-            session.end(self.inner.settings.kill_grace).await;
+    /// Ends every program of a session. They are told at once, and have ended, with their files removed, when the
+    /// returned future is done.
+    pub fn end_session(&self, owner: &SessionOwner) -> impl Future<Output = ()> + Send + use<> {
+        let ended = self.inner.begin_end(owner);
+        let grace = self.inner.settings.kill_grace;
+        async move {
+            if let Some((session, _ending)) = ended {
+                session.end(grace).await;
+            }
         }
     }
 
@@ -197,9 +211,14 @@ impl Processes {
         for session in &sessions {
             session.tell_all();
         }
+        let grace = self.inner.settings.kill_grace;
         for session in sessions {
-            session.end(self.inner.settings.kill_grace).await;
+            session.end(grace).await;
         }
+        // Nor of sessions that were ended shortly before.
+        let mut ending = self.inner.ending.subscribe();
+        let none = ending.wait_for(|ending| *ending == 0);
+        let _ = tokio::time::timeout(END_PATIENCE + grace, none).await;
     }
 }
 

@@ -1,30 +1,45 @@
 //! The sessions of a host and the jobs of each, and room for one more.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
 
 use crate::folder::{Folder, SessionFolder};
 use crate::job::{Handle, Order};
-use crate::{ProcessError, Settings};
+use crate::settings::JobQuota;
+use crate::{JobOwner, OpenPath, OwnerKey, ProcessError, SessionOwner, Settings};
 
-/// Finished jobs of a session whose output can still be read.
+/// Finished jobs of a group whose output can still be read.
 const REMEMBERED: usize = 64;
 /// Beyond the grace; the minder gives up a little earlier.
 pub const END_PATIENCE: Duration = Duration::from_secs(12);
 
 pub struct Inner {
     pub settings: Settings,
-    sessions: Mutex<HashMap<String, Session>>,
-    pub next: AtomicU64,
+    sessions: Mutex<Sessions>,
+    next_folder: AtomicU64,
     closing: AtomicBool,
+    /// Sessions whose programs have been told to end and may not have ended.
+    pub ending: watch::Sender<usize>,
     pub folder: Folder,
 }
 
+type Sessions = HashMap<SessionOwner, Session>;
+
 pub struct Session {
     folder: Arc<SessionFolder>,
-    pub jobs: BTreeMap<u64, Handle>,
+    /// The number of its next job. Other sessions learn nothing from it.
+    next_job: u64,
+    groups: HashMap<OwnerKey, Group>,
+}
+
+struct Group {
+    temporary: OpenPath,
+    jobs: BTreeMap<u64, Handle>,
     /// Starts that are under way: they count before they are jobs.
     starting: usize,
 }
@@ -35,8 +50,9 @@ impl Inner {
         Ok(Inner {
             settings,
             sessions: Mutex::default(),
-            next: AtomicU64::new(1),
+            next_folder: AtomicU64::new(1),
             closing: AtomicBool::new(false),
+            ending: watch::Sender::new(0),
             folder,
         })
     }
@@ -50,19 +66,39 @@ impl Inner {
             .collect()
     }
 
-    pub fn sessions(&self) -> MutexGuard<'_, HashMap<String, Session>> {
+    fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn job(&self, session: &str, id: u64) -> Result<Handle, ProcessError> {
+    /// Tells the programs of a session to end. A new session of the same owner has nothing of it.
+    pub fn begin_end(self: &Arc<Inner>, owner: &SessionOwner) -> Option<(Session, Ending)> {
+        let session = self.sessions().remove(owner)?;
+        session.tell_all();
+        self.ending.send_modify(|ending| *ending += 1);
+        Some((session, Ending(Arc::clone(self))))
+    }
+
+    /// The listed jobs of an owner, the oldest first.
+    pub fn listed(&self, owner: &JobOwner) -> Vec<Handle> {
         let sessions = self.sessions();
-        let jobs = sessions.get(session).map(|session| &session.jobs);
-        if let Some(handle) = jobs.and_then(|jobs| jobs.get(&id)) {
-            return Ok(handle.clone());
+        let jobs = group_of(&sessions, owner)
+            .into_iter()
+            .flat_map(|group| group.jobs.values());
+        jobs.filter(|handle| handle.process.listed.load(Ordering::Relaxed))
+            .cloned()
+            .collect()
+    }
+
+    pub fn job(&self, owner: &JobOwner, id: u64) -> Result<Handle, ProcessError> {
+        let found = {
+            let sessions = self.sessions();
+            group_of(&sessions, owner).and_then(|group| group.jobs.get(&id).cloned())
+        };
+        if let Some(handle) = found {
+            return Ok(handle);
         }
-        let listed = |handle: &&Handle| handle.process.listed.load(Ordering::Relaxed);
-        let known = jobs.into_iter().flat_map(BTreeMap::values).filter(listed);
-        let known: Vec<_> = known.map(|handle| handle.process.id.to_string()).collect();
+        let known = self.listed(owner);
+        let known: Vec<_> = known.iter().map(|job| job.process.id.to_string()).collect();
         let known = if known.is_empty() {
             "none".to_owned()
         } else {
@@ -71,108 +107,270 @@ impl Inner {
         Err(ProcessError::UnknownJob { id, known })
     }
 
-    /// Room for one more program in a session, which is made when it is new.
-    pub fn place(
-        self: &Arc<Inner>,
-        name: &str,
-    ) -> Result<(Place, Arc<SessionFolder>), ProcessError> {
+    /// The output folder of a session, which is made when the session is new.
+    pub fn output(&self, owner: &SessionOwner) -> Result<PathBuf, ProcessError> {
         if self.closing.load(Ordering::SeqCst) {
             return Err(ProcessError::Closing);
         }
         let mut sessions = self.sessions();
-        if !sessions.contains_key(name) {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
+        Ok(self.session(&mut sessions, owner)?.folder.outputs())
+    }
+
+    fn session<'a>(
+        &self,
+        sessions: &'a mut Sessions,
+        owner: &SessionOwner,
+    ) -> Result<&'a mut Session, ProcessError> {
+        if !sessions.contains_key(owner) {
+            let number = self.next_folder.fetch_add(1, Ordering::Relaxed);
             let session = Session {
                 folder: Arc::new(self.folder.session(number)?),
-                jobs: BTreeMap::new(),
-                starting: 0,
+                next_job: 1,
+                groups: HashMap::new(),
             };
-            sessions.insert(name.to_owned(), session);
+            sessions.insert(owner.clone(), session);
         }
-        let session = sessions
-            .get_mut(name)
-            .expect("it was put there a line above");
-        let running = session.starting
-            + session
-                .jobs
-                .values()
-                .filter(|job| !job.process.state().is_over())
-                .count();
-        let most = self.settings.max_jobs;
-        if running >= most {
-            return Err(ProcessError::TooMany { running, most });
-        }
-        session.starting += 1;
-        let folder = Arc::clone(&session.folder);
-        let place = Place {
-            inner: Arc::clone(self),
-            session: name.to_owned(),
-            folder: Arc::clone(&folder),
-        };
-        Ok((place, folder))
+        Ok(sessions
+            .get_mut(owner)
+            .expect("it was put there a line above"))
     }
+
+    /// Room for one more program of an owner, whose session is made when it is new.
+    pub fn place(self: &Arc<Inner>, owner: &JobOwner) -> Result<Place, ProcessError> {
+        if self.closing.load(Ordering::SeqCst) {
+            return Err(ProcessError::Closing);
+        }
+        let mut sessions = self.sessions();
+        self.admit(&sessions, &owner.session)?;
+        self.make_room(&mut sessions, &owner.session.user)?;
+        let session = self.session(&mut sessions, &owner.session)?;
+        let id = session.next_job;
+        session.next_job += 1;
+        let folder = Arc::clone(&session.folder);
+        let group = session.group(&owner.group)?;
+        group.starting += 1;
+        Ok(Place {
+            inner: Arc::clone(self),
+            owner: owner.clone(),
+            id,
+            temporary: group.temporary.clone(),
+            folder,
+        })
+    }
+
+    /// Whether the limits of the session, of its user and of the host leave room for one more running program.
+    fn admit(&self, sessions: &Sessions, owner: &SessionOwner) -> Result<(), ProcessError> {
+        let running = |is: &dyn Fn(&SessionOwner) -> bool| -> usize {
+            let sessions = sessions.iter().filter(|(other, _)| is(other));
+            sessions.map(|(_, session)| session.running()).sum()
+        };
+        let JobQuota { user, all } = self.settings.programs_at_once;
+        let session = self.settings.max_jobs as u64;
+        let limits = [
+            ("this session", running(&|other| other == owner), session),
+            (
+                "this user",
+                running(&|other| other.user == owner.user),
+                user,
+            ),
+            ("all users", running(&|_| true), all),
+        ];
+        for (scope, running, most) in limits {
+            if running as u64 >= most {
+                return Err(ProcessError::TooMany {
+                    scope,
+                    running,
+                    most,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets outputs of ended jobs until one more fits: the oldest of the user, and where all users together keep too
+    /// much, the oldest of the user who keeps the most.
+    fn make_room(&self, sessions: &mut Sessions, user: &OwnerKey) -> Result<(), ProcessError> {
+        let each = self.settings.keep_output;
+        let most = self.settings.kept_output;
+        loop {
+            let mut kept: HashMap<&OwnerKey, u64> = HashMap::from([(user, each)]);
+            for (owner, session) in sessions.iter() {
+                *kept.entry(&owner.user).or_default() += session.kept(each);
+            }
+            let heaviest = kept.iter().max_by_key(|(_, bytes)| **bytes);
+            let over = if kept[user] > most.user {
+                user.clone()
+            } else if kept.values().sum::<u64>() > most.all {
+                heaviest.map_or(user, |(user, _)| *user).clone()
+            } else {
+                return Ok(());
+            };
+            let theirs = sessions.iter_mut().filter(|(owner, _)| owner.user == over);
+            let oldest = theirs
+                .filter_map(|(_, session)| Some((session.oldest_ended()?, session)))
+                .min_by_key(|((began, ..), _)| *began);
+            let Some(((_, group, id), session)) = oldest else {
+                return Err(ProcessError::OutputFull { most: most.user });
+            };
+            session.forget(&group, id);
+        }
+    }
+}
+
+/// A session is ending until this is dropped.
+pub struct Ending(Arc<Inner>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.ending.send_modify(|ending| *ending -= 1);
+    }
+}
+
+fn group_of<'a>(sessions: &'a Sessions, owner: &JobOwner) -> Option<&'a Group> {
+    sessions.get(&owner.session)?.groups.get(&owner.group)
 }
 
 /// A start that is under way.
 pub struct Place {
     inner: Arc<Inner>,
-    session: String,
-    /// Tells the session from a later one of the same name.
+    owner: JobOwner,
+    id: u64,
+    temporary: OpenPath,
+    /// Tells the session from a later one of the same owner.
     folder: Arc<SessionFolder>,
 }
 
 impl Place {
-    /// Fails when the session was ended meanwhile; the program is then killed, because nobody holds its handle.
-    pub fn take(self, handle: Handle) -> Result<(), ProcessError> {
-        self.with_session(|session| {
-            session.jobs.insert(handle.process.id, handle);
-            session.forget();
-        })
-        .ok_or(ProcessError::Closing)
+    /// The number of the job in its session.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
-    fn with_session(&self, act: impl FnOnce(&mut Session)) -> Option<()> {
+    pub fn temporary(&self) -> &OpenPath {
+        &self.temporary
+    }
+
+    /// The file that keeps what the program writes.
+    pub fn output(&self) -> PathBuf {
+        self.folder.output(self.id)
+    }
+
+    /// Fails when the session was ended meanwhile; the program is then killed, because nobody holds its handle.
+    pub fn take(self, handle: Handle) -> Result<(), ProcessError> {
+        self.with_group(|folder, group| {
+            group.jobs.insert(handle.process.id, handle);
+            group.forget_oldest(folder);
+        })
+        .ok_or(ProcessError::SessionEnded)
+    }
+
+    fn with_group(&self, act: impl FnOnce(&SessionFolder, &mut Group)) -> Option<()> {
         let mut sessions = self.inner.sessions();
-        let session = sessions.get_mut(&self.session)?;
-        Arc::ptr_eq(&session.folder, &self.folder).then(|| act(session))
+        let session = sessions.get_mut(&self.owner.session)?;
+        if !Arc::ptr_eq(&session.folder, &self.folder) {
+            return None;
+        }
+        act(&self.folder, session.groups.get_mut(&self.owner.group)?);
+        Some(())
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let _ = self.with_session(|session| session.starting -= 1);
+        let _ = self.with_group(|_, group| group.starting -= 1);
     }
 }
 
 impl Session {
-    /// The oldest of too many that ended, with their files.
-    fn forget(&mut self) {
-        let over: Vec<u64> = self
-            .jobs
-            .iter()
-            .filter(|(_, job)| job.process.state().is_over())
-            .map(|(&id, _)| id)
-            .collect();
-        for id in &over[..over.len().saturating_sub(REMEMBERED)] {
-            self.jobs.remove(id);
-            // One that wrote nothing has no file.
-            let _ = std::fs::remove_file(self.folder.output(*id));
+    fn group(&mut self, key: &OwnerKey) -> Result<&mut Group, ProcessError> {
+        if !self.groups.contains_key(key) {
+            let group = Group {
+                temporary: self.folder.temporary(self.groups.len())?,
+                jobs: BTreeMap::new(),
+                starting: 0,
+            };
+            self.groups.insert(key.clone(), group);
+        }
+        Ok(self
+            .groups
+            .get_mut(key)
+            .expect("it was put there a line above"))
+    }
+
+    fn jobs(&self) -> impl Iterator<Item = &Handle> {
+        self.groups.values().flat_map(|group| group.jobs.values())
+    }
+
+    fn starting(&self) -> usize {
+        self.groups.values().map(|group| group.starting).sum()
+    }
+
+    fn running(&self) -> usize {
+        let running = |job: &&Handle| !job.process.state().is_over();
+        self.starting() + self.jobs().filter(running).count()
+    }
+
+    /// Bytes of output in files; a program that is running counts with the most that is kept of it.
+    fn kept(&self, each: u64) -> u64 {
+        let jobs = self.jobs().map(|job| {
+            if job.process.state().is_over() {
+                job.process.output().total().min(each)
+            } else {
+                each
+            }
+        });
+        self.starting() as u64 * each + jobs.sum::<u64>()
+    }
+
+    /// The job that began first, of those that have ended and have output.
+    fn oldest_ended(&self) -> Option<(Instant, OwnerKey, u64)> {
+        let groups = self.groups.iter();
+        let jobs = groups.flat_map(|(key, group)| group.jobs.values().map(move |job| (key, job)));
+        jobs.filter(|(_, job)| job.process.state().is_over() && job.process.output().total() > 0)
+            .map(|(key, job)| (job.process.began, key.clone(), job.process.id))
+            .min_by_key(|(began, ..)| *began)
+    }
+
+    fn forget(&mut self, group: &OwnerKey, id: u64) {
+        if let Some(group) = self.groups.get_mut(group) {
+            group.forget(&self.folder, id);
         }
     }
 
     pub fn tell_all(&self) {
-        for handle in self.jobs.values() {
+        for handle in self.jobs() {
             handle.tell(Order::End);
         }
     }
 
     pub async fn end(self, grace: Duration) {
         self.tell_all();
-        for handle in self.jobs.values() {
+        for handle in self.jobs() {
             handle
                 .process
                 .wait_until(END_PATIENCE + grace, |news| news.state.is_over())
                 .await;
         }
+    }
+}
+
+impl Group {
+    /// The oldest of too many that ended, with their files.
+    fn forget_oldest(&mut self, folder: &SessionFolder) {
+        let over: Vec<u64> = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.process.state().is_over())
+            .map(|(&id, _)| id)
+            .collect();
+        for &id in &over[..over.len().saturating_sub(REMEMBERED)] {
+            self.forget(folder, id);
+        }
+    }
+
+    fn forget(&mut self, folder: &SessionFolder, id: u64) {
+        self.jobs.remove(&id);
+        // One that wrote nothing has no file.
+        let _ = std::fs::remove_file(folder.output(id));
     }
 }

@@ -25,6 +25,11 @@ pub struct Settings {
     pub read_only: Vec<PathBuf>,
     /// Running processes of one session, in the foreground and in the background.
     pub max_jobs: usize,
+    /// Running processes of the sessions of one user, and of all users.
+    pub programs_at_once: JobQuota,
+    /// Bytes of output in files, of the sessions of one user and of all users. The oldest outputs of ended jobs make
+    /// room for new ones.
+    pub kept_output: JobQuota,
     /// Outputs and private temporary directories are made below it, and removed at the end.
     pub output_dir: PathBuf,
     /// The beginning of each job's output that is kept in a file.
@@ -56,6 +61,11 @@ impl Settings {
             hidden: Vec::new(),
             read_only: Vec::new(),
             max_jobs: 16,
+            programs_at_once: JobQuota { user: 32, all: 128 },
+            kept_output: JobQuota {
+                user: 1 << 30,
+                all: 4 << 30,
+            },
             output_dir,
             keep_output: 16 << 20,
             keep_text: 128 << 10,
@@ -65,6 +75,13 @@ impl Settings {
             linger: Duration::from_millis(500),
         }
     }
+}
+
+/// The most of something that one user may hold, and that all users may hold together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobQuota {
+    pub user: u64,
+    pub all: u64,
 }
 
 /// Leads to [`crate::launch`]: a program and the arguments after which a role is appended.

@@ -2,14 +2,13 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 use tokio::sync::{mpsc, watch};
 
 use crate::environment::Surroundings;
-use crate::folder::SessionFolder;
 use crate::job::{Handle, News, Process};
 use crate::mind::{Ground, Live, Minder, Times};
 use crate::output::Output;
@@ -41,10 +40,10 @@ pub async fn start(
     let settings = &inner.settings;
     command.check()?;
     let program = settings.programs.find(&command.program, &settings.path)?;
-    let (place, folder) = inner.place(&command.session)?;
+    let place = inner.place(&command.owner)?;
     let around = Surroundings {
         path: &settings.path,
-        temporary: folder.temporary().path(),
+        temporary: place.temporary().path(),
         tty: command.tty,
         hidden_home: settings.confinement == Confinement::Required
             && home_is_hidden(command, &settings.environment),
@@ -54,8 +53,8 @@ pub async fn start(
     let (fence, held) = match settings.confinement {
         Confinement::Off => (None, Vec::new()),
         Confinement::Required => {
-            let wanted = wanted(inner, command, &folder, &program, &ends);
-            within(&command.cwd, command, folder.temporary())?;
+            let wanted = wanted(inner, command, place.temporary(), &program, &ends);
+            within(&command.cwd, command, place.temporary())?;
             let (walls, held) = fenced(wanted).await?;
             (Some(walls), held)
         }
@@ -77,7 +76,7 @@ pub async fn start(
             .map_err(|error| placed(error, command))?;
 
     let kept_input = feed(command, stdin);
-    let id = inner.next.fetch_add(1, Ordering::Relaxed);
+    let id = place.id();
     let state = State::Running;
     let process = Arc::new(Process {
         id,
@@ -91,7 +90,7 @@ pub async fn start(
         began: started.1,
         dropped,
         output: Mutex::new(Output::new(
-            folder.output(id),
+            place.output(),
             settings.keep_text,
             settings.keep_output,
         )),
@@ -155,7 +154,7 @@ fn feed(command: &Command, stdin: Option<Writer>) -> Option<Writer> {
 fn wanted(
     inner: &Inner,
     command: &Command,
-    folder: &SessionFolder,
+    temporary: &OpenPath,
     program: &Path,
     ends: &Ends,
 ) -> Wanted {
@@ -166,7 +165,7 @@ fn wanted(
         fence: command.fence.clone(),
         path: settings.path.clone(),
         program: program.to_owned(),
-        temporary: folder.temporary().clone(),
+        temporary: temporary.clone(),
         tty: ends.tty.clone(),
         hidden,
         read_only: settings.read_only.clone(),

@@ -7,6 +7,7 @@ use serde_json::Value;
 use toolhost_contract::{Capability, Descriptor, Effect};
 
 use toolhost_net::Net;
+use toolhost_process::JobOwner;
 
 use crate::http::{Way, names_addresses};
 use crate::programs::{ProgramGrant, Programs};
@@ -58,7 +59,7 @@ pub struct Allowed {
 impl Capabilities {
     /// A tool that says what it requires gets nothing else. Sub-agents and other tools act, so only a tool that says that
     /// it changes something, and names them, gets them: whoever reads the description knows.
-    pub fn of(&self, tool: &Descriptor, input: &Value, session: &str) -> Allowed {
+    pub fn of(&self, tool: &Descriptor, input: &Value, owner: &JobOwner) -> Allowed {
         let effect = tool.effect();
         if effect == Effect::Pure {
             return Allowed::default();
@@ -81,7 +82,7 @@ impl Capabilities {
                 .programs
                 .clone()
                 .filter(|_| wants(tool, Capability::Process))
-                .map(|grant| Programs::new(grant, session.to_owned(), acts, input)),
+                .map(|grant| Programs::new(grant, owner.clone(), acts, input)),
             net: self
                 .net
                 .as_ref()
@@ -217,7 +218,7 @@ mod tests {
             net: None,
             programs: None,
         };
-        let allowed = all.of(&tool, &Value::Null, "s");
+        let allowed = all.of(&tool, &Value::Null, &JobOwner::default());
         let words = [
             (allowed.session, "session"),
             (allowed.people, "people"),

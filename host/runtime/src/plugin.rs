@@ -7,9 +7,9 @@ use serde_json::Value;
 use toolhost_contract::policy::Mode;
 use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, Descriptor, Effects, ErrorClass, FileAccess,
-    Grant, Limits, Outcome, PluginName, Ran, Reach, Sink,
+    Grant, Limits, Outcome, PluginName, Ran, Reach, SessionKey, Sink,
 };
-use toolhost_vfs::{Reads, Scope, Stage, StageLimits};
+use toolhost_vfs::{PathGrant, Reads, Scope, Stage, StageLimits};
 
 use crate::api::v0_1::{self, types};
 use crate::capabilities::{self, Allowed, Capabilities};
@@ -17,17 +17,41 @@ use crate::files::Files;
 use crate::instance::{self, Setting};
 use crate::load::Loaded;
 use crate::looks::Looks;
+use crate::owners::job_owner;
 use crate::staging::{Held, Staging};
 use crate::within::Within;
 
 /// What the operator gives a plugin. Each call gets of it what its own grant says, never more.
 pub struct PluginGrants {
     pub scope: Scope,
+    /// Folders of the host's own, which differ between callers. None: the plugin has none.
+    pub own: Option<OwnFolders>,
     pub env: Vec<(String, String)>,
     pub limits: Limits,
     /// None: what a call writes is real at once, and cannot be judged or undone.
     pub staging: Option<Staging>,
     pub capabilities: Capabilities,
+}
+
+/// Folders of the host's own, which each caller has for itself.
+#[derive(Clone)]
+pub struct OwnFolders {
+    /// One of them may be written to.
+    pub writable: bool,
+    /// Those of a session, which are made when they are not there. It may block.
+    pub folders: Arc<FoldersOf>,
+}
+
+type FoldersOf = dyn Fn(&SessionKey) -> Result<Vec<PathGrant>, OwnFolderError> + Send + Sync;
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct OwnFolderError(pub String);
+
+/// The files of one caller.
+struct CallerFiles {
+    read_only: Files,
+    granted: Files,
 }
 
 pub struct Plugin {
@@ -36,6 +60,7 @@ pub struct Plugin {
     nothing: Files,
     read_only: Files,
     granted: Files,
+    own: Option<OwnFolders>,
     env: Vec<(String, String)>,
     staging: Option<Staging>,
     capabilities: Capabilities,
@@ -49,6 +74,7 @@ impl Plugin {
             nothing: Files::new(Scope::empty())?,
             read_only: Files::new(grants.scope.read_only())?,
             granted: Files::new(grants.scope)?,
+            own: grants.own,
             env: grants.env,
             staging: grants.staging,
             capabilities: grants.capabilities,
@@ -72,9 +98,31 @@ impl Plugin {
         &self.read_only
     }
 
-    /// Whose programs: those of another plugin, or of another session, are not this one's to see.
-    fn desk(&self, session: &str) -> String {
-        format!("{}/{session}", self.name())
+    /// What a caller gets: what the operator granted, and folders of its own.
+    async fn files_of(&self, call: &Call) -> Result<CallerFiles, CallError> {
+        let mut tools = self.loaded.tools().iter();
+        let tool = tools.find(|tool| tool.name == call.tool);
+        let wants = tool.is_none_or(capabilities::wants_files);
+        let Some(own) = self.own.as_ref().filter(|_| wants) else {
+            return Ok(CallerFiles {
+                read_only: self.read_only.clone(),
+                granted: self.granted.clone(),
+            });
+        };
+        let (folders, key) = (Arc::clone(&own.folders), call.caller.session_key());
+        let scope = self.granted.scope().clone();
+        let open = move || {
+            let scope = scope.with_own(&folders(&key)?)?;
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(CallerFiles {
+                read_only: Files::new(scope.read_only())?,
+                granted: Files::new(scope)?,
+            })
+        };
+        let opened = tokio::task::spawn_blocking(open).await;
+        opened.map_err(CallError::internal)?.map_err(|error| {
+            let message = format!("the folders of this session cannot be opened: {error}");
+            CallError::new(ErrorClass::Failed, message).code("own_folders_failed")
+        })
     }
 
     async fn run(
@@ -82,6 +130,7 @@ impl Plugin {
         mut call: Call,
         grant: Grant,
         sink: Arc<dyn Sink>,
+        own: &CallerFiles,
         stage: Option<&Stage>,
     ) -> Result<Outcome, CallError> {
         let tools = self.loaded.tools();
@@ -93,21 +142,21 @@ impl Plugin {
         };
         let files = match (access, stage) {
             (FileAccess::Nothing, _) => watched(&self.nothing, &sink),
-            (FileAccess::ReadOnly, _) => watched(&self.read_only, &sink),
-            (FileAccess::AsGranted, Some(stage)) => self.granted.staged(stage.clone()),
+            (FileAccess::ReadOnly, _) => watched(&own.read_only, &sink),
+            (FileAccess::AsGranted, Some(stage)) => own.granted.staged(stage.clone()),
             (FileAccess::AsGranted, None) if grant.is_held() => {
                 return Err(CallError::internal(
                     "a call whose changes are to be held back has no stage",
                 ));
             }
-            (FileAccess::AsGranted, None) => self.granted.clone(),
+            (FileAccess::AsGranted, None) => own.granted.clone(),
         };
         use_guest_names(&mut call.input, files.scope());
         let within = Within::new(grant.within());
         let files = files.within(&within).await;
         let allowed = tool.map_or_else(Allowed::default, |tool| {
-            let desk = self.desk(call.caller.session.as_str());
-            self.capabilities.of(tool, &call.input, &desk)
+            let owner = job_owner(&call.caller, self.name());
+            self.capabilities.of(tool, &call.input, &owner)
         });
         // Whatever it is called: nothing leaves a call whose changes are judged afterwards.
         let allowed = if grant.is_held() {
@@ -118,7 +167,7 @@ impl Plugin {
         // A command was judged by its words. Beside it the plugin itself changes nothing and reaches nobody.
         let (allowed, files) = if allowed.is_bound() {
             let allowed = allowed.only_programs(files.windows());
-            let files = watched(&self.read_only, &sink).within(&within).await;
+            let files = watched(&own.read_only, &sink).within(&within).await;
             (allowed, files)
         } else if allowed.programs.is_some() {
             let folders = files.windows();
@@ -174,6 +223,7 @@ impl Plugin {
         grant: Grant,
         sink: Arc<dyn Sink>,
     ) -> Result<Ran, CallError> {
+        let own = self.files_of(&call).await?;
         let staging = self
             .staging
             .as_ref()
@@ -181,19 +231,19 @@ impl Plugin {
             .filter(|_| grant.is_held() && grant.files() == FileAccess::AsGranted);
         let Some(staging) = staging else {
             return Ok(Ran {
-                outcome: self.run(call, grant, sink, None).await?,
+                outcome: self.run(call, grant, sink, &own, None).await?,
                 effects: Effects::None,
             });
         };
         let stage = Stage::new(
-            watched(&self.granted, &sink).scope().clone(),
+            watched(&own.granted, &sink).scope().clone(),
             staging.stages.clone(),
             StageLimits {
                 bytes: self.limits.written,
                 files: self.limits.changed,
             },
         );
-        let outcome = self.run(call, grant, sink, Some(&stage)).await?;
+        let outcome = self.run(call, grant, sink, &own, Some(&stage)).await?;
         let blobs = Arc::clone(&staging.blobs);
         let effects = tokio::task::spawn_blocking(move || Held::of(stage, blobs))
             .await
@@ -213,7 +263,10 @@ impl Backend for Plugin {
         grant: Grant,
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
-        Box::pin(self.run(call, grant, sink, None))
+        Box::pin(async move {
+            let own = self.files_of(&call).await?;
+            self.run(call, grant, sink, &own, None).await
+        })
     }
 
     fn executes(&self) -> bool {
@@ -230,9 +283,10 @@ impl Backend for Plugin {
             let mut roots = files.scope().roots().iter();
             roots.any(|root| root.granted().1 == toolhost_vfs::Access::ReadWrite)
         };
+        let own_writable = self.own.as_ref().is_some_and(|own| own.writable);
         Reach {
             sandboxed: true,
-            files: capabilities::wants_files(tool) && writable(&self.granted)
+            files: capabilities::wants_files(tool) && (writable(&self.granted) || own_writable)
                 || self.capabilities.reach_out(tool),
             world: self.capabilities.reach_world(tool),
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use toolhost_contract::{Failure, text};
-use toolhost_process::{Fence, OpenPath, Processes};
+use toolhost_process::{Fence, JobOwner, OpenPath, Processes};
 use toolhost_vfs::{Access, OpenHow, Refusal, Root, Scope};
 
 use crate::within::Window;
@@ -22,8 +22,8 @@ pub struct ProgramGrant {
     pub programs: Arc<[String]>,
     /// Programs may use the network.
     pub network: bool,
-    /// Where what programs wrote is kept, and what guests call it.
-    pub output: (PathBuf, String),
+    /// The name that guests know the folder by in which the outputs of their session are.
+    pub output: String,
 }
 
 impl std::fmt::Debug for ProgramGrant {
@@ -38,7 +38,7 @@ impl std::fmt::Debug for ProgramGrant {
 #[derive(Clone)]
 pub struct Programs {
     pub grant: ProgramGrant,
-    pub session: String,
+    pub owner: JobOwner,
     /// It may start programs, write to them and end them.
     pub acts: bool,
     /// What its input says; None: it names no command.
@@ -64,7 +64,7 @@ pub struct Wanted<'a> {
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
 impl Programs {
-    pub fn new(grant: ProgramGrant, session: String, acts: bool, input: &Value) -> Self {
+    pub fn new(grant: ProgramGrant, owner: JobOwner, acts: bool, input: &Value) -> Self {
         let word = |member: &str| input.get(member).and_then(Value::as_str).map(str::to_owned);
         let variables = input.get("env").and_then(Value::as_object);
         let env = variables
@@ -80,7 +80,7 @@ impl Programs {
         });
         Self {
             grant,
-            session,
+            owner,
             acts,
             said,
         }
@@ -158,9 +158,14 @@ impl Programs {
 
     /// The guest's name of a file that a program wrote to.
     pub fn guest_name(&self, path: &Path) -> Option<String> {
-        let (host, guest) = &self.grant.output;
-        let rest = path.strip_prefix(host).ok()?;
-        Some(Path::new(guest).join(rest).to_string_lossy().into_owned())
+        let host = self.grant.processes.output_folder(&self.owner.session);
+        let rest = path.strip_prefix(host.ok()?).ok()?;
+        Some(
+            Path::new(&self.grant.output)
+                .join(rest)
+                .to_string_lossy()
+                .into_owned(),
+        )
     }
 
     /// A text of the host's, with the names of folders that the guest knows.
@@ -182,7 +187,7 @@ impl Programs {
     ) -> Result<(OpenPath, Fence), Failure> {
         let folders = || {
             let windows = windows.iter();
-            windows.filter(|window| window.guest != self.grant.output.1)
+            windows.filter(|window| window.guest != self.grant.output)
         };
         let outside = |path: &str| {
             let names: Vec<&str> = folders().map(|window| window.guest.as_str()).collect();
@@ -199,7 +204,7 @@ impl Programs {
         };
         // Where relative paths begin for whoever judged the call, whether or not it is there for this one.
         let mut roots = scope.roots().iter().map(Root::guest);
-        let first = roots.find(|guest| *guest != self.grant.output.1);
+        let first = roots.find(|guest| *guest != self.grant.output);
         let first = first.filter(|_| folders().next().is_some());
         let cwd = cwd.or(first).ok_or_else(|| {
             Failure::new("path_not_in_workspace", "no folder is granted to work in")
@@ -353,9 +358,9 @@ mod tests {
             processes: Processes::new(settings).unwrap(),
             programs: Arc::new(["bash".to_owned(), "git".to_owned()]),
             network: false,
-            output: (PathBuf::from("/o"), "/output".to_owned()),
+            output: "/output".to_owned(),
         };
-        Programs::new(grant, "s".to_owned(), acts, input)
+        Programs::new(grant, JobOwner::default(), acts, input)
     }
 
     /// Program, arguments, folder, variables.

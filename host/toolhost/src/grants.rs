@@ -7,12 +7,15 @@ use toolhost_runtime::Capabilities;
 use toolhost_vfs::{PathGrant, Protected, Scope, ScopeError, Shield};
 
 use crate::outlets::OUTPUT;
+use crate::own;
 use crate::settings::{AllowedPath, Excludes, Settings};
 
 /// The intersection as plain values, before a folder is opened or a variable read.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub paths: Vec<AllowedPath>,
+    /// Folders of the host's own as the local user gets them; every session gets its own.
+    pub own: Vec<AllowedPath>,
     /// None: no files at all, whatever `paths` are.
     pub files: Option<Access>,
     /// Names of variables.
@@ -41,22 +44,24 @@ pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> 
             .clone(),
         None => Vec::new(),
     };
-    let mut more = more_folders(manifest, settings);
+    let skills = skills(manifest, settings);
+    let mut folders = own::memory(manifest, settings);
     if let Some(output) = output.filter(|_| files.is_some()) {
-        more.push(own_folder(
+        folders.push(own_folder(
             output.to_owned(),
             OUTPUT.to_owned(),
             Access::ReadOnly,
         ));
     }
+    let more = || skills.iter().chain(&folders);
     // That one of its own folders may be written to opens no other.
-    if !more.is_empty() && files == Some(Access::ReadOnly) {
+    if more().next().is_some() && files == Some(Access::ReadOnly) {
         for path in &mut paths {
             path.access = Access::ReadOnly;
         }
     }
-    let files = more.iter().map(|path| path.access).chain(files).max();
-    paths.extend(more);
+    let files = more().map(|path| path.access).chain(files).max();
+    paths.extend(skills);
     let allowed = own
         .and_then(|own| own.env.as_ref())
         .unwrap_or(&settings.env);
@@ -76,6 +81,7 @@ pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> 
     let (capabilities, beyond) = beyond(manifest, settings);
     Plan {
         paths,
+        own: folders,
         files,
         env,
         limits,
@@ -84,36 +90,21 @@ pub fn plan(manifest: &Manifest, settings: &Settings, output: Option<&Path>) -> 
     }
 }
 
-/// Folders of the host's own that the plugin asks for: what outlives a session, and skills.
-fn more_folders(manifest: &Manifest, settings: &Settings) -> Vec<AllowedPath> {
-    let mut folders = Vec::new();
-    let mut add = |host, guest, access| folders.push(own_folder(host, guest, access));
-    if let Some(memory) = &settings.beyond.memory
-        && manifest.needs(Capability::Memory)
-    {
-        add(
-            memory
-                .join("projects")
-                .join(project_name(&settings.project)),
-            "/memory/project".to_owned(),
-            Access::ReadWrite,
-        );
-        add(
-            memory.join("user"),
-            "/memory/user".to_owned(),
-            Access::ReadWrite,
-        );
+/// Skills are the operator's, and the same for everybody.
+fn skills(manifest: &Manifest, settings: &Settings) -> Vec<AllowedPath> {
+    if !manifest.needs(Capability::Skills) {
+        return Vec::new();
     }
-    if manifest.needs(Capability::Skills) {
-        for (number, dir) in settings.beyond.skills.iter().enumerate() {
+    let skills = settings.beyond.skills.iter().enumerate();
+    skills
+        .map(|(number, dir)| {
             let guest = format!("/skills/{}", number + 1);
-            add(dir.clone(), guest, Access::ReadOnly);
-        }
-    }
-    folders
+            own_folder(dir.clone(), guest, Access::ReadOnly)
+        })
+        .collect()
 }
 
-fn own_folder(host: PathBuf, guest: String, access: Access) -> AllowedPath {
+pub(crate) fn own_folder(host: PathBuf, guest: String, access: Access) -> AllowedPath {
     AllowedPath {
         host,
         guest,
@@ -127,7 +118,7 @@ fn own_folder(host: PathBuf, guest: String, access: Access) -> AllowedPath {
 }
 
 /// A folder's name that is the same for the same project and no other's.
-fn project_name(project: &Path) -> String {
+pub(crate) fn project_name(project: &Path) -> String {
     let name: String = project
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
@@ -194,10 +185,13 @@ impl Granter {
         Self::hiding(settings, None)
     }
 
-    /// With one more directory that no grant opens up.
-    pub fn hiding(settings: &Settings, own: Option<&Path>) -> anyhow::Result<Self> {
+    /// With more directories that no grant opens up.
+    pub fn hiding<'a>(
+        settings: &Settings,
+        own: impl IntoIterator<Item = &'a Path>,
+    ) -> anyhow::Result<Self> {
         let mut protected = protected(settings);
-        protected.extend(own.map(|path| Protected {
+        protected.extend(own.into_iter().map(|path| Protected {
             path: path.to_owned(),
             shield: Shield::Hidden,
         }));
@@ -212,6 +206,7 @@ impl Granter {
         Ok(granter)
     }
 
+    /// Without the folders of [`Plan::own`], which each session gets for itself.
     pub fn grant(&mut self, plan: &Plan) -> anyhow::Result<Scope> {
         match plan.files {
             None => Ok(Scope::empty()),
@@ -267,11 +262,15 @@ pub fn protected(settings: &Settings) -> Vec<Protected> {
         path: path.clone(),
         shield,
     };
+    // Each user gets their own of these folders, beside what is granted.
+    let users = settings.beyond.memory.as_ref();
+    let users = users.map(|memory| memory.join(own::USERS));
     // Whoever can write the store can write what recovery and undo do.
     let hidden = [&places.cache, &places.state, &settings.store]
         .into_iter()
         .flatten()
         .chain(&settings.secrets)
+        .chain(&users)
         .map(|path| keep(path, Shield::Hidden));
     let readable = [&places.config, &settings.config_file]
         .into_iter()

@@ -28,6 +28,7 @@ pub mod grants;
 mod hooks;
 mod load;
 mod outlets;
+mod own;
 mod places;
 mod scratch;
 mod settings;

@@ -11,20 +11,22 @@ use tokio::task::JoinSet;
 use toolhost_contract::policy::Diagnostic;
 use toolhost_contract::{Backend, Descriptor, Digest, Limits, Manifest, ToolName, text};
 use toolhost_kernel::hooks::HookEntry;
-use toolhost_kernel::{Agents, Kernel, PluginInfo, Prompter, Resources};
+use toolhost_kernel::{Agents, Kernel, OnSessionEnd, PluginInfo, Prompter, Resources};
 use toolhost_process::Launcher;
 use toolhost_runtime::{
     Compiler, Loaded, Plugin, PluginGrants, Runtime, RuntimeSettings, Staging, is_own_folder,
 };
 use toolhost_store::Store;
+use toolhost_vfs::Scope;
 
 use crate::agents::CommandAgents;
 use crate::error::{As as _, Error};
-use crate::grants::{Granter, plan};
+use crate::grants::{Granter, Plan, plan};
 use crate::hooks;
-use crate::outlets::Outlets;
+use crate::outlets::{OUTPUT, Outlets};
+use crate::own;
 use crate::scratch::Scratch;
-use crate::settings::Settings;
+use crate::settings::{AllowedPath, Settings};
 use crate::staging;
 
 mod find;
@@ -161,6 +163,7 @@ impl Parts {
             Purpose::Look => Outlets::default(),
         };
         let own = temporary.as_ref().map(Scratch::path);
+        let own = own.into_iter().chain(outlets.output());
         let mut granter = Granter::hiding(settings, own).of_settings()?;
         let calls = settings.pools.total().saturating_mul(settings.users.max(1));
         let sandboxes = calls.saturating_add(hooks::SANDBOXES);
@@ -182,7 +185,8 @@ impl Parts {
         // The kernel is made with its hooks, so the plugins among them come before it and their tools after it.
         let (entries, mut missing) = hook_entries(settings, granted.iter());
         self.hooks.extend(entries);
-        let kernel = self.kernel(store, staging.as_ref(), begin).await?;
+        let on_end = outlets.on_session_end();
+        let kernel = self.kernel(store, staging.as_ref(), on_end, begin).await?;
         let mut plugins = Vec::new();
         for one in granted {
             let path = one.served.path.clone();
@@ -215,6 +219,7 @@ impl Parts {
         &mut self,
         store: Option<Store>,
         staging: Option<&Staging>,
+        on_session_end: Option<OnSessionEnd>,
         begin: impl FnOnce(&Kernel),
     ) -> Result<Kernel, Error> {
         let settings = &self.settings;
@@ -229,6 +234,9 @@ impl Parts {
         }
         for hook in self.hooks.drain(..) {
             builder = builder.hook(hook);
+        }
+        if let Some(on_end) = on_session_end {
+            builder = builder.on_session_end(on_end);
         }
         if let Some(store) = store.clone() {
             builder = builder.store(store, settings.durability);
@@ -335,7 +343,7 @@ fn grant(
     let manifest = loaded.manifest().clone();
     let mut plan = plan(&manifest, settings, outlets.output());
     for path in plan
-        .paths
+        .own
         .iter()
         .filter(|path| path.guest.starts_with("/memory/"))
     {
@@ -347,18 +355,9 @@ fn grant(
         .map_err(|error| format!("{error:#}"))?;
     plan.capabilities.programs = outlets.programs_for(&manifest);
     let scope = granter.grant(&plan).map_err(|error| error.to_string())?;
-    let folders = scope
-        .roots()
-        .iter()
-        .map(|root| Folder {
-            guest: root.guest().to_owned(),
-            host: root.host().to_owned(),
-            access: match root.access() {
-                toolhost_vfs::Access::ReadOnly => "ro",
-                toolhost_vfs::Access::ReadWrite => "rw",
-            },
-        })
-        .collect();
+    let processes = outlets.processes().filter(|_| reads_output(&plan));
+    let own = own::folders(&manifest, settings, processes);
+    let folders = folders(&scope, &plan.own);
     // A variable that is not set, or is not text, is not granted either.
     let env: Vec<(String, String)> = plan
         .env
@@ -390,6 +389,7 @@ fn grant(
     };
     let plugin = loaded
         .grant(PluginGrants {
+            own,
             scope,
             env,
             limits: plan.limits,
@@ -402,6 +402,27 @@ fn grant(
         info,
         plugin: Arc::new(plugin),
     })
+}
+
+fn reads_output(plan: &Plan) -> bool {
+    plan.own.iter().any(|folder| folder.guest == OUTPUT)
+}
+
+fn folders(scope: &Scope, own: &[AllowedPath]) -> Vec<Folder> {
+    let granted = scope.roots().iter().map(|root| Folder {
+        guest: root.guest().to_owned(),
+        host: root.host().to_owned(),
+        access: match root.access() {
+            toolhost_vfs::Access::ReadOnly => "ro",
+            toolhost_vfs::Access::ReadWrite => "rw",
+        },
+    });
+    let own = own.iter().map(|folder| Folder {
+        guest: folder.guest.clone(),
+        host: folder.host.clone(),
+        access: folder.access.as_str(),
+    });
+    granted.chain(own).collect()
 }
 
 fn register(kernel: &Kernel, granted: Granted) -> Result<Served, String> {

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use toolhost_contract::{Capability, Manifest};
+use toolhost_contract::{Capability, Manifest, Quotas, SessionKey, UserQuota};
+use toolhost_kernel::OnSessionEnd;
 use toolhost_net::{Allowed, HostRule, Net, Secret};
 use toolhost_process::{
-    Confinement, Environment, Launcher, Processes, Programs, Settings as ProcessSettings,
+    Confinement, Environment, JobQuota, Launcher, Processes, Programs, Settings as ProcessSettings,
 };
-use toolhost_runtime::{NetGrant, ProgramGrant};
+use toolhost_runtime::{NetGrant, ProgramGrant, session_owner};
 use toolhost_vfs::Shield;
 
 use crate::grants;
@@ -103,11 +104,28 @@ impl Outlets {
             processes: running.processes.clone(),
             programs,
             network: running.network,
-            output: (running.output.path().to_owned(), OUTPUT.to_owned()),
+            output: OUTPUT.to_owned(),
         })
     }
 
-    /// Where what programs wrote can be read.
+    /// The programs, where what they wrote can be read.
+    pub fn processes(&self) -> Option<&Processes> {
+        self.programs.as_ref().map(|running| &running.processes)
+    }
+
+    /// Ends the programs of a session when it ends.
+    pub fn on_session_end(&self) -> Option<OnSessionEnd> {
+        let processes = self.processes()?.clone();
+        Some(Arc::new(move |key: &SessionKey| {
+            let ended = processes.end_session(&session_owner(key));
+            // Outside of a runtime the host itself ends, and its programs with it.
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                runtime.spawn(ended);
+            }
+        }))
+    }
+
+    /// Where the outputs of all sessions are.
     pub fn output(&self) -> Option<&Path> {
         self.programs.as_ref().map(|running| running.output.path())
     }
@@ -160,7 +178,7 @@ fn programs(settings: &Settings, launcher: Option<&Launcher>) -> anyhow::Result<
     let launcher = launcher
         .cloned()
         .context("programs are allowed, and nothing is there that starts them: name a launcher")?;
-    let beyond = &settings.beyond;
+    let (beyond, quotas) = (&settings.beyond, Quotas::default());
     let output = Scratch::new("output").context("make a folder for what programs write")?;
     let protected = grants::protected(settings);
     let shielded = |shield: Shield| {
@@ -179,6 +197,9 @@ fn programs(settings: &Settings, launcher: Option<&Launcher>) -> anyhow::Result<
         },
         hidden: shielded(Shield::Hidden),
         read_only: shielded(Shield::ReadOnly),
+        max_jobs: quotas.session_programs,
+        programs_at_once: job_quota(quotas.programs),
+        kept_output: job_quota(quotas.kept_output),
         ..ProcessSettings::new(launcher, output.path().to_owned())
     };
     Ok(Running {
@@ -188,4 +209,9 @@ fn programs(settings: &Settings, launcher: Option<&Launcher>) -> anyhow::Result<
         network: beyond.program_network || beyond.unconfined,
         output,
     })
+}
+
+fn job_quota(quota: UserQuota) -> JobQuota {
+    let UserQuota { user, all } = quota;
+    JobQuota { user, all }
 }

@@ -11,7 +11,7 @@ enum Mark {
     Hidden,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Marks {
     inodes: HashMap<FileId, Mark>,
     /// Names in a directory, besides the inodes: the host replaces its files by renaming new ones over them, and a

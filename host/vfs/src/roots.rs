@@ -27,6 +27,14 @@ pub(crate) struct Opened {
 }
 
 pub(crate) fn open(grant: &PathGrant, special: &Special) -> Result<Opened, ScopeError> {
+    let opened = open_own(grant)?;
+    let (dir, lineage) = (opened.dir.as_fd(), &opened.lineage);
+    special.check(grant, opened.file.is_some(), dir, lineage)?;
+    Ok(opened)
+}
+
+/// Without a look at what the directory is for: the host chose it, and no operator wrote it.
+pub(crate) fn open_own(grant: &PathGrant) -> Result<Opened, ScopeError> {
     if !grant.host.is_absolute() {
         // Relative to what? A model may have chosen our working directory.
         return Err(ScopeError::Relative(grant.host.clone()));
@@ -43,7 +51,6 @@ pub(crate) fn open(grant: &PathGrant, special: &Special) -> Result<Opened, Scope
     };
     let dir = open_without_links(&path, &grant.host)?;
     let lineage = Lineage::of(dir.as_fd()).map_err(failed(&path))?;
-    special.check(grant, file.is_some(), dir.as_fd(), &lineage)?;
     Ok(Opened {
         path,
         dir,

@@ -27,6 +27,8 @@ pub struct Root {
     host: PathBuf,
     access: Access,
     id: FileId,
+    /// The mount through which it was opened.
+    mount: u64,
     dir: Arc<OwnedFd>,
     local: bool,
     /// It stands for itself. Not so the directory of a granted file that another grant reaches anyway.
@@ -112,7 +114,7 @@ pub(crate) struct Rules {
     /// The access can change below a root, so paths must be walked and not left to the kernel.
     pub tangled: bool,
     /// What each root leaves out.
-    pub excludes: Vec<Excludes>,
+    pub excludes: Vec<Arc<Excludes>>,
 }
 
 impl Rules {
@@ -135,7 +137,7 @@ impl Scope {
         let mut opened = Vec::with_capacity(grants.len());
         let mut excludes = Vec::with_capacity(grants.len());
         for grant in grants {
-            excludes.push(Excludes::parse(&grant.exclude, &grant.host)?);
+            excludes.push(Arc::new(Excludes::parse(&grant.exclude, &grant.host)?));
             let root = roots::open(grant, &special)?;
             let access = survey.grant(grant, &root)?;
             opened.push((root, access));
@@ -173,6 +175,7 @@ impl Scope {
                 host: root.path,
                 access: nearest.unwrap_or(Access::ReadOnly),
                 id: root.lineage.seen.id,
+                mount: root.lineage.seen.mount,
                 local: roots::is_local(root.dir.as_fd()),
                 dir: Arc::new(root.dir),
                 own: root.file.is_none() || !reached,
@@ -256,6 +259,63 @@ impl Scope {
             reads: self.reads.clone(),
             last: Arc::default(),
         }
+    }
+
+    /// The same directories, and directories of the host's own for one caller. Those are opened now, leave nothing out,
+    /// and may lie in what is hidden from every grant.
+    pub fn with_own(&self, own: &[PathGrant]) -> Result<Self, ScopeError> {
+        let mut roots = self.roots.to_vec();
+        let mut excludes = self.rules.excludes.clone();
+        let mut marks = self.rules.marks.clone();
+        let mut tangled = self.rules.tangled;
+        for grant in own {
+            let name = grant.guest.trim_end_matches('/');
+            if roots
+                .iter()
+                .any(|root| root.guest.trim_end_matches('/') == name)
+            {
+                return Err(ScopeError::DuplicateGuestName(grant.guest.clone()));
+            }
+            let opened = roots::open_own(grant)?;
+            if opened.file.is_some() {
+                return Err(ScopeError::NeitherFileNorDirectory(grant.host.clone()));
+            }
+            let seen = opened.lineage.seen;
+            let meets = |root: &Root| {
+                let other = Seen {
+                    id: root.id,
+                    mount: root.mount,
+                };
+                opened.lineage.is_in(root.id) || seen.is_alias_of(other)
+            };
+            tangled |= marks.is_pinned(seen.id) || roots.iter().any(meets);
+            opened.lineage.above.iter().for_each(|id| marks.pin(*id));
+            let access = marks.grant(seen.id, grant.access);
+            excludes.push(Arc::default());
+            roots.push(Root {
+                guest: grant.guest.clone(),
+                host: opened.path,
+                access,
+                id: seen.id,
+                mount: seen.mount,
+                local: roots::is_local(opened.dir.as_fd()),
+                dir: Arc::new(opened.dir),
+                own: true,
+                file: None,
+                granted: access,
+            });
+        }
+        Ok(Self {
+            roots: roots.into(),
+            rules: Arc::new(Rules {
+                marks,
+                tangled,
+                excludes,
+            }),
+            cap: self.cap,
+            reads: self.reads.clone(),
+            last: Arc::default(),
+        })
     }
 
     /// The same directories for one call, which writes down what it looks at. Every path is walked then.

@@ -120,6 +120,7 @@ async fn plugin(
         exclude: DEFAULT_EXCLUDES.iter().map(ToString::to_string).collect(),
     };
     let grants = PluginGrants {
+        own: None,
         capabilities: toolhost_runtime::Capabilities::default(),
         scope: Scope::open(&[grant], protected)?,
         env: Vec::new(),

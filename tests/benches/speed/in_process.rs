@@ -25,6 +25,7 @@ pub fn in_process(rows: &mut Vec<Row>) -> anyhow::Result<()> {
         let runtime = runtime()?;
         let load = async || -> anyhow::Result<Plugin> {
             let grants = PluginGrants {
+                own: None,
                 capabilities: toolhost_runtime::Capabilities::default(),
                 scope: toolhost_vfs::Scope::empty(),
                 env: Vec::new(),
@@ -137,6 +138,7 @@ async fn spinning() -> anyhow::Result<f64> {
     const TIMEOUT: Duration = Duration::from_millis(200);
     let loaded = runtime()?.load(&target().join("guests/spin.wasm")).await?;
     let grants = PluginGrants {
+        own: None,
         capabilities: toolhost_runtime::Capabilities::default(),
         scope: toolhost_vfs::Scope::empty(),
         env: Vec::new(),

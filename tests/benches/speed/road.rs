@@ -51,6 +51,7 @@ pub fn road(rows: &mut Vec<Row>) -> anyhow::Result<()> {
 
 async fn plugin() -> anyhow::Result<Plugin> {
     let grants = PluginGrants {
+        own: None,
         capabilities: toolhost_runtime::Capabilities::default(),
         scope: toolhost_vfs::Scope::empty(),
         env: Vec::new(),

@@ -25,7 +25,7 @@ const VARY: &[(&str, &str)] = &[
     (r"(Process Group: |Background PIDs: |\bpid )\d+", "${1}PID"),
     (r"\btool-[0-9a-z]{16}\b", "tool-ID"),
     (r"\b[\d.]+ (ms|s)\b", "SOME $1"),
-    (r"/output/host-[\w-]+/\d+/\d+\.log", "/output/FILE.log"),
+    (r"/output/\d+\.log", "/output/FILE.log"),
 ];
 
 impl Transcript {

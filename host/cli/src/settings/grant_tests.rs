@@ -136,6 +136,7 @@ fn folders_are_opened_once_and_our_own_are_kept() {
     let mut granter = Granter::new(&settings).unwrap();
     let plan = Plan {
         paths: settings.paths.clone(),
+        own: vec![],
         files: Some(Access::ReadOnly),
         env: vec![],
         limits: Limits::default(),

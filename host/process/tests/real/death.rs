@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 use toolhost_process::Processes;
 
-use crate::fixture::{Host, is_alive, pids, settings, sh, until, until_gone};
+use crate::fixture::{Host, is_alive, owner, pids, settings, sh, until, until_gone};
 
 const VARIABLE: &str = "TOOLHOST_TEST_STAND_IN";
 /// One that left its session and one that ignores everything it can, beside the program itself.
@@ -87,7 +87,7 @@ async fn a_killed_warden_takes_the_program_with_it() {
     kill_process(Pid::from_raw(parent).unwrap(), Signal::KILL).unwrap();
     let job = host
         .processes
-        .wait("session", job.id, crate::fixture::LONG)
+        .wait(&owner("session"), job.id, crate::fixture::LONG)
         .await
         .unwrap();
     assert_eq!(job.state.exit(), Some(toolhost_process::Exit::Lost));

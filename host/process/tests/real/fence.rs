@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use toolhost_process::{Confinement, Exit, OpenPath, ProcessError};
 
-use crate::fixture::{Host, SECRET, open, text};
+use crate::fixture::{Host, SECRET, open, owner, text};
 
 /// Runs `script` in the workspace and says whether it succeeded; the secret is neither told nor changed in any case.
 async fn check(host: &Host, script: &str, succeeds: bool) {
@@ -282,7 +282,7 @@ async fn sessions_do_not_see_each_others_temporary_files() {
     let host = Host::new();
     let ours = host.text("echo mine > $TMPDIR/t; echo $TMPDIR").await;
     let mut other = host.sh(&format!("cat {ours}/t"));
-    "other".clone_into(&mut other.session);
+    other.owner = owner("other");
     assert_ne!(host.run(other).await.exit, Exit::Code(0));
     assert_eq!(host.text("cat $TMPDIR/t").await, "mine");
     // Nor the recorded outputs, which are beside.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use toolhost_process::{
-    Command, Exit, Finished, Launcher, OpenPath, ProcessError, Processes, Programs, Settings,
-    Stream,
+    Command, Exit, Finished, JobOwner, Launcher, OpenPath, OwnerKey, ProcessError, Processes,
+    Programs, SessionOwner, Settings, Stream,
 };
 
 /// Far longer than anything here takes: a test that hits it has failed.
@@ -78,12 +78,23 @@ pub fn sh(ws: &Path, script: &str) -> Command {
     let mut command = Command::new("sh", &["-c", script], ws.clone());
     command.fence.write = vec![ws];
     command.timeout = Some(LONG);
-    "session".clone_into(&mut command.session);
+    command.owner = owner("session");
     command
 }
 
 pub fn open(path: &Path) -> OpenPath {
     OpenPath::open(path).unwrap()
+}
+
+/// An owner in a session of this name; all sessions are of one user.
+pub fn owner(session: &str) -> JobOwner {
+    JobOwner {
+        session: SessionOwner {
+            user: OwnerKey::new(["user"]),
+            session: OwnerKey::new([session]),
+        },
+        group: OwnerKey::default(),
+    }
 }
 
 pub fn text(finished: &Finished) -> String {

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use toolhost_process::{Exit, Input, ProcessError, Signal, State};
+use expect_test::expect;
+use toolhost_process::{Exit, Input, JobQuota, OwnerKey, ProcessError, Signal, State};
 
-use crate::fixture::{Host, LONG, is_alive, pids, settings, sh, until_gone};
+use crate::fixture::{Host, LONG, is_alive, owner, pids, settings, sh, until_gone};
 
 const MOST: usize = 1 << 16;
 
 async fn read(host: &Host, id: u64) -> String {
     let chunk = host
         .processes
-        .read("session", id, None, MOST, LONG)
+        .read(&owner("session"), id, None, MOST, LONG)
         .await
         .unwrap();
     String::from_utf8(chunk.bytes).unwrap()
@@ -40,11 +41,21 @@ async fn a_job_is_read_while_it_runs_and_after() {
     assert_eq!((job.state, job.label.as_str()), (State::Running, "an echo"));
     let id = job.id;
     assert_eq!(read_until(&host, id, "ready\n").await, "ready\n");
-    host.processes.write("session", id, b"one\n").await.unwrap();
+    host.processes
+        .write(&owner("session"), id, b"one\n")
+        .await
+        .unwrap();
     assert_eq!(read_until(&host, id, "one").await, "<one>\n");
-    host.processes.close_input("session", id).await.unwrap();
+    host.processes
+        .close_input(&owner("session"), id)
+        .await
+        .unwrap();
     assert_eq!(read_until(&host, id, "bye").await, "bye\n");
-    let job = host.processes.wait("session", id, LONG).await.unwrap();
+    let job = host
+        .processes
+        .wait(&owner("session"), id, LONG)
+        .await
+        .unwrap();
     let ended = State::Ended {
         exit: Exit::Code(5),
         confirmed: true,
@@ -52,7 +63,8 @@ async fn a_job_is_read_while_it_runs_and_after() {
     assert_eq!((job.state, job.bytes), (ended, 16));
 
     // From the beginning, in parts, and past the end.
-    let from = |after, max| host.processes.read("session", id, Some(after), max, LONG);
+    let session = owner("session");
+    let from = |after, max| host.processes.read(&session, id, Some(after), max, LONG);
     let chunk = from(0, 7).await.unwrap();
     assert_eq!(
         (chunk.bytes.as_slice(), chunk.next, chunk.state),
@@ -60,7 +72,11 @@ async fn a_job_is_read_while_it_runs_and_after() {
     );
     assert_eq!(from(12, MOST).await.unwrap().bytes, b"bye\n");
     assert_eq!(from(16, MOST).await.unwrap().bytes, b"");
-    let error = host.processes.write("session", id, b"x").await.unwrap_err();
+    let error = host
+        .processes
+        .write(&owner("session"), id, b"x")
+        .await
+        .unwrap_err();
     assert!(matches!(error, ProcessError::NoInput { .. }), "{error}");
 }
 
@@ -70,7 +86,7 @@ async fn a_closed_input_takes_nothing_and_a_full_one_says_so() {
     let job = host.processes.start(host.sh("sleep 1000")).await.unwrap();
     let error = host
         .processes
-        .write("session", job.id, b"x")
+        .write(&owner("session"), job.id, b"x")
         .await
         .unwrap_err();
     assert!(error.to_string().contains("input closed"), "{error}");
@@ -79,7 +95,7 @@ async fn a_closed_input_takes_nothing_and_a_full_one_says_so() {
     let job = host.processes.start(deaf).await.unwrap();
     let error = host
         .processes
-        .write("session", job.id, &vec![0; 1 << 20])
+        .write(&owner("session"), job.id, &vec![0; 1 << 20])
         .await
         .unwrap_err();
     assert!(
@@ -105,7 +121,7 @@ async fn a_kill_ends_all_of_a_job() {
         assert_eq!(children.len(), 2);
         let job = host
             .processes
-            .kill("session", job.id, signal)
+            .kill(&owner("session"), job.id, signal)
             .await
             .unwrap();
         let exit = Exit::Signal(number);
@@ -130,7 +146,7 @@ async fn other_signals_only_arrive() {
     read_until(&host, job.id, "ready").await;
     let state = host
         .processes
-        .kill("session", job.id, Signal::Usr1)
+        .kill(&owner("session"), job.id, Signal::Usr1)
         .await
         .unwrap()
         .state;
@@ -151,13 +167,13 @@ async fn a_job_stays_listed_until_its_last_process_is_gone() {
         exit: Exit::Code(3),
     };
     crate::fixture::until("the leader has ended", || {
-        host.processes.jobs("session")[0].state == left
+        host.processes.jobs(&owner("session"))[0].state == left
     })
     .await;
     assert!(is_alive(child[0]));
     let job = host
         .processes
-        .kill("session", job.id, Signal::Term)
+        .kill(&owner("session"), job.id, Signal::Term)
         .await
         .unwrap();
     let exit = Exit::Code(3);
@@ -169,26 +185,33 @@ async fn a_job_stays_listed_until_its_last_process_is_gone() {
         }
     );
     assert!(!is_alive(child[0]));
-    assert_eq!(host.processes.jobs("session").len(), 1);
+    assert_eq!(host.processes.jobs(&owner("session")).len(), 1);
 }
 
 #[tokio::test]
 async fn a_session_sees_only_its_own_jobs() {
     let host = Host::new();
     let job = host.processes.start(host.sh("sleep 1000")).await.unwrap();
-    assert!(host.processes.jobs("other").is_empty());
+    assert!(host.processes.jobs(&owner("other")).is_empty());
     for session in ["other", ""] {
         let read = host
             .processes
-            .read(session, job.id, None, MOST, Duration::ZERO)
+            .read(&owner(session), job.id, None, MOST, Duration::ZERO)
             .await;
         assert!(matches!(read, Err(ProcessError::UnknownJob { .. })));
-        let kill = host.processes.kill(session, job.id, Signal::Kill).await;
+        let kill = host
+            .processes
+            .kill(&owner(session), job.id, Signal::Kill)
+            .await;
         assert!(matches!(kill, Err(ProcessError::UnknownJob { .. })));
-        let write = host.processes.write(session, job.id, b"x").await;
+        let write = host.processes.write(&owner(session), job.id, b"x").await;
         assert!(matches!(write, Err(ProcessError::UnknownJob { .. })));
     }
-    let error = host.processes.wait("session", 999, LONG).await.unwrap_err();
+    let error = host
+        .processes
+        .wait(&owner("session"), 999, LONG)
+        .await
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         format!("no job 999 in this session; jobs: {}", job.id)
@@ -206,6 +229,7 @@ async fn a_session_has_a_most_of_running_jobs() {
         matches!(
             error,
             ProcessError::TooMany {
+                scope: "this session",
                 running: 2,
                 most: 2
             }
@@ -213,13 +237,112 @@ async fn a_session_has_a_most_of_running_jobs() {
         "{error}"
     );
     let mut other = host.sh("true");
-    "other".clone_into(&mut other.session);
+    other.owner = owner("other");
     host.run(other).await;
     host.processes
-        .kill("session", first.id, Signal::Kill)
+        .kill(&owner("session"), first.id, Signal::Kill)
         .await
         .unwrap();
     host.run(host.sh("true")).await;
+}
+
+/// The limit of a user holds over all sessions, so that a new session brings no room, and other users keep theirs.
+#[tokio::test]
+async fn a_03_a_user_has_a_most_of_running_jobs_over_all_sessions() {
+    let host = Host::with(|settings| {
+        settings.max_jobs = 2;
+        settings.programs_at_once = JobQuota { user: 3, all: 4 };
+    });
+    let of = |user: &str, session: &str| {
+        let mut command = host.sh("sleep 1000");
+        command.owner = owner(session);
+        command.owner.session.user = OwnerKey::new([user]);
+        command
+    };
+    let start = async |user: &str, session: &str| {
+        let started = host.processes.start(of(user, session)).await;
+        started.map(drop).map_err(|error| error.to_string())
+    };
+    for session in ["1", "2", "3"] {
+        start("ann", session).await.unwrap();
+    }
+    for session in ["1", "4"] {
+        expect!["3 processes of this user are running, the most is 3; end one first"]
+            .assert_eq(&start("ann", session).await.unwrap_err());
+    }
+    start("bob", "1").await.unwrap();
+    expect!["4 processes of all users are running, the most is 4; end one first"]
+        .assert_eq(&start("carl", "1").await.unwrap_err());
+    let mut ended = of("ann", "1").owner.session;
+    host.processes.end_session(&ended).await;
+    start("ann", "5").await.unwrap();
+    ended.session = OwnerKey::new(["5"]);
+    host.processes.end_session(&ended).await;
+}
+
+/// What one session keeps is in no folder of another one, of another user or of the same.
+#[tokio::test]
+async fn a_02_each_session_has_an_output_folder_of_its_own() {
+    let host = Host::new();
+    let mut folders = Vec::new();
+    for (user, session) in [("ann", "1"), ("ann", "2"), ("bob", "1")] {
+        let mut command = host.sh("echo secret of $TMPDIR; echo x > $TMPDIR/t");
+        command.owner = owner(session);
+        command.owner.session.user = OwnerKey::new([user]);
+        let session = command.owner.session.clone();
+        let file = host.run(command).await.output_file.unwrap();
+        let folder = host.processes.output_folder(&session).unwrap();
+        assert_eq!(
+            file,
+            folder.join("1.log"),
+            "numbers begin anew in each session"
+        );
+        folders.push((session, folder));
+    }
+    for (_, folder) in &folders {
+        let names: Vec<_> = std::fs::read_dir(folder).unwrap().collect();
+        assert_eq!(
+            names.len(),
+            1,
+            "one output, and no temporary files: {names:?}"
+        );
+    }
+    let (first, folder) = &folders[0];
+    host.processes.end_session(first).await;
+    assert!(!folder.exists() && folders[1].1.exists() && folders[2].1.exists());
+}
+
+/// Kept outputs are bounded for each user and for all: the oldest of the user who keeps the most make room.
+#[tokio::test]
+async fn a_03_kept_output_is_bounded_for_each_user() {
+    let host = Host::with(|settings| {
+        settings.keep_output = 1_000;
+        settings.kept_output = JobQuota {
+            user: 3_000,
+            all: 4_000,
+        };
+    });
+    let run = async |user: &str, session: &str| {
+        let mut command = host.sh("head -c 900 /dev/zero | tr '\\0' x");
+        command.owner = owner(session);
+        command.owner.session.user = OwnerKey::new([user]);
+        host.run(command).await.output_file.unwrap()
+    };
+    let anns = [
+        run("ann", "1").await,
+        run("ann", "2").await,
+        run("ann", "3").await,
+    ];
+    let bobs = [run("bob", "1").await];
+    assert!(anns[0].exists(), "there was room for three");
+    let more = run("ann", "4").await;
+    assert!(
+        !anns[0].exists() && anns[1].exists(),
+        "her oldest made room"
+    );
+    let other = run("carl", "1").await;
+    assert!(!anns[1].exists(), "she keeps the most of all");
+    assert!(bobs[0].exists() && more.exists() && other.exists());
 }
 
 #[tokio::test]
@@ -232,12 +355,12 @@ async fn the_end_of_a_session_ends_its_jobs_and_removes_its_files() {
         .unwrap();
     let temporary = read_until(&host, job.id, "\n").await;
     let mut other = host.sh("sleep 1000");
-    "other".clone_into(&mut other.session);
+    other.owner = owner("other");
     let other = host.processes.start(other).await.unwrap();
-    host.processes.end_session("session").await;
+    host.processes.end_session(&owner("session").session).await;
     assert!(!is_alive(job.pid));
     assert!(!std::path::Path::new(temporary.trim()).exists());
-    assert!(host.processes.jobs("session").is_empty());
+    assert!(host.processes.jobs(&owner("session")).is_empty());
     assert!(is_alive(other.pid));
     host.processes.shutdown().await;
     assert!(!is_alive(other.pid));
@@ -302,6 +425,10 @@ async fn a_job_has_a_time_when_it_is_given_one() {
     let mut command = host.sh("sleep 1000");
     command.timeout = Some(Duration::from_millis(300));
     let job = host.processes.start(command).await.unwrap();
-    let job = host.processes.wait("session", job.id, LONG).await.unwrap();
+    let job = host
+        .processes
+        .wait(&owner("session"), job.id, LONG)
+        .await
+        .unwrap();
     assert_eq!(job.state.exit(), Some(Exit::TimedOut));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use toolhost_process::{Exit, Input, Leftovers, Stop};
 
-use crate::fixture::{Host, LONG, Marker, assert_exit, is_alive, pids, text, until_gone};
+use crate::fixture::{Host, LONG, Marker, assert_exit, is_alive, owner, pids, text, until_gone};
 
 /// A program with a child that left its session and one that ignores SIGTERM; tells the numbers of all three.
 const FAMILY: &str = "echo $$; setsid sh -c 'echo $$; trap \"\" TERM; echo ready >&2; sleep 1000; sleep 1000' & \
@@ -179,12 +179,12 @@ async fn what_a_program_leaves_running_goes_on_as_a_job_when_asked_for() {
     let finished = host.run(command).await;
     assert_eq!(finished.exit, Exit::Code(4));
     let id = finished.job.unwrap();
-    let jobs = host.processes.jobs("session");
+    let jobs = host.processes.jobs(&owner("session"));
     assert_eq!(jobs.iter().map(|job| job.id).collect::<Vec<_>>(), [id]);
     let left = pids(&text(&finished));
     assert!(is_alive(left[0]) && finished.left.contains(&left[0]));
     host.processes
-        .kill("session", id, toolhost_process::Signal::Term)
+        .kill(&owner("session"), id, toolhost_process::Signal::Term)
         .await
         .unwrap();
     assert!(!is_alive(left[0]));
@@ -204,13 +204,17 @@ async fn a_running_program_is_sent_to_the_background() {
     assert_eq!(finished.exit, Exit::Backgrounded);
     assert_eq!(text(&finished), "ready");
     let id = finished.job.unwrap();
-    assert_eq!(host.processes.jobs("session")[0].id, id);
+    assert_eq!(host.processes.jobs(&owner("session"))[0].id, id);
     std::fs::write(host.ws().join("go"), "").unwrap();
-    let job = host.processes.wait("session", id, LONG).await.unwrap();
+    let job = host
+        .processes
+        .wait(&owner("session"), id, LONG)
+        .await
+        .unwrap();
     assert_eq!(job.state.exit(), Some(Exit::Code(3)));
     let chunk = host
         .processes
-        .read("session", id, None, 100, LONG)
+        .read(&owner("session"), id, None, 100, LONG)
         .await
         .unwrap();
     assert_eq!(chunk.bytes, b"done\n");

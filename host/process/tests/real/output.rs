@@ -2,7 +2,7 @@
 
 use toolhost_process::{Exit, Input, Settings, Stream};
 
-use crate::fixture::{Host, LONG, assert_exit, text};
+use crate::fixture::{Host, LONG, assert_exit, owner, text};
 
 //
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn both_streams_are_told_apart_and_together() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "a\nb\nc\n");
     let silent = host.run(host.sh("true")).await;
     assert_eq!(silent.output_file, None);
-    host.processes.end_session("session").await;
+    host.processes.end_session(&owner("session").session).await;
     assert!(!file.exists());
 }
 
@@ -87,17 +87,22 @@ async fn c_14_a_line_without_end_is_waited_for_in_bounds() {
     let job = host.processes.start(command).await.unwrap();
     let mut text = String::new();
     while !text.contains("warning\n") {
-        let chunk = host.processes.read("session", job.id, None, 4096, LONG);
+        let session = owner("session");
+        let chunk = host.processes.read(&session, job.id, None, 4096, LONG);
         let chunk = chunk.await.unwrap();
         assert!(!chunk.bytes.is_empty(), "{text:?}");
         text += &String::from_utf8_lossy(&chunk.bytes);
     }
     assert!(text.contains("name: "), "{text:?}");
     host.processes
-        .write("session", job.id, b"me\n")
+        .write(&owner("session"), job.id, b"me\n")
         .await
         .unwrap();
-    let job = host.processes.wait("session", job.id, LONG).await.unwrap();
+    let job = host
+        .processes
+        .wait(&owner("session"), job.id, LONG)
+        .await
+        .unwrap();
     assert_eq!(job.state.exit(), Some(Exit::Code(0)));
 }
 

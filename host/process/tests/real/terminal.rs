@@ -2,7 +2,7 @@
 
 use toolhost_process::{Command, Exit, Input, Signal};
 
-use crate::fixture::{Host, LONG, assert_exit, text};
+use crate::fixture::{Host, LONG, assert_exit, owner, text};
 
 fn on_terminal(host: &Host, script: &str, input: Input) -> Command {
     let mut command = host.sh(script);
@@ -52,18 +52,22 @@ async fn what_is_typed_arrives_and_an_interrupt_interrupts() {
         while !text.contains(wanted) {
             let chunk = host
                 .processes
-                .read("session", job.id, None, 4096, LONG)
+                .read(&owner("session"), job.id, None, 4096, LONG)
                 .await
                 .unwrap();
             assert!(!chunk.bytes.is_empty(), "{text:?}");
             text += &String::from_utf8_lossy(&chunk.bytes);
         }
         host.processes
-            .write("session", job.id, typed.as_bytes())
+            .write(&owner("session"), job.id, typed.as_bytes())
             .await
             .ok();
     }
-    let job = host.processes.wait("session", job.id, LONG).await.unwrap();
+    let job = host
+        .processes
+        .wait(&owner("session"), job.id, LONG)
+        .await
+        .unwrap();
     assert_eq!(job.state.exit(), Some(Exit::Code(9)));
 }
 
@@ -77,14 +81,14 @@ async fn a_terminal_of_another_job_is_out_of_reach() {
         .unwrap();
     let chunk = host
         .processes
-        .read("session", job.id, None, 4096, LONG)
+        .read(&owner("session"), job.id, None, 4096, LONG)
         .await
         .unwrap();
     let name = String::from_utf8(chunk.bytes).unwrap();
     let finished = host.run(host.sh(&format!("echo x > {name}"))).await;
     assert_ne!(finished.exit, Exit::Code(0));
     host.processes
-        .kill("session", job.id, Signal::Kill)
+        .kill(&owner("session"), job.id, Signal::Kill)
         .await
         .unwrap();
 }

@@ -34,6 +34,7 @@ async fn load(component: &[u8], limits: Limits) -> Plugin {
     let env = Vec::new();
     loaded
         .grant(PluginGrants {
+            own: None,
             capabilities: crate::Capabilities::default(),
             scope,
             env,

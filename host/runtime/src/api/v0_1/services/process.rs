@@ -92,7 +92,7 @@ impl State {
             tty: wanted.tty,
             fence,
             leftovers: Leftovers::Keep,
-            session: programs.session.clone(),
+            owner: programs.owner.clone(),
             label: text::inline(&wanted.label, 200),
         };
         Ok((programs, command))
@@ -151,7 +151,7 @@ impl process::Host for State {
 
     async fn jobs(&mut self) -> Result<Vec<process::Job>, types::Failure> {
         let programs = self.programs()?;
-        let jobs = programs.grant.processes.jobs(&programs.session);
+        let jobs = programs.grant.processes.jobs(&programs.owner);
         Ok(jobs.iter().map(|job| listed(job, &programs)).collect())
     }
 
@@ -163,12 +163,12 @@ impl process::Host for State {
         wait_ms: u32,
     ) -> Result<process::Chunk, types::Failure> {
         let programs = self.programs()?;
-        let (processes, session) = (&programs.grant.processes, &programs.session);
+        let (processes, owner) = (&programs.grant.processes, &programs.owner);
         let id = number(&id)?;
         let wait = Duration::from_millis(wait_ms.into()).min(MAX_WAIT);
         let max = max.min(MAX_CHUNK) as usize;
         let chunk = processes
-            .read(session, id, Some(whole(after)), max, wait)
+            .read(owner, id, Some(whole(after)), max, wait)
             .await;
         let Chunk {
             bytes,
@@ -176,7 +176,7 @@ impl process::Host for State {
             dropped,
             ..
         } = chunk.map_err(|error| refused(&error))?;
-        let job = processes.jobs(session).into_iter().find(|job| job.id == id);
+        let job = processes.jobs(owner).into_iter().find(|job| job.id == id);
         let job = job.ok_or_else(|| unknown(id))?;
         Ok(process::Chunk {
             bytes,
@@ -192,7 +192,7 @@ impl process::Host for State {
         let written = programs
             .grant
             .processes
-            .write(&programs.session, id, &bytes)
+            .write(&programs.owner, id, &bytes)
             .await;
         written.map_err(|error| refused(&error))
     }
@@ -210,7 +210,7 @@ impl process::Host for State {
         let job = programs
             .grant
             .processes
-            .kill(&programs.session, id, signal)
+            .kill(&programs.owner, id, signal)
             .await;
         job.map(|job| listed(&job, &programs))
             .map_err(|error| refused(&error))
@@ -251,13 +251,14 @@ fn refused(error: &ProcessError) -> types::Failure {
         ProcessError::Directory { .. } => "directory_not_found",
         ProcessError::Unconfined { .. } => "confinement_unavailable",
         ProcessError::TooLarge { .. } | ProcessError::Malformed { .. } => "invalid_command",
-        ProcessError::TooMany { .. } => "too_many_jobs",
+        ProcessError::TooMany { .. } | ProcessError::OutputFull { .. } => "too_many_jobs",
         ProcessError::UnknownJob { .. } => "task_not_found",
         ProcessError::NoInput { .. } | ProcessError::InputFull { .. } => "input_not_taken",
         ProcessError::Start { .. }
         | ProcessError::Launcher { .. }
         | ProcessError::Folder { .. }
         | ProcessError::Io { .. }
+        | ProcessError::SessionEnded
         | ProcessError::Closing => "process_failed",
     };
     failure(Failure::new(code, text::block(&error.to_string(), 2_000)))

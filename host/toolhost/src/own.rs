@@ -1,0 +1,137 @@
+//! Folders of the host's own that a plugin gets: each session has its own outputs, each user their own memory.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use toolhost_contract::{Access, Capability, Manifest, SessionKey, UserId};
+use toolhost_process::Processes;
+use toolhost_runtime::{OwnFolderError, OwnFolders, session_owner};
+use toolhost_vfs::PathGrant;
+
+use crate::grants::own_folder;
+use crate::outlets::OUTPUT;
+use crate::settings::{AllowedPath, Settings};
+
+/// Below the memory folder: what belongs to the users of HTTP tokens.
+pub const USERS: &str = "users";
+
+/// Where a user's memory is, for every project and for this one.
+fn memory_of(memory: &Path, project: &str, user: &UserId) -> [(PathBuf, &'static str); 2] {
+    let base = match user.name() {
+        None => memory.to_owned(),
+        Some(name) => memory.join(USERS).join(folder_name(name)),
+    };
+    [
+        (base.join("projects").join(project), "/memory/project"),
+        (base.join("user"), "/memory/user"),
+    ]
+}
+
+/// A folder's name that is the same for the same text and no other's.
+pub(crate) fn folder_name(text: &str) -> String {
+    let name: String = text
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c))
+        .take(40)
+        .collect();
+    format!("{name}-{}", blake3::hash(text.as_bytes()).to_hex())
+}
+
+/// The memory folders of the local user, for listings; every other user has folders like them.
+pub(crate) fn memory(manifest: &Manifest, settings: &Settings) -> Vec<AllowedPath> {
+    let memory = settings.beyond.memory.as_ref();
+    let Some(memory) = memory.filter(|_| manifest.needs(Capability::Memory)) else {
+        return Vec::new();
+    };
+    let project = crate::grants::project_name(&settings.project);
+    memory_of(memory, &project, &UserId::Local)
+        .into_iter()
+        .map(|(host, guest)| own_folder(host, guest.to_owned(), Access::ReadWrite))
+        .collect()
+}
+
+/// What each session gets. `processes`: those whose outputs the plugin may read.
+pub(crate) fn folders(
+    manifest: &Manifest,
+    settings: &Settings,
+    processes: Option<&Processes>,
+) -> Option<OwnFolders> {
+    let memory = settings.beyond.memory.clone();
+    let memory = memory.filter(|_| manifest.needs(Capability::Memory));
+    let processes = processes.cloned();
+    if memory.is_none() && processes.is_none() {
+        return None;
+    }
+    let project = crate::grants::project_name(&settings.project);
+    let writable = memory.is_some();
+    let folders = move |key: &SessionKey| -> Result<Vec<PathGrant>, OwnFolderError> {
+        let mut folders = Vec::new();
+        if let Some(memory) = &memory {
+            for (host, guest) in memory_of(memory, &project, &key.user) {
+                make(&host, &key.user)?;
+                folders.push(granted(host, guest, toolhost_vfs::Access::ReadWrite));
+            }
+        }
+        if let Some(processes) = &processes {
+            let host = processes.output_folder(&session_owner(key));
+            let host = host.map_err(|error| OwnFolderError(error.to_string()))?;
+            folders.push(granted(host, OUTPUT, toolhost_vfs::Access::ReadOnly));
+        }
+        Ok(folders)
+    };
+    Some(OwnFolders {
+        writable,
+        folders: Arc::new(folders),
+    })
+}
+
+/// The folders of the local user are made at the start, with the rights that the operator's umask gives.
+fn make(folder: &Path, user: &UserId) -> Result<(), OwnFolderError> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    if *user != UserId::Local {
+        builder.mode(0o700);
+    }
+    let made = builder.create(folder);
+    made.map_err(|error| OwnFolderError(format!("the memory of {user}: {error}")))
+}
+
+fn granted(host: PathBuf, guest: &str, access: toolhost_vfs::Access) -> PathGrant {
+    PathGrant {
+        host,
+        guest: guest.to_owned(),
+        access,
+        dangerous: false,
+        exclude: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_02_no_two_users_have_one_memory() {
+        let of = |user: Option<&str>| {
+            let [(project, _), (user, _)] =
+                memory_of(Path::new("/m"), "p-1", &UserId::from_name(user));
+            assert!(project.ends_with("projects/p-1") && user.ends_with("user"));
+            user
+        };
+        let users = [None, Some("ann"), Some("a/nn"), Some(".."), Some("local")];
+        let folders = users.map(of);
+        for (at, folder) in folders.iter().enumerate() {
+            let others = folders.iter().enumerate().filter(|(other, _)| *other != at);
+            for (_, other) in others {
+                assert!(!folder.starts_with(other), "{folder:?} {other:?}");
+            }
+        }
+        assert_eq!(
+            folders[0],
+            Path::new("/m/user"),
+            "as before for the local user"
+        );
+    }
+}

@@ -1,0 +1,260 @@
+//! What one user of a server keeps is invisible to the others, ends with its session, and does not hold them up.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use e2e::desk::{Desk, until};
+use e2e::http::{Answer, Client, Server};
+use e2e::root;
+use serde_json::{Value, json};
+
+const ANN: &str = "ann-has-this-token-and-no-other";
+const BOB: &str = "bob-has-this-token-and-no-other";
+const SECRET: &str = "the-secret-of-ann";
+/// Finds the secret and does not say it.
+const WORD: &str = "the-secret-of";
+
+/// A server with two users and all the shipped tools that keep something.
+struct House {
+    desk: Desk,
+    server: Server,
+}
+
+impl House {
+    /// The folder of the desk itself is granted, so that a grant is above everything that the server keeps there.
+    fn new() -> Self {
+        let desk = Desk::new("");
+        let tokens = desk.path("tokens");
+        fs::write(&tokens, format!("ann {ANN}\nbob {BOB}\n")).unwrap();
+        fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
+        for folder in ["tmp", "memory"] {
+            fs::create_dir(desk.path(folder)).unwrap();
+        }
+        let mut command = desk.command(&["run", "--http", "127.0.0.1:0", "--mode", "yolo"]);
+        command.env("TMPDIR", desk.path("tmp"));
+        for plugin in ["shell", "files", "search", "memory", "agent"] {
+            let file = root().join(format!("plugins/{plugin}.wasm"));
+            command.arg("--plugins").arg(file);
+        }
+        for program in ["bash", "sh"] {
+            command.args(["--allow-program", program]);
+        }
+        command.arg("--memory").arg(desk.path("memory"));
+        command.arg("--http-token-file").arg(tokens);
+        let workspace = format!("{}:rw", desk.workspace().display());
+        let all = format!("{}:ro", desk.path("").display());
+        command.args(["--allow-path", &workspace, "--allow-path", &all]);
+        let server = Server::start(command);
+        Self { desk, server }
+    }
+
+    fn connect(&self, token: &str) -> Client {
+        Client::connect(&self.server.address).with_token(token)
+    }
+
+    fn greeted(&self, token: &str) -> Client {
+        let mut client = self.connect(token);
+        client.greet();
+        client
+    }
+
+    /// Folders of sessions that there are now.
+    fn kept(&self) -> Vec<PathBuf> {
+        let folders = |dir: &Path| -> Vec<PathBuf> {
+            let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+            let dirs = entries
+                .map(|entry| entry.path())
+                .filter(|path| path.is_dir());
+            dirs.collect()
+        };
+        let hosts = folders(&self.desk.path("tmp")).into_iter();
+        let hosts = hosts.flat_map(|scratch| folders(&scratch));
+        hosts.flat_map(|host| folders(&host)).collect()
+    }
+
+    fn descriptors(&self) -> usize {
+        let dir = format!("/proc/{}/fd", self.server.child.id());
+        fs::read_dir(dir).unwrap().count()
+    }
+}
+
+/// Processes that run a command with this word in it.
+fn running(word: &str) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    let words = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    words.filter(|line| line.contains(word)).count()
+}
+
+fn ok(answer: &Answer) -> String {
+    let message = answer.json();
+    assert_ne!(message["result"]["isError"], json!(true), "{message}");
+    message["result"].to_string()
+}
+
+fn shell(client: &mut Client, command: &str) -> String {
+    let answer = client.call(7, "shell", &json!({ "command": command }));
+    ok(&answer)
+}
+
+fn start(client: &mut Client, command: &str) -> Answer {
+    let input = json!({"command": command, "run_in_background": true});
+    client.call(8, "shell", &input)
+}
+
+#[test]
+fn a_02_every_shared_place_is_empty_for_another_user_and_another_session() {
+    let house = House::new();
+    let mut ann = house.greeted(ANN);
+    let said = shell(
+        &mut ann,
+        &format!("echo {SECRET}; echo {SECRET} > $TMPDIR/t; echo at $TMPDIR"),
+    );
+    let temporary = said.split("at /").nth(1).unwrap();
+    let temporary = format!("/{}", temporary.split(['\\', '"', ' ']).next().unwrap());
+    assert!(temporary.contains("/tmp"), "{said}");
+    ok(&start(&mut ann, &format!("echo {SECRET}; sleep 1000")));
+    let note = json!({"action": "write", "scope": "user", "content": SECRET});
+    ok(&ann.call(2, "memory", &note));
+    let note = json!({"action": "write", "scope": "session", "content": SECRET});
+    ok(&ann.call(3, "memory", &note));
+    let found = ann.call(4, "grep", &json!({"pattern": WORD, "path": "/output"}));
+    assert!(ok(&found).contains("/output/1.log"), "{found:?}");
+    let own = ok(&ann.call(5, "glob", &json!({"pattern": "**", "path": "/output"})));
+    assert!(own.contains("/output/1.log"), "{own}");
+
+    let desk = house.desk.path("");
+    let search = format!(
+        "cat {temporary}/t; grep -rs {WORD} {} $TMPDIR/..",
+        desk.display()
+    );
+    let looks = |client: &mut Client, who: &str| {
+        for (tool, input) in [
+            ("grep", json!({"pattern": WORD, "path": "/output"})),
+            ("grep", json!({"pattern": WORD, "path": "/workspace"})),
+            ("grep", json!({"pattern": WORD, "path": "/extra/1"})),
+            ("glob", json!({"pattern": "**/*.log", "path": "/output"})),
+            ("glob", json!({"pattern": "**/*.log", "path": "/extra/1"})),
+            ("list_directory", json!({"path": "/output"})),
+            ("list_directory", json!({"path": "/extra/1/tmp"})),
+            ("list_directory", json!({"path": "/extra/1/memory"})),
+            ("shell_list", json!({})),
+            ("shell_output", json!({"task_id": "job-2"})),
+            ("memory", json!({"action": "list"})),
+            ("memory", json!({"action": "search", "query": WORD})),
+        ] {
+            let answer = client.call(9, tool, &input).json().to_string();
+            for kept in [
+                SECRET,
+                "1.log",
+                "sleep 1000",
+                "toolhost-output",
+                "tmp-0",
+                "users",
+                "MEMORY.md",
+            ] {
+                assert!(
+                    !answer.contains(kept),
+                    "{who}: {tool} {input} shows {kept}: {answer}"
+                );
+            }
+        }
+        for (tool, input) in [
+            ("read_file", json!({"path": "/output/1.log"})),
+            ("read_file", json!({"path": format!("{temporary}/t")})),
+            ("shell", json!({ "command": search })),
+        ] {
+            let answer = client.call(9, tool, &input).json().to_string();
+            assert!(!answer.contains(SECRET), "{who}: {tool} {input}: {answer}");
+        }
+    };
+    looks(&mut house.greeted(BOB), "another user");
+    // Another session of the same user shares the memory and nothing else.
+    let mut second = house.greeted(ANN);
+    let memory = ok(&second.call(2, "memory", &json!({"action": "read", "scope": "user"})));
+    assert!(memory.contains(SECRET), "{memory}");
+    let output = ok(&second.call(3, "glob", &json!({"pattern": "**", "path": "/output"})));
+    assert!(!output.contains(".log"), "{output}");
+    let jobs = second
+        .call(4, "shell_output", &json!({"task_id": "job-2"}))
+        .json();
+    assert_eq!(jobs["result"]["isError"], json!(true), "{jobs}");
+    // Not after the end of the session either.
+    ann.send("DELETE", "", "");
+    assert_eq!(ann.receive().status, 204);
+    looks(&mut house.greeted(BOB), "another user, later");
+}
+
+#[test]
+fn a_03_the_end_of_a_session_leaves_no_process_no_folder_and_no_descriptor() {
+    const ROUNDS: usize = 12;
+    let house = House::new();
+    let word = format!("sleep 10{}", std::process::id());
+    let round = || {
+        let mut ann = house.greeted(ANN);
+        for _ in 0..4 {
+            ok(&start(&mut ann, &word));
+        }
+        until(|| (running(&word) >= 4).then_some(()));
+        ann.send("DELETE", "", "");
+        assert_eq!(ann.receive().status, 204);
+    };
+    let quiet = || {
+        until(|| (running(&word) == 0).then_some(()));
+        until(|| house.kept().is_empty().then_some(()));
+    };
+    round();
+    quiet();
+    let before = house.descriptors();
+    (0..ROUNDS).for_each(|_| round());
+    quiet();
+    // Connections may still be closing.
+    until(|| (house.descriptors() <= before + 4).then_some(()));
+}
+
+#[test]
+fn a_03_a_new_session_brings_no_room_for_more_programs() {
+    let house = House::new();
+    let mut bob = house.greeted(BOB);
+    let mut sessions = Vec::new();
+    let mut started = 0;
+    let refused = 'all: loop {
+        let mut ann = house.greeted(ANN);
+        for _ in 0..12 {
+            let answer = start(&mut ann, "sleep 1000").json();
+            if answer["result"]["isError"] == json!(true) {
+                break 'all answer["result"].to_string();
+            }
+            started += 1;
+        }
+        assert!(started <= 100, "no limit");
+        sessions.push(ann);
+    };
+    assert_eq!(started, 32, "{refused}");
+    assert!(refused.contains("this user"), "{refused}");
+    assert!(
+        shell(&mut bob, "echo hi").contains("hi"),
+        "another user has room"
+    );
+}
+
+#[test]
+fn c_02_a_long_call_of_one_session_does_not_hold_up_another() {
+    let house = House::new();
+    let wait = json!({"command": "until [ -e go ]; do sleep 0.05; done; echo went on"});
+    let mut ann = house.greeted(ANN);
+    let waiting = std::thread::spawn(move || ann.call(1, "shell", &wait));
+    until(|| (running("until [ -e go ]") > 0).then_some(()));
+    for token in [BOB, ANN] {
+        assert!(shell(&mut house.greeted(token), "echo hi").contains("hi"));
+    }
+    let answer = house
+        .connect(BOB)
+        .call_modern(1, "shell", &json!({"command": "echo hi"}));
+    assert!(ok(&answer).contains("hi"));
+    assert!(!waiting.is_finished(), "it waits for the file");
+    fs::write(house.desk.workspace().join("go"), "").unwrap();
+    let answer: Value = waiting.join().unwrap().json();
+    assert!(answer.to_string().contains("went on"), "{answer}");
+}
