@@ -1,5 +1,6 @@
 //! From settings to a host that serves, and to the lines that a person reads about it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,12 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use toolhost::{
-    Agents, Broken, CommandAgents, Compiler, Error, Launcher, Parts, Prompter, Resources, Served,
+    Agents, Broken, CommandAgents, CompiledPlugin, Compiler, Error, Launcher, Parts, PreparedHost,
+    Prompter, Resources, Served,
 };
 use toolhost_contract::units::show_duration;
 use toolhost_contract::{Capability, Manifest, text};
 use toolhost_kernel::Kernel;
-use toolhost_mcp::ClientAgents;
+use toolhost_mcp::{ClientAgents, Readiness};
 use toolhost_runtime::Runtime;
 use toolhost_telemetry::{Following, Telemetry};
 
@@ -41,8 +43,7 @@ pub struct Host {
     pub settings: Settings,
     servers: Mutex<Servers>,
     resources: Arc<ServerResources>,
-    /// Whatever other servers have to say first, they have said, or they took too long.
-    settled: watch::Sender<bool>,
+    readiness: watch::Sender<Readiness>,
     settling: Mutex<Option<JoinHandle<()>>>,
     /// What there was to say then was said.
     told: AtomicBool,
@@ -80,6 +81,27 @@ pub async fn load_alone(
     purpose: Purpose,
     begin: impl FnOnce(&Kernel),
 ) -> Result<Host, Failure> {
+    let starting = prepare(settings, prompter, purpose, begin).await?;
+    starting.load(|_| {}).await
+}
+
+/// A host whose settings are checked and whose plugins are not compiled yet. It can serve clients from here on.
+pub struct StartingHost {
+    prepared: PreparedHost,
+    pub settings: Settings,
+    purpose: Purpose,
+    resources: Arc<ServerResources>,
+    telemetry: Option<Telemetry>,
+    readiness: watch::Sender<Readiness>,
+}
+
+/// Does what needs no component. What is wrong with the settings is an error here.
+pub async fn prepare(
+    settings: Settings,
+    prompter: Arc<dyn Prompter>,
+    purpose: Purpose,
+    begin: impl FnOnce(&Kernel),
+) -> Result<StartingHost, Failure> {
     if settings.core.plugins.is_empty() && !settings.has_servers() {
         let where_else = match settings.core.places.config_file() {
             Some(file) => format!(", or put `plugins = [\"DIR\"]` into {}", file.display()),
@@ -91,7 +113,13 @@ pub async fn load_alone(
         ));
     }
     let resources = Arc::new(ServerResources::default());
-    let loaded = Parts {
+    let telemetry = match purpose {
+        Purpose::Run => {
+            Telemetry::from_env(|name| std::env::var(name).ok()).or_exit(Exit::Config)?
+        }
+        Purpose::Look | Purpose::Judge => None,
+    };
+    let prepared = Parts {
         prompter,
         agents: agents(&settings),
         compiler: compiler()?,
@@ -100,38 +128,61 @@ pub async fn load_alone(
         say: Arc::new(note),
         ..Parts::new(settings.core.clone(), purpose)
     }
-    .load(begin)
+    .prepare(begin)
     .await?;
-    let telemetry = match purpose {
-        Purpose::Run => Telemetry::from_env(|name| std::env::var(name).ok())
-            .or_exit(Exit::Config)?
-            .map(|telemetry| telemetry.follow(loaded.kernel.subscribe(None, None))),
-        Purpose::Look | Purpose::Judge => None,
-    };
-    let host = Host {
-        kernel: Arc::clone(&loaded.kernel),
-        loaded,
+    Ok(StartingHost {
+        prepared,
         settings,
-        servers: Mutex::default(),
+        purpose,
         resources,
-        settled: watch::Sender::new(false),
-        settling: Mutex::default(),
-        told: AtomicBool::new(false),
-        telemetry: Mutex::new(telemetry),
-    };
-    host.report();
-    let missing = &host.loaded.missing;
-    match (missing.is_empty(), purpose) {
-        (true, _) => {}
-        (false, Purpose::Run | Purpose::Judge) => {
-            return Err(Failure::new(Exit::Config, missing.join("\n")));
-        }
-        // Whoever looks at the plugins may be looking for the reason.
-        (false, Purpose::Look) => missing
-            .iter()
-            .for_each(|words| note(&format!("error: {words}"))),
+        telemetry,
+        readiness: watch::Sender::default(),
+    })
+}
+
+impl StartingHost {
+    pub fn kernel(&self) -> &Arc<Kernel> {
+        self.prepared.kernel()
     }
-    Ok(host)
+
+    /// The guest names of the folders that tools will see.
+    pub fn folders(&self) -> BTreeSet<String> {
+        self.prepared.folders()
+    }
+
+    pub fn readiness(&self) -> watch::Receiver<Readiness> {
+        self.readiness.subscribe()
+    }
+
+    /// Compiles the plugins, or takes them from the cache. Says on standard error what could not be loaded.
+    pub async fn load(self, compiled: impl Fn(CompiledPlugin<'_>)) -> Result<Host, Failure> {
+        let loaded = self.prepared.load(compiled).await?;
+        let follow = |telemetry: Telemetry| telemetry.follow(loaded.kernel.subscribe(None, None));
+        let host = Host {
+            kernel: Arc::clone(&loaded.kernel),
+            telemetry: Mutex::new(self.telemetry.map(follow)),
+            loaded,
+            settings: self.settings,
+            servers: Mutex::default(),
+            resources: self.resources,
+            readiness: self.readiness,
+            settling: Mutex::default(),
+            told: AtomicBool::new(false),
+        };
+        host.report();
+        let missing = &host.loaded.missing;
+        match (missing.is_empty(), self.purpose) {
+            (true, _) => {}
+            (false, Purpose::Run | Purpose::Judge) => {
+                return Err(Failure::new(Exit::Config, missing.join("\n")));
+            }
+            // Whoever looks at the plugins may be looking for the reason.
+            (false, Purpose::Look) => missing
+                .iter()
+                .for_each(|words| note(&format!("error: {words}"))),
+        }
+        Ok(host)
+    }
 }
 
 /// The commands of the configuration, and beside them the client of a call, if it may be one.
@@ -191,9 +242,10 @@ impl Host {
     /// Starts other servers and the discovery command. Whatever is wrong with one is said, and stops nothing.
     pub fn connect(&self) {
         if !self.settings.has_servers() {
-            self.settled.send_replace(true);
+            self.readiness.send_replace(Readiness::Settled);
             return;
         }
+        self.readiness.send_replace(Readiness::Loaded);
         let keep = Keep::of(&self.settings);
         let registrar = Registrar {
             kernel: Arc::downgrade(&self.kernel),
@@ -209,11 +261,11 @@ impl Host {
         let discovery = self.settings.discovery.clone();
         let verbose = self.settings.verbose;
         let kernel = Arc::clone(&self.kernel);
-        let settled = self.settled.clone();
+        let readiness = self.readiness.clone();
         let settling = tokio::spawn(async move {
             let discovered = servers::discover(discovery.as_ref(), verbose, &keep, &kernel);
             tokio::join!(discovered, servers::wait(&started));
-            settled.send_replace(true);
+            readiness.send_replace(Readiness::Settled);
         });
         *self.settling.lock().unwrap_or_else(PoisonError::into_inner) = Some(settling);
     }
@@ -236,9 +288,11 @@ impl Host {
 
     /// Waits until other servers have brought their tools, or took too long, and says what there is to say.
     pub async fn settle(&self) {
-        let mut settled = self.settled.subscribe();
+        let mut readiness = self.readiness.subscribe();
         // Its sender is ours.
-        let _ = settled.wait_for(|settled| *settled).await;
+        let _ = readiness
+            .wait_for(|reached| *reached == Readiness::Settled)
+            .await;
         if self.told.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -247,11 +301,6 @@ impl Host {
             .unwrap_or_else(PoisonError::into_inner)
             .notes();
         self.report_words();
-    }
-
-    /// True once nothing is to be waited for.
-    pub fn settled(&self) -> watch::Receiver<bool> {
-        self.settled.subscribe()
     }
 
     /// Everything that happened is on disk, and told to whoever listens, when this returns.

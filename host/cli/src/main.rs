@@ -23,6 +23,7 @@ mod unused;
 mod words;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
@@ -34,6 +35,9 @@ use crate::exit::{Exit, Failure};
 /// Several threads make and drop many small things for each call; docs/benchmarks.md says what this is worth.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How long tasks of a server have to end after it has ended.
+const LAST_TASKS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
@@ -81,7 +85,13 @@ fn run(command: Command) -> Result<Exit, Failure> {
             .context("start the runtime")
     };
     match command {
-        Command::Run(args) => commands::run::run(&runtime()?, &args),
+        Command::Run(args) => {
+            let runtime = runtime()?;
+            let exit = commands::run::run(&runtime, &args);
+            // A read of standard input that is no pipe cannot be interrupted, and the client may send nothing more.
+            runtime.shutdown_timeout(LAST_TASKS);
+            exit
+        }
         Command::Call(args) => runtime()?.block_on(commands::call::call(args)),
         Command::Batch(args) => runtime()?.block_on(commands::batch::batch(args)),
         Command::Turns(args) => runtime()?.block_on(commands::turns::turns(args)),

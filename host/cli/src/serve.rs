@@ -3,47 +3,109 @@
 pub mod http;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use toolhost::Folder;
-use toolhost_mcp::{ServerInfo, serve_stdio};
+use toolhost::{CompiledPlugin, Folder};
+use toolhost_contract::text;
+use toolhost_mcp::{ServerInfo, SessionEnd, serve_stdio};
 
 use crate::exit::{Exit, Failure, OrExit as _};
-use crate::load::Host;
+use crate::load::{Host, StartingHost};
+use crate::serve::http::HttpArgs;
 use crate::terminal::note;
 
 /// A call that takes longer becomes a task, for clients that know tasks.
 const TASKS_AFTER: Duration = Duration::from_secs(10);
 
-/// Serves until the client goes away. Nothing else may write to standard output meanwhile.
-pub async fn serve_mcp(host: &Host) -> anyhow::Result<()> {
-    Ok(serve_stdio(Arc::clone(&host.kernel), info(host)).await?)
+/// Answers clients while the plugins are compiled, and serves until the client goes away or the host is told to stop.
+/// Nothing else may write to standard output meanwhile.
+pub async fn serve(starting: StartingHost, http: &HttpArgs) -> Result<(), Failure> {
+    let info = info(&starting);
+    let own_folders = Arc::clone(&info.own_folders);
+    let kernel = Arc::clone(starting.kernel());
+    let settings = starting.settings.clone();
+    let mut loading = tokio::spawn(load_plugins(starting, own_folders));
+    let served = Arc::clone(&kernel);
+    let mut serving = pin!(async {
+        match http.http {
+            Some(address) => http.serve(address, served, info, &settings).await,
+            None => serve_stdio(served, info).await.or_exit(Exit::Internal),
+        }
+    });
+    let (host, is_over) = tokio::select! {
+        loaded = &mut loading => (loaded.or_exit(Exit::Internal)??, false),
+        ended = &mut serving => match ended? {
+            // No client waits for the end of the host, so it can still report what is wrong with the plugins.
+            SessionEnd::NotBegun => (loading.await.or_exit(Exit::Internal)??, true),
+            SessionEnd::Ended => return kernel.flush().await.or_exit(Exit::Store),
+        },
+    };
+    if !is_over {
+        settling(&host, serving).await?;
+    }
+    host.finish().await
 }
 
-fn info(host: &Host) -> ServerInfo {
+/// Loads the plugins and then connects to other servers, which tells clients how far the host is.
+async fn load_plugins(
+    starting: StartingHost,
+    own: Arc<OnceLock<Vec<String>>>,
+) -> Result<Host, Failure> {
+    let host = starting.load(note_compiled).await?;
+    if !host.settings.has_servers() {
+        host.require_plugins()?;
+    }
+    let plugins = host.loaded.plugins.iter();
+    let folders = plugins.flat_map(|served| &served.folders);
+    own.get_or_init(|| own_folders(folders));
+    host.connect();
+    if host.loaded.plugins.is_empty() {
+        host.settle().await;
+        host.require_plugins()?;
+    }
+    host.note_missing_folders();
+    Ok(host)
+}
+
+fn note_compiled(plugin: CompiledPlugin<'_>) {
+    let name = plugin.path.file_name().unwrap_or_default();
+    note(&format!(
+        "compiled {} ({} of {} plugins are ready)",
+        text::inline(&name.to_string_lossy(), 100),
+        plugin.done,
+        plugin.of
+    ));
+}
+
+/// Serves, and says meanwhile what there is to say of other servers.
+async fn settling<F: Future>(host: &Host, serving: F) -> F::Output {
+    let said = async {
+        host.settle().await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        output = serving => output,
+        () = said => unreachable!("it waits for ever"),
+    }
+}
+
+fn info(starting: &StartingHost) -> ServerInfo {
+    let settings = &starting.settings;
     ServerInfo {
         name: "toolhost".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        profile: host.settings.profile,
-        others: host.settings.others,
-        desk: host.settings.mcp.desk.clone(),
-        roots: host.settings.mcp.roots,
-        own_folders: own_folders(
-            host.loaded
-                .plugins
-                .iter()
-                .flat_map(|served| &served.folders),
-        ),
-        settled: Some(host.settled()),
+        profile: settings.profile,
+        others: settings.others,
+        desk: settings.mcp.desk.clone(),
+        roots: settings.mcp.roots,
+        own_folders: Arc::default(),
+        readiness: Some(starting.readiness()),
         tasks_after: Some(TASKS_AFTER),
         instructions: Some(instructions(
-            host.loaded
-                .plugins
-                .iter()
-                .flat_map(|served| &served.folders),
-            host.settings.servers.iter().any(|server| server.enabled)
-                || host.settings.discovery.is_some(),
+            &starting.folders(),
+            settings.servers.iter().any(|server| server.enabled) || settings.discovery.is_some(),
         )),
     }
 }
@@ -73,9 +135,8 @@ fn own_folders<'a>(folders: impl Iterator<Item = &'a Folder>) -> Vec<String> {
 
 /// The guest names only: where a folder is on this machine is no business of a model. `others`: there are tools that
 /// nothing holds back.
-fn instructions<'a>(folders: impl Iterator<Item = &'a Folder>, others: bool) -> String {
-    let names: BTreeSet<&str> = folders.map(|folder| folder.guest.as_str()).collect();
-    let names: Vec<&str> = names.into_iter().collect();
+fn instructions(folders: &BTreeSet<String>, others: bool) -> String {
+    let names: Vec<&str> = folders.iter().map(String::as_str).collect();
     let (which, they) = if others {
         (
             "Tools named mcp__… and discovered__… are not sandboxed: other programs run them. Every other tool",
@@ -102,26 +163,14 @@ mod tests {
 
     #[test]
     fn a_model_learns_the_names_of_folders_and_not_their_places() {
-        let folder = |guest: &str| Folder {
-            guest: guest.to_owned(),
-            host: "/home/me/secret-project".into(),
-            access: "ro",
-        };
-        let text = instructions(
-            [
-                folder("/workspace"),
-                folder("/extra/1"),
-                folder("/workspace"),
-            ]
-            .iter(),
-            false,
-        );
+        let folders = ["/workspace", "/extra/1"].map(str::to_owned);
+        let text = instructions(&BTreeSet::from(folders), false);
         assert!(
             text.ends_with("nowhere else: /extra/1, /workspace."),
             "{text}"
         );
-        assert!(instructions([].iter(), false).contains("No folder"));
-        let text = instructions([].iter(), true);
+        assert!(instructions(&BTreeSet::new(), false).contains("No folder"));
+        let text = instructions(&BTreeSet::new(), true);
         assert!(
             text.starts_with("Tools named mcp__… and discovered__… are not sandboxed"),
             "{text}"

@@ -63,12 +63,18 @@ const TAILS: usize = 8;
 /// Boxed, because most calls go well and should not carry the room for an error through every step.
 pub(crate) type Refusal = Box<CallError>;
 
+/// The hooks of a kernel cannot be set any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the hooks are fixed: set them once, before the first plugin is registered")]
+pub struct HooksFixed;
+
 /// Holds the tools and lets calls through to them, one road for all.
 pub struct Kernel {
     settings: Settings,
     policy: RwLock<Arc<Policy>>,
     prompter: Arc<dyn Prompter>,
-    hooks: Hooks,
+    /// Fixed by the first plugin that is registered: no call is made before that.
+    hooks: OnceLock<Hooks>,
     registry: RwLock<Arc<Snapshot>>,
     /// Told of each new registry. The bus is not for this: to listen there makes every call dearer.
     registry_news: tokio::sync::watch::Sender<()>,
@@ -166,7 +172,10 @@ impl Builder {
             approvals: Approvals::new(Arc::clone(&journal), self.settings.project.clone()),
             settings: self.settings,
             prompter: self.prompter,
-            hooks: Hooks::new(self.hooks),
+            hooks: match self.hooks {
+                hooks if hooks.is_empty() => OnceLock::new(),
+                hooks => OnceLock::from(Hooks::new(hooks)),
+            },
             registry: RwLock::default(),
             registry_news: tokio::sync::watch::Sender::default(),
             warnings: Mutex::default(),
@@ -206,6 +215,16 @@ impl Kernel {
         let kernel = Arc::new(self);
         let _ = kernel.me.set(Arc::downgrade(&kernel));
         kernel
+    }
+
+    /// Adds hooks to a kernel that was built without any. Fails once a plugin is registered: its calls must not run
+    /// without them.
+    pub fn set_hooks(&self, hooks: Vec<HookEntry>) -> Result<(), HooksFixed> {
+        self.hooks.set(Hooks::new(hooks)).map_err(|_| HooksFixed)
+    }
+
+    fn hooks(&self) -> &Hooks {
+        self.hooks.get_or_init(|| Hooks::new(Vec::new()))
     }
 
     /// A kernel without a store and without hooks.
@@ -324,7 +343,7 @@ impl Kernel {
             if held && !run.may_speak {
                 run.sink.hold_back();
             }
-            if run.order.is_some() || self.hooks.want_reads(&entry.tool) {
+            if run.order.is_some() || self.hooks().want_reads(&entry.tool) {
                 run.sink.watch();
             }
             if let Some(slot) = &run.order {
@@ -364,7 +383,7 @@ impl Kernel {
                 Err(error) => break (Err(error), None),
             }
         };
-        let result = if self.hooks.is_empty() {
+        let result = if self.hooks().is_empty() {
             result
         } else {
             Box::pin(self.hear_after(&entry, result, run)).await
@@ -529,7 +548,7 @@ impl Kernel {
         run.life.step(Step::PostProcessing).await?;
         let call = self.hook_call(entry, run);
         let before = outcome.clone();
-        let heard = self.hooks.after(&call, outcome).map(Ok);
+        let heard = self.hooks().after(&call, outcome).map(Ok);
         let (outcome, failures) = run.halt.after_run(heard).await?;
         for failure in &failures {
             run.warn(failure);
@@ -573,7 +592,7 @@ impl Kernel {
 
     /// Tells the hooks that the messages of a session changed. What failed is returned for the log.
     pub async fn messages_changed(&self, session: &str, messages: &Value) -> Vec<String> {
-        self.hooks.messages_changed(session, messages).await
+        self.hooks().messages_changed(session, messages).await
     }
 
     pub fn policy(&self) -> Arc<Policy> {

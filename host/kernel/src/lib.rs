@@ -32,8 +32,8 @@ pub use bus::{Missed, Subscription};
 pub use clock::Clock;
 pub use journal::{Durability, IN_ADVANCE};
 pub use kernel::{
-    BatchCall, BatchError, BatchRequest, Builder, CallRequest, DeferredError, Kernel, OnSessionEnd,
-    Report, Sealed, Within, approve_deferred, deny_deferred,
+    BatchCall, BatchError, BatchRequest, Builder, CallRequest, DeferredError, HooksFixed, Kernel,
+    OnSessionEnd, Report, Sealed, Within, approve_deferred, deny_deferred,
 };
 pub use prompter::{Callback, Nobody, Prompter, Scripted};
 pub use register::RegisterError;

@@ -22,7 +22,7 @@ use crate::events::Events;
 use crate::http::caller;
 use crate::roots::{Ground, Held};
 use crate::server::{Server, is_modern};
-use crate::{ask, content};
+use crate::{Readiness, ask, content};
 
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
@@ -35,8 +35,9 @@ impl Server {
         let Some(_place) = self.line.enter().await else {
             return Ok(content::failed(&busy()).into());
         };
+        self.shared.reached(Readiness::Loaded).await;
         if !self.shared.knows(&params.name) {
-            self.shared.settled().await;
+            self.shared.reached(Readiness::Settled).await;
         }
         let caller = caller(&self.session, &context);
         if !is_modern(&context) {
@@ -141,7 +142,7 @@ impl Server {
         }
         let ground = Ground {
             policy: self.shared.kernel.policy(),
-            own: &self.shared.own_folders,
+            own: self.shared.own_folders(),
         };
         self.roots.held(&context.peer, &ground).await
     }

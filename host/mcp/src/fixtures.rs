@@ -11,6 +11,7 @@ mod pushes;
 mod resources;
 mod rounds;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 #[expect(
@@ -79,6 +80,10 @@ impl ServerHandler for WithFixtures {
         let mut info = self.0.get_info();
         info.capabilities = capabilities(info.capabilities);
         info
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.0.supported_protocol_versions()
     }
 
     async fn initialize(

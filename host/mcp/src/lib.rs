@@ -36,7 +36,7 @@ pub use ask::{Asks, ClientAgents, Desk, KeyError};
 pub use noop::{serve_noop, serve_noop_http};
 
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use toolhost_contract::profile::{Others, Profile};
 
@@ -65,13 +65,32 @@ pub struct ServerInfo {
     pub desk: Option<Arc<Desk>>,
     /// The folders that a client works in narrow what its calls may use.
     pub roots: bool,
-    /// But not these: the host's own, by all their names.
-    pub own_folders: Vec<String>,
-    /// Until this is true, tools may still be on their way: a list of tools waits for them, and so does a call of one
-    /// that nobody knows. None: all are there.
-    pub settled: Option<tokio::sync::watch::Receiver<bool>>,
+    /// But not these: the host's own, by all their names. Set before [`Readiness::Loaded`].
+    pub own_folders: Arc<OnceLock<Vec<String>>>,
+    /// Clients are answered before all tools are there. None: they are.
+    pub readiness: Option<tokio::sync::watch::Receiver<Readiness>>,
     /// After so long a call becomes a task, for clients that know tasks. None: they wait like the others.
     pub tasks_after: Option<Duration>,
+}
+
+/// Which tools a host that is starting has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Readiness {
+    /// None. Every call waits.
+    #[default]
+    Loading,
+    /// Those of the plugins. A call of an unknown tool waits for other servers.
+    Loaded,
+    /// All that there will be at the start.
+    Settled,
+}
+
+/// How the session of one client ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// The client went away before its first request.
+    NotBegun,
+    Ended,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +105,7 @@ pub enum ServeError {
 
 /// Serves one client on standard input and output until standard input ends. Nothing else may write to standard
 /// output meanwhile.
-pub async fn serve_stdio(kernel: Arc<Kernel>, info: ServerInfo) -> Result<(), ServeError> {
+pub async fn serve_stdio(kernel: Arc<Kernel>, info: ServerInfo) -> Result<SessionEnd, ServeError> {
     let run = run_name()?;
     serve(kernel, info, &run, rmcp::transport::io::stdio_pipes()).await
 }
@@ -105,7 +124,7 @@ pub async fn serve<R, W>(
     info: ServerInfo,
     session: &str,
     (reader, writer): (R, W),
-) -> Result<(), ServeError>
+) -> Result<SessionEnd, ServeError>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -121,7 +140,7 @@ where
     let beginning = Box::pin(serve_server(handler(server), transport));
     let running = match beginning.await {
         Ok(running) => running,
-        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(SessionEnd::NotBegun),
         Err(error) => return Err(ServeError::Begin(error.to_string())),
     };
     let client = client(running.peer().peer_info().as_deref());
@@ -148,7 +167,7 @@ where
     ending.end(session);
     records.close_session(&key, &client);
     result
-        .map(drop)
+        .map(|_| SessionEnd::Ended)
         .map_err(|error| ServeError::Broken(error.to_string()))
 }
 

@@ -1,7 +1,7 @@
 //! The folders that a client says it works in. They only ever narrow what the operator granted.
 //!
-//! Only a client with a session is asked, before its first call and again when it says that they changed: one without a
-//! session would have to be asked anew in each request. Until it has said what they are, its calls may name no file:
+//! Only where the operator wants it, and then only protocols with sessions are served: a client is asked before its
+//! first call and again when it says that they changed. One without a session would have to be asked in each request. Until it has said what they are, its calls may name no file:
 //! whoever relies on them would not want the others to be open meanwhile.
 
 use std::path::Path;
@@ -33,8 +33,8 @@ const MAX_NAME: usize = 4_096;
 /// No file is in there: no name of one has this character.
 const NOWHERE: &str = "/\0";
 
-const SILENT: &str = "the client said that it has roots and has not answered `roots/list` yet; call again, or start the host with `roots = false` under [mcp]";
-const ELSEWHERE: &str = "none of the roots that the client named is a folder of this machine (`file:///PATH`); open one there, or start the host with `roots = false` under [mcp]";
+const SILENT: &str = "the client said that it has roots and has not answered `roots/list` yet; call again, or start the host without `roots = true` under [mcp]";
+const ELSEWHERE: &str = "none of the roots that the client named is a folder of this machine (`file:///PATH`); open one there, or start the host without `roots = true` under [mcp]";
 
 #[derive(Default)]
 pub(crate) struct Roots {
@@ -192,7 +192,7 @@ async fn said(roots: ListRootsResult, ground: &Ground<'_>) -> Said {
         return Said::Folders(Held::nowhere(ELSEWHERE, ground));
     }
     let advice = format!(
-        "name files below the folders that the client has open: {}; it opens others, or the host is started with `roots = false` under [mcp]",
+        "name files below the folders that the client has open: {}; it opens others, or the host is started without `roots = true` under [mcp]",
         text::inline(&folders.join(", "), 1_000)
     );
     let within = Arc::clone(&ground.policy);

@@ -1,5 +1,6 @@
 //! What a client may ask: one handler for both ways in which clients speak.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
@@ -163,6 +164,16 @@ impl ServerHandler for Server {
         Ok(result)
     }
 
+    /// With `roots`, only the versions whose clients say what their folders are: which version a client falls back to
+    /// must not decide what its calls reach.
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(if self.shared.roots {
+            ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25)
+        } else {
+            ProtocolVersion::KNOWN_VERSIONS
+        })
+    }
+
     async fn on_roots_list_changed(&self, _context: NotificationContext<RoleServer>) {
         self.roots.changed();
     }
@@ -180,14 +191,17 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.shared.settled().await;
+        let complete = tokio::select! {
+            complete = self.shared.list_is_complete() => complete,
+            () = context.ct.cancelled() => false,
+        };
         let tools = self.shared.tools();
         let cursor = request.and_then(|request| request.cursor);
         let (page, next) = pages::page(&tools.all, cursor.as_deref())?;
         let mut result = ListToolsResult::with_all_items(page.to_vec());
         result.next_cursor = next;
         if is_modern(&context) {
-            result.ttl_ms = Some(LIST_TTL_MS);
+            result.ttl_ms = Some(if complete { LIST_TTL_MS } else { 0 });
         }
         self.signed(&mut result.meta, &context);
         Ok(result)
@@ -235,8 +249,8 @@ impl ServerHandler for Server {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let changes = self.shared.kernel.registry_changes();
-        let watching = AbortOnDrop::spawn(watch::tell(changes, context.peer));
+        let telling = watch::tell(Arc::clone(&self.shared), context.peer);
+        let watching = AbortOnDrop::spawn(telling);
         // A client that says it twice is told once.
         *self.watching.lock().unwrap_or_else(PoisonError::into_inner) = Some(watching);
     }
@@ -249,7 +263,7 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        watch::tell_listener(self.shared.kernel.registry_changes(), &context).await;
+        watch::tell_listener(&self.shared, &context).await;
         Ok(())
     }
 

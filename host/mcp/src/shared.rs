@@ -1,21 +1,26 @@
 //! What all sessions with one host have in common, so that a handler for one request costs next to nothing.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::timeout;
 use toolhost_contract::CallId;
 use toolhost_contract::profile::{Others, Profile};
 use toolhost_kernel::Kernel;
 
-use crate::ServerInfo;
 use crate::ask::Desk;
 use crate::keep::Kept;
 use crate::running::Count;
 use crate::tasks::Tasks;
 use crate::tools::{ToolList, Tools};
+use crate::{Readiness, ServerInfo};
+
+/// So long a list waits for tools that are still compiled. Clients wait 30 s or more for their servers to start.
+const LIST_PATIENCE: Duration = Duration::from_secs(25);
 
 pub(crate) struct Shared {
     pub(crate) kernel: Arc<Kernel>,
@@ -26,8 +31,10 @@ pub(crate) struct Shared {
     pub(crate) others: Others,
     pub(crate) desk: Option<Arc<Desk>>,
     pub(crate) roots: bool,
-    pub(crate) own_folders: Vec<String>,
-    settled: Option<tokio::sync::watch::Receiver<bool>>,
+    own_folders: Arc<OnceLock<Vec<String>>>,
+    readiness: Option<watch::Receiver<Readiness>>,
+    /// A client was given a list before all tools were there.
+    listed_early: AtomicBool,
     pub(crate) kept: Kept,
     /// What a host that stops lets go on for a while.
     pub(crate) running: Count,
@@ -66,7 +73,8 @@ impl Shared {
             desk: info.desk,
             roots: info.roots,
             own_folders: info.own_folders,
-            settled: info.settled,
+            readiness: info.readiness,
+            listed_early: AtomicBool::new(false),
             kept: Kept::default(),
             running: Count::default(),
             tasks: Tasks::default(),
@@ -90,12 +98,30 @@ impl Shared {
         self.tasks.end();
     }
 
-    /// Waits for tools that are still on their way.
-    pub(crate) async fn settled(&self) {
-        if let Some(mut settled) = self.settled.clone() {
-            // Where nobody will say it any more, nothing is on its way.
-            let _ = settled.wait_for(|settled| *settled).await;
+    /// Waits until the host has got so far in its start.
+    pub(crate) async fn reached(&self, wanted: Readiness) {
+        if let Some(mut readiness) = self.readiness.clone() {
+            // A host that ends its start says nothing more.
+            let _ = readiness.wait_for(|reached| *reached >= wanted).await;
         }
+    }
+
+    /// Waits for all tools, as long as clients wait for a list. False: some are missing, and will be told as a change.
+    pub(crate) async fn list_is_complete(&self) -> bool {
+        let complete = timeout(LIST_PATIENCE, self.reached(Readiness::Settled)).await;
+        if complete.is_err() {
+            self.listed_early.store(true, Relaxed);
+        }
+        complete.is_ok()
+    }
+
+    pub(crate) fn was_listed_early(&self) -> bool {
+        self.listed_early.load(Relaxed)
+    }
+
+    /// The folders of the host's own. Known when the plugins are loaded.
+    pub(crate) fn own_folders(&self) -> &[String] {
+        self.own_folders.get().map_or(&[], Vec::as_slice)
     }
 
     /// Is there a tool of this name, in whosever words?

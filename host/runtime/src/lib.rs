@@ -43,7 +43,7 @@ pub use compile::{Compiler, compile_worker};
 pub use difference::file_diff;
 pub use error::{LoadError, RuntimeError};
 pub use hooks::HookCall;
-pub use load::{Loaded, Runtime, RuntimeSettings};
+pub use load::{Loaded, Runtime, RuntimeSettings, read_manifest};
 pub use owners::session_owner;
 pub use pack::pack;
 pub use plugin::{OwnFolderError, OwnFolders, Plugin, PluginGrants};

@@ -93,15 +93,7 @@ impl Runtime {
     /// Reads a component and makes it ready. No byte of it has run with anything granted when this returns.
     pub async fn load(&self, path: &Path) -> Result<Loaded, LoadError> {
         let bytes = read(path)?;
-        let manifest = match scan::manifest(path, &bytes)? {
-            Some(text) => {
-                Manifest::parse("plugin.toml", text).map_err(|error| LoadError::Manifest {
-                    path: path.to_owned(),
-                    reason: error.to_string(),
-                })?
-            }
-            None => Manifest::unnamed(name_of(path)),
-        };
+        let manifest = manifest(path, &bytes)?;
         let digest = Digest(Sha256::digest(&bytes).into());
         let (component, from_cache) = self.component(path, &bytes, digest).await?;
         let (imports, exports) = check_contract(path, &self.0.engine, &component)?;
@@ -254,6 +246,21 @@ impl Loaded {
     pub(crate) fn hooks(&self) -> Option<&HookPre<State>> {
         self.hooks.as_ref()
     }
+}
+
+/// Reads the manifest of a component. Compiles and runs nothing.
+pub fn read_manifest(path: &Path) -> Result<Manifest, LoadError> {
+    manifest(path, &read(path)?)
+}
+
+fn manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, LoadError> {
+    let Some(text) = scan::manifest(path, bytes)? else {
+        return Ok(Manifest::unnamed(name_of(path)));
+    };
+    Manifest::parse("plugin.toml", text).map_err(|error| LoadError::Manifest {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, LoadError> {

@@ -53,7 +53,9 @@ pub use toolhost_runtime::{Compiler, compile_worker};
 pub use agents::CommandAgents;
 pub use builder::Builder;
 pub use error::Error;
-pub use load::{Broken, Folder, Host, Parts, Purpose, Say, Served, runtime};
+pub use load::{
+    Broken, CompiledPlugin, Folder, Host, Parts, PreparedHost, Purpose, Say, Served, runtime,
+};
 pub use outlets::OUTPUT;
 pub use places::Places;
 pub use settings::{

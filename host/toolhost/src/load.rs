@@ -2,7 +2,7 @@
 //! with its reason, and the rest is served.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use toolhost_kernel::{Agents, Kernel, OnSessionEnd, PluginInfo, Prompter, Resour
 use toolhost_process::Launcher;
 use toolhost_runtime::{
     Compiler, Loaded, Plugin, PluginGrants, Runtime, RuntimeSettings, Staging, is_own_folder,
+    read_manifest,
 };
 use toolhost_store::Store;
 use toolhost_vfs::Scope;
@@ -140,7 +141,13 @@ impl Parts {
 
     /// Loads everything that the settings name. `begin` gets the kernel before anything is sealed or registered, so that
     /// it hears what happens from the first event on.
-    pub async fn load(mut self, begin: impl FnOnce(&Kernel)) -> Result<Host, Error> {
+    pub async fn load(self, begin: impl FnOnce(&Kernel)) -> Result<Host, Error> {
+        self.prepare(begin).await?.load(|_| {}).await
+    }
+
+    /// Does what needs no component: checks the settings, opens folders and records, finds the files of plugins. Whoever
+    /// serves clients can answer them from here on, while [`PreparedHost::load`] compiles.
+    pub async fn prepare(mut self, begin: impl FnOnce(&Kernel)) -> Result<PreparedHost, Error> {
         self.settings.beyond.other_agents |= self.agents.is_some();
         let (settings, purpose) = (&self.settings, self.purpose);
         let store = open_store(settings, purpose)?;
@@ -164,55 +171,27 @@ impl Parts {
         };
         let own = temporary.as_ref().map(Scratch::path);
         let own = own.into_iter().chain(outlets.output());
-        let mut granter = Granter::hiding(settings, own).of_settings()?;
+        let granter = Granter::hiding(settings, own).of_settings()?;
         let calls = settings.pools.total().saturating_mul(settings.users.max(1));
         let sandboxes = calls.saturating_add(hooks::SANDBOXES);
         let cache = settings.places.cache.clone();
         let runtime = runtime(cache, sandboxes, self.compiler.clone(), &self.say)?;
-        let (files, mut broken) = find(&settings.plugins);
-        let mut granted = Vec::new();
-        for (path, loaded, took) in read_all(&runtime, files).await {
-            match loaded
-                .and_then(|loaded| grant(settings, &mut granter, &outlets, loaded, staging.clone()))
-            {
-                Ok(mut one) => {
-                    one.served.took = took;
-                    granted.push(one);
-                }
-                Err(reason) => broken.push(Broken { path, reason }),
-            }
-        }
-        // The kernel is made with its hooks, so the plugins among them come before it and their tools after it.
-        let (entries, mut missing) = hook_entries(settings, granted.iter());
-        self.hooks.extend(entries);
+        let (files, broken) = find(&settings.plugins);
         let on_end = outlets.on_session_end();
         let kernel = self.kernel(store, staging.as_ref(), on_end, begin).await?;
-        let mut plugins = Vec::new();
-        for one in granted {
-            let path = one.served.path.clone();
-            match register(&kernel, one) {
-                Ok(served) => plugins.push(served),
-                Err(reason) => broken.push(Broken { path, reason }),
-            }
-        }
-        for (info, backend) in self.backends {
-            let name = info.name.clone();
-            kernel
-                .register(info, backend)
-                .map_err(|error| Error::Settings(format!("plugin `{name}`: {error}")))?;
-        }
-        missing.extend(kernel.registry().problems().iter().cloned());
-        let host = Host {
+        Ok(PreparedHost {
             kernel: kernel.share(),
-            plugins,
-            broken,
-            missing,
             settings: self.settings,
+            hooks: self.hooks,
+            backends: self.backends,
+            staging,
             outlets,
-            _temporary: temporary,
-        };
-        host.keep_only_chosen_tools();
-        Ok(host)
+            granter,
+            runtime,
+            files,
+            broken,
+            temporary,
+        })
     }
 
     async fn kernel(
@@ -231,9 +210,6 @@ impl Parts {
             .agents(agents);
         if let Some(resources) = self.resources.take() {
             builder = builder.resources(resources);
-        }
-        for hook in self.hooks.drain(..) {
-            builder = builder.hook(hook);
         }
         if let Some(on_end) = on_session_end {
             builder = builder.on_session_end(on_end);
@@ -260,6 +236,105 @@ impl Parts {
             ));
         }
         Ok(kernel)
+    }
+}
+
+/// A host before its plugins are compiled. Its kernel has no tool yet.
+pub struct PreparedHost {
+    kernel: Arc<Kernel>,
+    settings: Settings,
+    hooks: Vec<HookEntry>,
+    backends: Vec<(PluginInfo, Arc<dyn Backend>)>,
+    staging: Option<Staging>,
+    outlets: Outlets,
+    granter: Granter,
+    runtime: Runtime,
+    files: Vec<PathBuf>,
+    broken: Vec<Broken>,
+    temporary: Option<Scratch>,
+}
+
+/// A plugin that was not in the cache is compiled.
+#[derive(Debug, Clone, Copy)]
+pub struct CompiledPlugin<'a> {
+    pub path: &'a Path,
+    /// Plugins that are compiled, found in the cache or broken, this one among them.
+    pub done: usize,
+    pub of: usize,
+}
+
+impl PreparedHost {
+    pub fn kernel(&self) -> &Arc<Kernel> {
+        &self.kernel
+    }
+
+    /// The guest names of the folders that tools will see, as the manifests of the plugins say. Reads the plugins.
+    pub fn folders(&self) -> BTreeSet<String> {
+        let manifests = self
+            .files
+            .iter()
+            .filter_map(|path| read_manifest(path).ok());
+        manifests
+            .flat_map(|manifest| {
+                let plan = plan(&manifest, &self.settings, self.outlets.output());
+                plan.paths.into_iter().chain(plan.own)
+            })
+            .map(|path| path.guest)
+            .collect()
+    }
+
+    /// Compiles the plugins, or takes them from the cache, and registers their tools.
+    pub async fn load(mut self, compiled: impl Fn(CompiledPlugin<'_>)) -> Result<Host, Error> {
+        let mut broken = self.broken;
+        let mut granted = Vec::new();
+        for (path, loaded, took) in read_all(&self.runtime, self.files, compiled).await {
+            match loaded.and_then(|loaded| {
+                let (settings, granter) = (&self.settings, &mut self.granter);
+                grant(
+                    settings,
+                    granter,
+                    &self.outlets,
+                    loaded,
+                    self.staging.clone(),
+                )
+            }) {
+                Ok(mut one) => {
+                    one.served.took = took;
+                    granted.push(one);
+                }
+                Err(reason) => broken.push(Broken { path, reason }),
+            }
+        }
+        // Before the first tool is registered: plugins may be among the hooks, and no call runs without them.
+        let (entries, mut missing) = hook_entries(&self.settings, granted.iter());
+        self.hooks.extend(entries);
+        self.kernel.set_hooks(self.hooks).internal()?;
+        let mut plugins = Vec::new();
+        for one in granted {
+            let path = one.served.path.clone();
+            match register(&self.kernel, one) {
+                Ok(served) => plugins.push(served),
+                Err(reason) => broken.push(Broken { path, reason }),
+            }
+        }
+        for (info, backend) in self.backends {
+            let name = info.name.clone();
+            self.kernel
+                .register(info, backend)
+                .map_err(|error| Error::Settings(format!("plugin `{name}`: {error}")))?;
+        }
+        missing.extend(self.kernel.registry().problems().iter().cloned());
+        let host = Host {
+            kernel: self.kernel,
+            plugins,
+            broken,
+            missing,
+            settings: self.settings,
+            outlets: self.outlets,
+            _temporary: self.temporary,
+        };
+        host.keep_only_chosen_tools();
+        Ok(host)
     }
 }
 
@@ -294,7 +369,11 @@ pub fn runtime(
 type Read = (PathBuf, Result<Loaded, String>, Duration);
 
 /// Reads all files side by side and hands them back in their order, so that every start gives the same names.
-async fn read_all(runtime: &Runtime, files: Vec<PathBuf>) -> Vec<Read> {
+async fn read_all(
+    runtime: &Runtime,
+    files: Vec<PathBuf>,
+    compiled: impl Fn(CompiledPlugin<'_>),
+) -> Vec<Read> {
     let turns = Arc::new(Semaphore::new(LOADERS));
     let mut tasks = JoinSet::new();
     for (index, path) in files.iter().cloned().enumerate() {
@@ -309,7 +388,15 @@ async fn read_all(runtime: &Runtime, files: Vec<PathBuf>) -> Vec<Read> {
     let mut done = BTreeMap::new();
     while let Some(result) = tasks.join_next().await {
         if let Ok((index, loaded, took)) = result {
+            let is_new = loaded.as_ref().is_ok_and(|loaded| !loaded.from_cache());
             done.insert(index, (loaded, took));
+            if is_new {
+                compiled(CompiledPlugin {
+                    path: &files[index],
+                    done: done.len(),
+                    of: files.len(),
+                });
+            }
         }
     }
     let read = |(index, path)| {

@@ -10,8 +10,8 @@ use toolhost_kernel::Prompter;
 
 use crate::args::RunArgs;
 use crate::exit::{Exit, Failure};
-use crate::load::{Host, Purpose, load_alone};
-use crate::serve::serve_mcp;
+use crate::load::{Purpose, prepare};
+use crate::serve::serve;
 use crate::settings::Settings;
 use crate::terminal::prompter::TerminalPrompter;
 
@@ -48,44 +48,27 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
     if address.is_some() {
         args.http.prepare(&mut settings);
     }
-    let host = runtime.block_on(async {
-        let host = load_alone(settings, prompter, Purpose::Run, |kernel| {
-            following = events_file.map(|file| file.follow(kernel));
-        })
-        .await?;
-        host.connect();
-        // A client is served at once, and its list of tools waits for other servers.
-        if interactive || host.loaded.plugins.is_empty() {
-            host.settle().await;
-        }
-        Ok::<_, Failure>(host)
-    })?;
-    host.require_plugins()?;
-    host.note_missing_folders();
+    let starting = runtime.block_on(prepare(settings, prompter, Purpose::Run, |kernel| {
+        following = events_file.map(|file| file.follow(kernel));
+    }))?;
     let exit = if interactive {
-        crate::prompt::run(runtime, &host)?
-    } else if let Some(address) = address {
-        runtime.block_on(settling(&host, args.http.serve(address, &host)))?;
-        Exit::Ok
+        let host = runtime.block_on(async {
+            let host = starting.load(|_| {}).await?;
+            host.connect();
+            host.settle().await;
+            Ok::<_, Failure>(host)
+        })?;
+        host.require_plugins()?;
+        host.note_missing_folders();
+        let exit = crate::prompt::run(runtime, &host)?;
+        runtime.block_on(host.finish())?;
+        exit
     } else {
-        runtime.block_on(settling(&host, serve_mcp(&host)))?;
+        runtime.block_on(serve(starting, &args.http))?;
         Exit::Ok
     };
-    runtime.block_on(host.finish())?;
     drop(following);
     Ok(exit)
-}
-
-/// Serves, and says meanwhile what there is to say of other servers.
-async fn settling<F: Future>(host: &Host, serving: F) -> F::Output {
-    let said = async {
-        host.settle().await;
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        output = serving => output,
-        () = said => unreachable!("it waits for ever"),
-    }
 }
 
 /// The person behind a client that nobody has allowed to be asked.

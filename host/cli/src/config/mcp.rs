@@ -9,7 +9,7 @@ pub struct McpTable {
     pub ask: Option<bool>,
     /// The model of a client may be a sub-agent.
     pub sampling: Option<bool>,
-    /// The folders that a client works in narrow its calls.
+    /// The folders that a client works in narrow its calls. Then only the protocols with sessions are served.
     pub roots: Option<bool>,
     /// A file with the key for states of questions, the same for all hosts behind one address.
     #[serde(alias = "stateKey")]

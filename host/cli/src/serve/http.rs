@@ -11,12 +11,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use toolhost_contract::text;
 use toolhost_contract::units::{parse_duration, parse_size};
+use toolhost_kernel::Kernel;
 use toolhost_mcp::http::{
     HostName, HttpOptions, HttpServer, Limits, ListenError, Origin, Reach, Tokens,
 };
+use toolhost_mcp::{ServerInfo, SessionEnd};
 
 use crate::exit::{Exit, Failure, OrExit as _};
-use crate::load::Host;
 use crate::settings::Settings;
 use crate::terminal::note;
 
@@ -147,7 +148,13 @@ impl HttpArgs {
     }
 
     /// Serves until a signal says to stop.
-    pub async fn serve(&self, address: SocketAddr, host: &Host) -> Result<(), Failure> {
+    pub async fn serve(
+        &self,
+        address: SocketAddr,
+        kernel: Arc<Kernel>,
+        info: ServerInfo,
+        settings: &Settings,
+    ) -> Result<SessionEnd, Failure> {
         let reach = if self.http_public {
             Reach::Network
         } else {
@@ -163,7 +170,7 @@ impl HttpArgs {
         // Before the token, which must not be made for a server that does not start.
         ListenError::check(address, reach).or_exit(Exit::Usage)?;
         let options = HttpOptions {
-            tokens: self.tokens(&host.settings)?,
+            tokens: self.tokens(settings)?,
             ..options
         };
         let server = HttpServer::bind(address, options)
@@ -184,9 +191,9 @@ impl HttpArgs {
                 }
             }
         };
-        let kernel = Arc::clone(&host.kernel);
-        let serving = server.serve(kernel, super::info(host), after(1), after(2));
-        serving.await.or_exit(Exit::Internal)
+        let serving = server.serve(kernel, info, after(1), after(2));
+        serving.await.or_exit(Exit::Internal)?;
+        Ok(SessionEnd::Ended)
     }
 }
 

@@ -35,7 +35,7 @@ impl McpSettings {
             ask: table.ask.unwrap_or(false),
             // What it costs, the user of the client pays.
             sampling: table.sampling.unwrap_or(false),
-            roots: table.roots.unwrap_or(true),
+            roots: table.roots.unwrap_or(false),
             state_key,
             desk: None,
         })
@@ -93,11 +93,11 @@ mod tests {
     #[test]
     fn nobody_is_asked_unless_the_operator_wants_it() {
         let mut quiet = settings("");
-        assert!(quiet.roots);
+        assert!(!quiet.roots);
         assert!(quiet.open_desk().unwrap().is_none());
         assert!(settings("ask = true").open_desk().unwrap().is_some());
         assert!(settings("sampling = true").open_desk().unwrap().is_some());
-        assert!(!settings("roots = false").roots);
+        assert!(settings("roots = true").roots);
     }
 
     #[test]

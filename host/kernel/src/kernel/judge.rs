@@ -45,7 +45,7 @@ impl Kernel {
             let checked = self.check(entry, input, run)?;
             run.input = checked;
             match self.judge(entry, run).await? {
-                Judged::Cleared(Cleared::Run(grant)) if self.hooks.supplies() => {
+                Judged::Cleared(Cleared::Run(grant)) if self.hooks().supplies() => {
                     return Ok(Box::pin(self.supplied(entry, run, grant)).await);
                 }
                 Judged::Cleared(cleared) => return Ok(cleared),
@@ -65,7 +65,7 @@ impl Kernel {
             slot.turn().await;
         }
         let call = self.hook_call(entry, run);
-        match self.hooks.supply(&call).await {
+        match self.hooks().supply(&call).await {
             Said::Answered { by, outcome } => Cleared::Supplied {
                 by: format!("hook:{by}"),
                 outcome,
@@ -77,7 +77,7 @@ impl Kernel {
     async fn judge(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Judged, Refusal> {
         run.has_variables = run.session.shelf().has_variables();
         let subject = Subject::of(&entry.tool, &run.input);
-        let weights = if self.hooks.is_empty() {
+        let weights = if self.hooks().is_empty() {
             Weights::default()
         } else {
             // What is forbidden is none of the hooks' business.
@@ -199,7 +199,7 @@ impl Kernel {
 
     async fn hear_hooks(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Heard, Refusal> {
         let call = self.hook_call(entry, run);
-        match self.hooks.before(&call).await {
+        match self.hooks().before(&call).await {
             Said::Go(weights) => {
                 for failure in &weights.failures {
                     run.warn(failure);

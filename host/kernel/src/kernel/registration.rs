@@ -27,6 +27,7 @@ impl Kernel {
         &self,
         plugins: Vec<(PluginInfo, Arc<dyn Backend>)>,
     ) -> Vec<Result<Vec<ToolName>, RegisterError>> {
+        self.hooks();
         let prepared: Vec<_> = plugins
             .into_iter()
             .map(|(plugin, backend)| register::prepare(&self.settings, plugin, &backend))

@@ -22,9 +22,9 @@ use super::message::{Kind, Malformed, Seen, look};
 use super::newcomers::Newcomer;
 use super::sessions::Sessions;
 use super::share::{Busy, CURRENT, Current, Refused, Stranger, TokenShare, TokenShares};
-use crate::client;
 use crate::running::Running;
 use crate::shared::Shared;
+use crate::{Readiness, client};
 
 /// The one address of the protocol.
 pub(crate) const PATH: &str = "/mcp";
@@ -201,6 +201,14 @@ impl Endpoint {
                     self.shared
                         .kernel
                         .open_session(&principal.session_key(&self.run), &client(None));
+                }
+                // The headers of a call are compared with the schema of its tool.
+                if parts
+                    .headers
+                    .get("mcp-method")
+                    .is_some_and(|name| name == "tools/call")
+                {
+                    self.shared.reached(Readiness::Loaded).await;
                 }
                 // A call of the older protocols goes on when its client is gone, and keeps its place.
                 if kind == Kind::Request {

@@ -81,7 +81,7 @@ async fn a_client_with_a_session_is_asked_on_the_stream_of_its_call() {
 
 #[tokio::test]
 async fn a_client_with_a_session_is_asked_for_its_folders_on_the_stream_of_its_call() {
-    let site = Site::start(open()).await;
+    let site = Site::start_with_roots(open()).await;
     let mut client = greeted(&site, json!({"roots": {}})).await;
     let asked = call(1, "echo", json!({"text": "hi"})).to_string();
     client.send("POST /mcp", &[], &asked).await;

@@ -60,12 +60,12 @@ pub fn limited(limits: Limits) -> HttpOptions {
 
 impl Site {
     pub async fn start(options: HttpOptions) -> Self {
-        Self::of(options, None, Duration::from_secs(10)).await
+        Self::of(options, None, Duration::from_secs(10), false).await
     }
 
     /// One whose calls become tasks at once.
     pub async fn start_tasking(options: HttpOptions) -> Self {
-        Self::of(options, None, Duration::ZERO).await
+        Self::of(options, None, Duration::ZERO, false).await
     }
 
     /// One that asks its clients, and has a tool `wipe` to ask about.
@@ -75,10 +75,26 @@ impl Site {
             sampling: false,
         };
         let desk = Desk::new(asks, None).unwrap();
-        Self::of(options, Some(Arc::new(desk)), Duration::from_secs(10)).await
+        Self::of(
+            options,
+            Some(Arc::new(desk)),
+            Duration::from_secs(10),
+            false,
+        )
+        .await
     }
 
-    async fn of(options: HttpOptions, desk: Option<Arc<Desk>>, tasks_after: Duration) -> Self {
+    /// One that narrows calls to the folders of its clients.
+    pub async fn start_with_roots(options: HttpOptions) -> Self {
+        Self::of(options, None, Duration::from_secs(10), true).await
+    }
+
+    async fn of(
+        options: HttpOptions,
+        desk: Option<Arc<Desk>>,
+        tasks_after: Duration,
+        roots: bool,
+    ) -> Self {
         let tools = Arc::new(Tools::new(desk.is_some()));
         let prompter: Arc<dyn Prompter> = match &desk {
             Some(desk) => Arc::clone(desk) as _,
@@ -99,9 +115,9 @@ impl Site {
             profile: Profile::Native,
             others: Others::default(),
             desk,
-            roots: true,
-            own_folders: Vec::new(),
-            settled: None,
+            roots,
+            own_folders: Arc::default(),
+            readiness: None,
             tasks_after: Some(tasks_after),
         };
         let port = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -7,7 +7,7 @@ use tokio::io::{
     AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf,
     WriteHalf,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, timeout};
 use toolhost_contract::{
@@ -15,7 +15,7 @@ use toolhost_contract::{
     Event, Failure, Grant, Level, Outcome, Part, PluginName, Query, Reach, Sink, ToolName,
 };
 use toolhost_kernel::{Kernel, PluginInfo, Settings, Without};
-use toolhost_mcp::{Asks, ClientAgents, Desk, ServeError, ServerInfo};
+use toolhost_mcp::{Asks, ClientAgents, Desk, Readiness, ServeError, ServerInfo, SessionEnd};
 
 /// The clock is paused in these tests, so whoever waits for nothing fails at once instead of hanging.
 const NEVER: Duration = Duration::from_hours(1);
@@ -23,7 +23,7 @@ const NEVER: Duration = Duration::from_hours(1);
 pub struct Client {
     writer: Option<WriteHalf<DuplexStream>>,
     reader: Lines<BufReader<ReadHalf<DuplexStream>>>,
-    server: JoinHandle<Result<(), ServeError>>,
+    server: JoinHandle<Result<SessionEnd, ServeError>>,
     pub tools: Arc<Tools>,
     pub kernel: Arc<Kernel>,
 }
@@ -43,7 +43,25 @@ impl Client {
         Self::of(Some(Arc::new(desk)))
     }
 
+    /// A client of a host that narrows calls to the folders of its clients.
+    pub fn of_host_with_roots() -> Self {
+        Self::changed(None, |info| info.roots = true)
+    }
+
+    /// A client of a host that has no tools until [`Self::register`].
+    pub fn of_starting_host(readiness: watch::Receiver<Readiness>) -> Self {
+        Self::changed(None, |info| info.readiness = Some(readiness))
+    }
+
     fn of(desk: Option<Arc<Desk>>) -> Self {
+        Self::changed(desk, |_| {})
+    }
+
+    pub fn register(&self) {
+        register(&self.kernel, &self.tools);
+    }
+
+    fn changed(desk: Option<Arc<Desk>>, change: impl FnOnce(&mut ServerInfo)) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let tools = Arc::new(Tools::new());
         let builder = Kernel::builder(Settings::default());
@@ -57,26 +75,22 @@ impl Client {
             None => builder,
         };
         let kernel = builder.build().unwrap();
-        let plugin = PluginName::parse("fake").unwrap();
-        let plugin = PluginInfo {
-            name: plugin,
-            version: "1.0.0".to_owned(),
-            digest: Some(Digest([7; 32])),
-            timeout: None,
-        };
-        kernel.register(plugin, Arc::clone(&tools) as _).unwrap();
-        let info = ServerInfo {
+        let mut info = ServerInfo {
             profile: toolhost_contract::profile::Profile::Native,
             others: toolhost_contract::profile::Others::default(),
             desk,
-            roots: true,
-            own_folders: Vec::new(),
-            settled: None,
+            roots: false,
+            own_folders: Arc::default(),
+            readiness: None,
             tasks_after: Some(Duration::from_secs(10)),
             name: "host".to_owned(),
             version: "1.2.3".to_owned(),
             instructions: Some("be kind".to_owned()),
         };
+        change(&mut info);
+        if info.readiness.is_none() {
+            register(&kernel, &tools);
+        }
         let transport = tokio::io::split(theirs);
         let kernel = kernel.share();
         let served = Arc::clone(&kernel);
@@ -383,4 +397,14 @@ impl Backend for Tools {
             world: false,
         }
     }
+}
+
+fn register(kernel: &Kernel, tools: &Arc<Tools>) {
+    let plugin = PluginInfo {
+        name: PluginName::parse("fake").unwrap(),
+        version: "1.0.0".to_owned(),
+        digest: Some(Digest([7; 32])),
+        timeout: None,
+    };
+    kernel.register(plugin, Arc::clone(tools) as _).unwrap();
 }

@@ -6,6 +6,7 @@ mod fake;
 mod kinds;
 mod people;
 mod roots;
+mod starting;
 mod tasks;
 
 use serde_json::{Value, json};

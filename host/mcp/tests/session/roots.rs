@@ -6,7 +6,9 @@ use crate::fake::{Client, call};
 
 async fn rooted() -> Client {
     let capabilities = json!({"roots": {"listChanged": true}});
-    Client::new().greeted("2025-11-25", capabilities).await
+    Client::of_host_with_roots()
+        .greeted("2025-11-25", capabilities)
+        .await
 }
 
 /// Answers when the server asks for the folders.
@@ -112,7 +114,7 @@ async fn folders_that_nobody_here_knows_are_not_all_of_them() {
         tell(&mut client, &[uri]).await;
         let refused = client.hear().await["result"].take();
         assert_eq!(refused["isError"], json!(true), "{uri}");
-        assert!(refused.to_string().contains("roots = false"), "{refused}");
+        assert!(refused.to_string().contains("roots = true"), "{refused}");
         // What names no file is none of their business.
         assert_eq!(
             client.call("echo", json!({"text": "hi"})).await["isError"],
