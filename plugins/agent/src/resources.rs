@@ -6,7 +6,7 @@ use toolhost_sdk::text::inline;
 use crate::show::{count, cut};
 
 const MOST_SHOWN: usize = 200;
-const MOST_CHARS: usize = 100_000;
+const MOST_CHARS: usize = 38_000;
 
 /// A resource of a server.
 #[data]
@@ -39,7 +39,7 @@ pub struct Resources {
 pub struct Content {
     /// The resource.
     pub uri: String,
-    /// Its text, at most 100000 characters of it.
+    /// Its text, at most 38000 characters of it.
     pub text: Option<String>,
     /// How many parts are no text.
     pub binary_parts: usize,

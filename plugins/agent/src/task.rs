@@ -6,7 +6,7 @@ use toolhost_sdk::text::inline;
 
 use crate::show::{count, cut, nearest};
 
-const MOST_CHARS: usize = 50_000;
+const MOST_CHARS: usize = 38_000;
 
 /// What a sub-agent came back with.
 #[data]

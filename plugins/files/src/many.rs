@@ -100,7 +100,7 @@ pub fn read_many_files(
     #[arg(default = true, aliases = ["respect_gemini_ignore"])]
     respect_tool_ignore: bool,
     /// Show at most this much text of all files together.
-    #[arg(default = 200_000, min = 1, max = 2_000_000)]
+    #[arg(default = 38_000, min = 1, max = 2_000_000)]
     max_bytes: usize,
 ) -> Result<Outcome> {
     let selected = select(

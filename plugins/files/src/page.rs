@@ -7,10 +7,19 @@ use toolhost_sdk::prelude::*;
 use crate::text::count;
 
 const LINES: usize = 2000;
+/// Bytes that a page shows, line numbers among them, when the call says no amount. Clients show their model less than
+/// they are sent: Gemini CLI 40 000 characters, Codex about 40 000, Claude Code 50 000 or 25 000 tokens. Text above
+/// that is cut, or left in a file.
+pub const WINDOW: usize = 38_000;
+/// What the number of a line takes.
+const NUMBER_BYTES: usize = 9;
 /// A page ends before this many bytes, unless its first line alone has more.
 const MOST_BYTES: usize = 256 << 10;
 /// A longer line is cut in what the model reads.
 const MOST_CHARS: usize = 2000;
+
+/// What is shown of such a line, at most.
+const MOST_LINE_BYTES: usize = 4 * MOST_CHARS + 40;
 
 /// Which lines to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +28,13 @@ pub enum Range {
     From(usize, usize),
     /// The last lines, so many.
     Last(usize),
+    /// From this line on, as much as every client shows.
+    Window(usize),
 }
 
 impl Default for Range {
     fn default() -> Self {
-        Self::From(1, LINES)
+        Self::Window(1)
     }
 }
 
@@ -75,8 +86,11 @@ impl Wish {
             None => None,
         };
         let limit = limit.map(|limit| limit as usize);
-        let lines = until.into_iter().chain(limit).min().unwrap_or(LINES);
-        Ok(Range::From(first as usize, lines))
+        let first = first as usize;
+        Ok(match until.into_iter().chain(limit).min() {
+            Some(lines) => Range::From(first, lines),
+            None => Range::Window(first),
+        })
     }
 }
 
@@ -107,9 +121,10 @@ impl<'a> Page<'a> {
                 is_cut: false,
             });
         }
-        let (start, lines) = match range {
-            Range::From(start, lines) => (start, lines),
-            Range::Last(lines) => (total - lines.min(total) + 1, lines),
+        let (start, lines, most_shown) = match range {
+            Range::From(start, lines) => (start, lines, usize::MAX),
+            Range::Last(lines) => (total - lines.min(total) + 1, lines, usize::MAX),
+            Range::Window(start) => (start, LINES, WINDOW),
         };
         if start > total {
             let message = format!(
@@ -126,12 +141,14 @@ impl<'a> Page<'a> {
             .map(str::len)
             .sum();
         let rest = &text[before..];
-        let (mut bytes, mut end) = (0, start - 1);
+        let (mut bytes, mut shown_bytes, mut end) = (0, 0, start - 1);
         for line in rest.split_inclusive('\n').take(lines) {
-            if bytes + line.len() > MOST_BYTES {
+            let shown = line.len().min(MOST_LINE_BYTES) + NUMBER_BYTES;
+            if bytes + line.len() > MOST_BYTES || shown_bytes + shown > most_shown {
                 break;
             }
             bytes += line.len();
+            shown_bytes += shown;
             end += 1;
         }
         let is_cut = bytes == 0;

@@ -60,8 +60,8 @@ pub struct FileContent {
 /// Read a text file, a Jupyter notebook, or look at a picture (PNG, JPEG, GIF, WebP).
 ///
 /// The text comes with line numbers, `     1→like this`; the number and the arrow are not part of the file. Without
-/// a range it shows the first 2000 lines and says how to go on. Lines longer than 2000 characters are cut. A notebook
-/// comes cell by cell, with ids and outputs; to see its JSON, say encoding `utf-8`. For PDF and sound use read_media.
+/// a range it shows the first 2000 lines or 38 000 bytes and says how to go on. Lines longer than 2000 characters are
+/// cut. A notebook comes cell by cell, with ids and outputs; to see its JSON, say encoding `utf-8`. For PDF and sound use read_media.
 #[tool(
     reads,
     idempotent,
@@ -88,7 +88,7 @@ pub fn read_file(
     /// First line to show, from 1.
     #[arg(min = 1, aliases = ["start_line"])]
     offset: Option<u32>,
-    /// Number of lines to show; 2000 when left out.
+    /// Number of lines to show; when left out, up to 2000 that fit 38 000 bytes.
     #[arg(min = 1)]
     limit: Option<u32>,
     /// Last line to show, in place of `limit`.

@@ -10,7 +10,7 @@ use crate::body::ENCODINGS;
 pub const MAX_BODY: usize = (10 << 20) - 1;
 
 /// The most text that a model is shown of one call, unless it asks for more.
-pub const SHOWN: usize = 100_000;
+pub const SHOWN: usize = 38_000;
 
 pub const USER_AGENT: &str = concat!("toolhost-web/", env!("CARGO_PKG_VERSION"));
 

@@ -38,7 +38,7 @@ pub struct Input {
     #[arg(default = Format::Markdown)]
     format: Format,
     /// Show at most so many characters.
-    #[arg(default = 100_000, min = 1, max = 1_000_000, aliases = ["max_length"])]
+    #[arg(default = 38_000, min = 1, max = 1_000_000, aliases = ["max_length"])]
     max_chars: u32,
     /// Begin at this character; with a single address only.
     #[arg(default = 0)]

@@ -199,7 +199,7 @@ fn a_long_line_is_cut_for_the_model_only() {
 #[test]
 fn a_page_has_a_limit_in_bytes() {
     let text = format!("{}\n", "x".repeat(MOST_BYTES / 3)).repeat(4);
-    let page = Page::of(&text, Range::default(), "a.txt").unwrap();
+    let page = Page::of(&text, Range::From(1, 4), "a.txt").unwrap();
     assert_eq!((page.end, page.total, page.is_truncated()), (2, 4, true));
     let text = "é".repeat(MOST_BYTES);
     let page = Page::of(&text, Range::default(), "a.txt").unwrap();
@@ -209,4 +209,28 @@ fn a_page_has_a_limit_in_bytes() {
     );
     expect!["showing the beginning of line 1 of 1, which is too long to be shown whole"]
         .assert_eq(&page.how_to_go_on("a.txt").unwrap());
+}
+
+#[test]
+fn c_13_what_is_shown_unasked_fits_every_client() {
+    for line in [
+        "x".repeat(70),
+        "x".repeat(400),
+        "é".repeat(5_000),
+        String::new(),
+    ] {
+        let text = format!("{line}\n").repeat(3_000);
+        let page = Page::of(&text, Range::default(), "a.txt").unwrap();
+        let shown = page.render(true);
+        let hint = page.how_to_go_on("a.txt").expect("there is more");
+        assert!(shown.len() + hint.len() < 40_000, "{}", shown.len());
+        assert!(hint.contains("offset"), "{hint}");
+        // The next window begins where this one ended.
+        let next = Page::of(&text, Range::Window(page.end + 1), "a.txt").unwrap();
+        assert_eq!(next.start, page.end + 1);
+    }
+    // What is asked for is shown.
+    let text = format!("{}\n", "x".repeat(70)).repeat(2_000);
+    let page = Page::of(&text, Range::From(1, 2_000), "a.txt").unwrap();
+    assert_eq!(page.end, 2_000);
 }

@@ -250,7 +250,7 @@ fn long_answers_are_cut_and_say_so() {
         testing::call::<HttpGet>(&cx(), json!({"url": "https://a.example/long"})).unwrap();
     let text = outcome.llm[0].text.clone().unwrap();
     assert!(text.len() < 101_000, "{}", text.len());
-    assert!(text.contains("showing the first 100000 characters of 195.3 KiB"));
+    assert!(text.contains("showing the first 38000 characters of 195.3 KiB"));
     let data = data::<HttpGet>(json!({"url": "https://a.example/long", "max_bytes": 5}));
     assert_eq!(
         (&data["body"], &data["truncated"]),
