@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use http::StatusCode;
+use http::header::{EXPECT, HeaderMap};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
 use tokio::time::timeout;
@@ -29,10 +30,23 @@ pub(crate) fn text(text: impl Into<Bytes>) -> Body {
 /// Why a body was not read.
 pub(crate) type Unread = (StatusCode, &'static str);
 
-pub(crate) async fn read<B>(body: B, most: usize) -> Result<Bytes, Unread>
+const TOO_LARGE: Unread = (
+    StatusCode::PAYLOAD_TOO_LARGE,
+    "the request is larger than this server takes",
+);
+
+/// Refuses a body whose declared size is over `most` without reading it, where its sender waits for a word first.
+pub(crate) async fn read<B>(
+    body: Upload<B>,
+    declared: Option<u64>,
+    most: usize,
+) -> Result<Bytes, Unread>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
+    if body.is_held() && declared.is_some_and(|size| size > most as u64) {
+        return Err(TOO_LARGE);
+    }
     let slow = (
         StatusCode::REQUEST_TIMEOUT,
         "the request took more than a minute to arrive",
@@ -56,10 +70,7 @@ where
         if data.len() > most - first.len() - rest.len() {
             // Whether its sender stops or not, there is one answer.
             let _ = timeout(REST, discard(body, most.saturating_mul(4))).await;
-            return Err((
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "the request is larger than this server takes",
-            ));
+            return Err(TOO_LARGE);
         }
         if first.is_empty() {
             first = data;
@@ -77,11 +88,54 @@ where
 }
 
 /// Lets a body go that nobody wants. Whether all of it was there.
-pub(crate) async fn skip<B>(body: B) -> bool
+pub(crate) async fn skip<B>(body: Upload<B>) -> bool
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
+    if body.is_held() {
+        return false;
+    }
     body.is_end_stream() || timeout(REST, discard(body, SKIPPED)).await.unwrap_or(false)
+}
+
+/// The body of a request. The client may hold it until the first read, which makes hyper send `100 Continue`.
+pub(crate) struct Upload<B> {
+    body: B,
+    held: bool,
+}
+
+impl<B> Upload<B> {
+    pub(crate) fn new(body: B, headers: &HeaderMap) -> Self {
+        let expects = headers.get(EXPECT).and_then(|value| value.to_str().ok());
+        let held = expects.is_some_and(|value| value.trim().eq_ignore_ascii_case("100-continue"));
+        Self { body, held }
+    }
+
+    /// The client waits to hear whether it is to send the body.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
+    }
+}
+
+impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Upload<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        self.held = false;
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 async fn discard<B>(mut body: B, most: usize) -> bool
@@ -160,13 +214,17 @@ mod tests {
 
     use super::*;
 
+    fn upload<B>(body: B) -> Upload<B> {
+        Upload::new(body, &HeaderMap::new())
+    }
+
     async fn check(sizes: &[usize], most: usize) -> Result<usize, u16> {
         let frames: Vec<_> = sizes
             .iter()
             .map(|size| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; *size]))))
             .collect();
         let body = StreamBody::new(stream::iter(frames));
-        let bytes = read(body, most).await;
+        let bytes = read(upload(body), None, most).await;
         bytes
             .map(|bytes| bytes.len())
             .map_err(|(status, _)| status.as_u16())
@@ -184,19 +242,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_short_body_is_skipped_and_a_long_one_is_not() {
-        let of = |size: usize| Full::new(Bytes::from(vec![b'x'; size]));
+        let of = |size: usize| upload(Full::new(Bytes::from(vec![b'x'; size])));
         assert!(skip(of(0)).await);
         assert!(skip(of(SKIPPED)).await);
         assert!(!skip(of(SKIPPED + 1)).await);
         let never = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
-        assert!(!skip(never).await);
+        assert!(!skip(upload(never)).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_is_given_up() {
         let body = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
         assert_eq!(
-            read(body, 4).await.unwrap_err().0,
+            read(upload(body), None, 4).await.unwrap_err().0,
             StatusCode::REQUEST_TIMEOUT
         );
         let begun = stream::iter([Ok::<_, Infallible>(Frame::data(Bytes::from_static(
@@ -204,7 +262,7 @@ mod tests {
         )))]);
         let body = StreamBody::new(futures::StreamExt::chain(begun, stream::pending()));
         assert_eq!(
-            read(body, 4).await.unwrap_err().0,
+            read(upload(body), None, 4).await.unwrap_err().0,
             StatusCode::PAYLOAD_TOO_LARGE
         );
     }

@@ -80,12 +80,11 @@ impl Origin {
     }
 }
 
-/// Who knocks: a program, a page from this machine, or a page that somebody named.
+/// Who knocks: a program, or a page that may read the answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visitor {
     Program,
-    LocalPage,
-    NamedPage,
+    Page,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -100,12 +99,27 @@ impl Doors {
         Self { hosts, origins }
     }
 
-    pub fn check(&self, headers: &HeaderMap) -> Result<Visitor, (StatusCode, &'static str)> {
+    /// `target` is the request target. One in absolute form names a host of its own, which counts for whoever reads
+    /// the request on its way, so it has to be one of ours as well.
+    pub fn check(
+        &self,
+        target: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Visitor, (StatusCode, &'static str)> {
         let host = one(headers, &HOST)
             .map_err(|Several| (StatusCode::BAD_REQUEST, "a request needs one Host header"))?;
         let host = host
             .and_then(|host| HostName::parse(host.to_str().ok()?).ok())
             .ok_or((StatusCode::BAD_REQUEST, "the Host header names no host"))?;
+        if let Some(authority) = target.authority() {
+            let named = HostName::parse(authority.as_str());
+            if target.scheme_str() != Some("http") || named.as_ref() != Ok(&host) {
+                return Err((
+                    StatusCode::BAD_REQUEST,
+                    "the address of the request and its Host header name different servers",
+                ));
+            }
+        }
         let known = self.hosts.iter().any(|known| {
             known.name == host.name && known.port.is_none_or(|port| host.port == Some(port))
         });
@@ -123,10 +137,9 @@ impl Doors {
             return Ok(Visitor::Program);
         };
         let origin = origin.to_str().ok().and_then(tuple).ok_or(foreign)?;
-        if self.origins.iter().any(|named| named.covers(&origin)) {
-            Ok(Visitor::NamedPage)
-        } else if LOCAL.contains(&origin.1.as_str()) {
-            Ok(Visitor::LocalPage)
+        let is_named = self.origins.iter().any(|named| named.covers(&origin));
+        if is_named || LOCAL.contains(&origin.1.as_str()) {
+            Ok(Visitor::Page)
         } else {
             Err(foreign)
         }
@@ -175,6 +188,14 @@ mod tests {
     use super::*;
 
     fn check(headers: &[(&'static str, &str)], expected: Result<Visitor, u16>) {
+        check_target("/mcp", headers, expected);
+    }
+
+    fn check_target(
+        target: &str,
+        headers: &[(&'static str, &str)],
+        expected: Result<Visitor, u16>,
+    ) {
         let doors = Doors::new(
             vec![
                 HostName::parse("tools.example.org").unwrap(),
@@ -189,8 +210,9 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        let got = doors.check(&map).map_err(|(status, _)| status.as_u16());
-        assert_eq!(got, expected, "{headers:?}");
+        let got = doors.check(&target.parse().unwrap(), &map);
+        let got = got.map_err(|(status, _)| status.as_u16());
+        assert_eq!(got, expected, "{target} {headers:?}");
     }
 
     #[test]
@@ -218,14 +240,36 @@ mod tests {
     }
 
     #[test]
+    fn c_10_a_target_in_absolute_form_names_the_server_that_the_host_header_names() {
+        for (target, host, expected) in [
+            (
+                "http://localhost:8080/mcp",
+                "localhost:8080",
+                Ok(Visitor::Program),
+            ),
+            ("http://LOCALHOST/mcp", "localhost", Ok(Visitor::Program)),
+            ("http://evil.example/mcp", "localhost", Err(400)),
+            ("http://evil.example/mcp", "evil.example", Err(403)),
+            ("http://localhost/mcp", "evil.example", Err(400)),
+            ("http://localhost:1/mcp", "localhost:2", Err(400)),
+            ("http://me@localhost/mcp", "localhost", Err(400)),
+            ("ftp://localhost/mcp", "localhost", Err(400)),
+            // As in CONNECT.
+            ("localhost:8080", "localhost:8080", Err(400)),
+        ] {
+            check_target(target, &[("host", host)], expected);
+        }
+    }
+
+    #[test]
     fn only_pages_of_this_machine_and_named_ones_may_talk() {
         for (origin, expected) in [
-            ("http://localhost:3000", Ok(Visitor::LocalPage)),
-            ("https://127.0.0.1", Ok(Visitor::LocalPage)),
-            ("http://[::1]:9", Ok(Visitor::LocalPage)),
-            ("https://app.example.org", Ok(Visitor::NamedPage)),
-            ("https://app.example.org:443", Ok(Visitor::NamedPage)),
-            ("https://dev.example.org:8443", Ok(Visitor::NamedPage)),
+            ("http://localhost:3000", Ok(Visitor::Page)),
+            ("https://127.0.0.1", Ok(Visitor::Page)),
+            ("http://[::1]:9", Ok(Visitor::Page)),
+            ("https://app.example.org", Ok(Visitor::Page)),
+            ("https://app.example.org:443", Ok(Visitor::Page)),
+            ("https://dev.example.org:8443", Ok(Visitor::Page)),
             ("https://app.example.org:8443", Err(403)),
             ("http://app.example.org", Err(403)),
             ("http://evil.example", Err(403)),

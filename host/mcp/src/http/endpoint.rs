@@ -15,7 +15,7 @@ use http_body::Body as HttpBody;
 use http_body_util::{BodyExt as _, Full};
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 
-use super::body::{self, Body, Watched, text};
+use super::body::{self, Body, Upload, Watched, text};
 use super::doors::{Doors, Visitor};
 use super::limits::Limits;
 use super::message::{Kind, Malformed, Seen, look};
@@ -58,6 +58,7 @@ impl Endpoint {
         B: HttpBody<Data = Bytes> + Unpin,
     {
         let (parts, body) = request.into_parts();
+        let body = Upload::new(body, &parts.headers);
         if parts.uri.path() == HEALTH {
             let answer = match parts.method {
                 Method::GET | Method::HEAD => plain(StatusCode::OK, "ok\n"),
@@ -65,11 +66,11 @@ impl Endpoint {
             };
             return unread(answer, body).await;
         }
-        let visitor = match self.doors.check(&parts.headers) {
+        let visitor = match self.doors.check(&parts.uri, &parts.headers) {
             Ok(visitor) => visitor,
             Err((status, why)) => return unread(plain(status, why), body).await,
         };
-        let page = (visitor == Visitor::NamedPage)
+        let page = (visitor == Visitor::Page)
             .then(|| parts.headers.get(ORIGIN).cloned())
             .flatten();
         let mut answer = if page.is_some() && is_preflight(&parts) {
@@ -114,7 +115,7 @@ impl Endpoint {
         &self,
         principal: Arc<TokenShare>,
         mut parts: Parts,
-        body: B,
+        body: Upload<B>,
     ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes> + Unpin,
@@ -146,19 +147,24 @@ impl Endpoint {
         &self,
         principal: &Arc<TokenShare>,
         mut parts: Parts,
-        body: B,
+        body: Upload<B>,
     ) -> Response<Body>
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
-        let size = size(&parts.headers).unwrap_or(self.limits.body);
-        let room = match principal.room(size.min(self.limits.body)).await {
+        let declared = size(&parts.headers);
+        let most = self.limits.body;
+        let size = declared.and_then(|size| usize::try_from(size).ok());
+        let room = match principal
+            .room(size.map_or(most, |size| size.min(most)))
+            .await
+        {
             Ok(room) => room,
             Err(busy) => return unread(come_again(busy), body).await,
         };
-        let body = match body::read(body, self.limits.body).await {
+        let body = match body::read(body, declared, most).await {
             Ok(body) => body,
-            Err((status, why)) => return plain(status, why),
+            Err((status, why)) => return closing(plain(status, why)),
         };
         let is_json = is_json(&parts.headers);
         let Seen { kind, values } = match look(&body) {
@@ -266,14 +272,20 @@ fn is_preflight(parts: &Parts) -> bool {
 }
 
 /// An answer that the body has no part in. The connection stays only if the next request on it can be found.
-async fn unread<B>(mut answer: Response<Body>, body: B) -> Response<Body>
+async fn unread<B>(answer: Response<Body>, body: Upload<B>) -> Response<Body>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
-    if !body::skip(body).await {
-        let close = HeaderValue::from_static("close");
-        answer.headers_mut().insert(CONNECTION, close);
+    if body::skip(body).await {
+        answer
+    } else {
+        closing(answer)
     }
+}
+
+fn closing(mut answer: Response<Body>) -> Response<Body> {
+    let close = HeaderValue::from_static("close");
+    answer.headers_mut().insert(CONNECTION, close);
     answer
 }
 
@@ -294,7 +306,7 @@ fn allowed() -> Response<Body> {
     answer
 }
 
-fn size(headers: &HeaderMap) -> Option<usize> {
+fn size(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 use toolhost_mcp::http::Limits;
 
 use crate::client::{Client, call, headers, modern};
-use crate::site::{Site, limited, open};
+use crate::site::{ANN, Site, closed, limited, open};
 
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused_however_it_comes() {
@@ -44,6 +44,31 @@ async fn a_body_that_is_too_large_is_refused_however_it_comes() {
             .text(),
         "on"
     );
+}
+
+#[tokio::test]
+async fn c_10_a_body_that_will_be_refused_is_not_asked_for() {
+    let site = Site::start(closed()).await;
+    let expects = |size: &'static str| [("expect", "100-continue"), ("content-length", size)];
+    for (token, size, status) in [
+        (Some(ANN), "10000000000", 413),
+        (None, "10000000000", 401),
+        (None, "2", 401),
+    ] {
+        let client = site.client().await;
+        let mut client = match token {
+            Some(token) => client.with_token(token),
+            None => client,
+        };
+        let head = client.head("POST /mcp", &expects(size), None);
+        client.write(head.as_bytes()).await;
+        // The first line of the answer is the status, and no `100 Continue` is before it.
+        assert_eq!(client.begin().await.status, status, "{size}");
+    }
+    let mut client = site.client().await.with_token(ANN);
+    let head = client.head("POST /mcp", &expects("2"), None);
+    client.write(head.as_bytes()).await;
+    assert_eq!(client.begin().await.status, 100);
 }
 
 #[tokio::test]

@@ -366,14 +366,50 @@ async fn a_page_that_was_named_may_ask_and_send_its_token() {
         answer.headers["access-control-allow-origin"],
         "https://app.example.org"
     );
-    // A page of this machine that nobody named may be anybody's.
-    let local = [
-        ("origin", "http://localhost:3000"),
-        ("access-control-request-method", "POST"),
-    ];
-    let answer = client.request("OPTIONS /mcp", &local, "").await;
-    assert_eq!(answer.status, 405);
-    assert!(!answer.headers.contains_key("access-control-allow-origin"));
+}
+
+#[tokio::test]
+async fn c_10_the_preflight_of_a_page_agrees_with_its_request() {
+    let site = Site::start(closed()).await;
+    let message = modern(call(1, "echo", json!({"text": "in"}))).to_string();
+    for (origin, may) in [
+        ("http://localhost:3000", true),
+        ("http://[::1]", true),
+        ("http://localhost.evil.example", false),
+        ("null", false),
+    ] {
+        let ask = [
+            ("origin", origin),
+            ("access-control-request-method", "POST"),
+        ];
+        let mut client = site.client().await;
+        let preflight = client.request("OPTIONS /mcp", &ask, "").await;
+        let mut headers = headers("tools/call", "echo");
+        headers.push(("origin", origin));
+        let mut client = client.with_token(ANN);
+        let answer = client.post(&headers, &message).await;
+        let statuses = if may { (204, 200) } else { (403, 403) };
+        assert_eq!((preflight.status, answer.status), statuses, "{origin}");
+        for answer in [preflight, answer] {
+            let allowed = answer.headers.get("access-control-allow-origin");
+            let allowed = allowed.map(String::as_str);
+            assert_eq!(allowed, may.then_some(origin), "{origin}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn c_10_the_host_of_an_absolute_target_is_checked() {
+    let site = Site::start(open()).await;
+    let good = modern(call(1, "echo", json!({}))).to_string();
+    let headers = headers("tools/call", "echo");
+    let own = format!("POST http://{}/mcp", site.address);
+    check(&site, &own, &headers, &good, (200, 0)).await;
+    let foreign = "POST http://evil.example/mcp";
+    check(&site, foreign, &headers, &good, (400, 0)).await;
+    let mut renamed = headers.clone();
+    renamed.push(("host", "evil.example"));
+    check(&site, foreign, &renamed, &good, (403, 0)).await;
 }
 
 #[tokio::test]
