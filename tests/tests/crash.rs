@@ -106,7 +106,7 @@ impl Scene {
         assert_eq!(next.code, Some(0), "{next:?}");
         let again = Ended::of(&self.host(&["call", "current_time"]).output().unwrap());
         assert!(
-            !again.stderr.contains("unfinished"),
+            !again.stderr.contains("did not finish"),
             "sealed twice: {again:?}"
         );
         let store = self.store();

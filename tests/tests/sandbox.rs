@@ -47,9 +47,30 @@ fn a_memory_bomb_ends_at_its_limit() {
 #[test]
 fn recursion_ends_and_the_host_lives() {
     let error = error_of("recursion");
-    let class = error["class"].as_str().unwrap();
-    // Rust keeps its stack in linear memory, so the guest's own bounds can be hit first.
-    assert!(["stack_overflow", "trap"].contains(&class), "{error}");
+    assert_eq!(error["class"], "stack_overflow", "{error}");
+}
+
+#[test]
+fn c_11_a_panic_is_told_once_and_in_readable_names() {
+    let guest = Guest::new("panic", &[], "");
+    let ended = run(&[
+        "call",
+        "panic",
+        "--plugins",
+        &guest.plugin().to_string_lossy(),
+    ]);
+    let told = ended.stderr.matches("of the panic").count();
+    assert_eq!(told, 1, "{}", ended.stderr);
+    assert!(!ended.stderr.contains("<unknown>"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("_ZN"), "{}", ended.stderr);
+}
+
+/// The stack of most guests is in linear memory, and its end is the beginning of that memory.
+#[test]
+fn c_11_deep_recursion_is_a_stack_overflow_wherever_the_stack_is() {
+    let guest = Guest::new("recursion", &[], "");
+    let (report, _) = guest.call_tool("wide_recursion", &json!({}), &[]);
+    assert_eq!(report["error"]["class"], "stack_overflow", "{report}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::deadline::Deadline;
 use crate::files::Files;
 use crate::limiter::LimitHit;
 use crate::state::State;
+use crate::trace;
 
 /// What surrounds one call.
 pub struct Setting<'a> {
@@ -85,7 +86,7 @@ pub async fn run<R>(
 }
 
 fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallError {
-    let text = format!("{error:#}");
+    let text = trace::describe(error);
     let out_of_output = || {
         CallError::new(
             ErrorClass::OutputLimit,
@@ -125,9 +126,10 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
         .code("guest_exit");
     }
     match error.downcast_ref::<Trap>() {
-        Some(Trap::StackOverflow) => {
-            CallError::new(ErrorClass::StackOverflow, "the tool ran out of stack")
-                .recommend("ask for something less deep")
+        Some(Trap::StackOverflow) => out_of_stack(),
+        // Compilers of guests keep most of the stack in linear memory, where nothing else tells its end.
+        Some(Trap::MemoryOutOfBounds) if trace::is_deep_recursion(error) => {
+            out_of_stack().cause(text)
         }
         Some(trap) => {
             CallError::new(ErrorClass::Trapped, format!("the tool crashed: {trap}")).cause(text)
@@ -154,6 +156,11 @@ fn classify(error: &wasmtime::Error, timeout: Duration, state: &State) -> CallEr
         )
         .cause(text),
     }
+}
+
+fn out_of_stack() -> CallError {
+    CallError::new(ErrorClass::StackOverflow, "the tool ran out of stack")
+        .recommend("ask for something less deep")
 }
 
 fn with_stderr(mut error: CallError, state: &State) -> CallError {

@@ -35,6 +35,7 @@ mod state;
 mod stdio;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod tree;
 mod within;
 

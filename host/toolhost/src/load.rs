@@ -227,9 +227,13 @@ impl Parts {
             staging::sweep(store, staging);
         }
         for sealed in kernel.seal().await.of_store()? {
+            // A call that only reads leaves nothing behind that anybody would have to look at.
+            if !sealed.effectful {
+                continue;
+            }
             let tool = sealed.tool.as_deref().unwrap_or("a tool");
             (self.say)(&format!(
-                "note: call {} of {} was left unfinished by a host that died: {}",
+                "note: call {} of {} did not finish before its host ended: {}",
                 text::inline(&sealed.id.0, 100),
                 text::inline(tool, 100),
                 sealed.advice

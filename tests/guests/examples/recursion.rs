@@ -14,4 +14,17 @@ fn recursion() -> u64 {
     deep(0)
 }
 
-export_tools![recursion];
+#[allow(unconditional_recursion, reason = "that is what this guest is for")]
+#[inline(never)]
+fn wide(depth: u8) -> u8 {
+    let room = std::hint::black_box([depth; 4096]);
+    std::hint::black_box(wide(std::hint::black_box(depth.wrapping_add(1)))) ^ room[7]
+}
+
+/// Calls itself until the part of the stack that lies in linear memory is gone.
+#[tool(pure)]
+fn wide_recursion() -> u32 {
+    u32::from(wide(0))
+}
+
+export_tools![recursion, wide_recursion];

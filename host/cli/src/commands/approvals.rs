@@ -1,5 +1,6 @@
 //! `host approvals`: the yeses that were kept, to see, to explain, to narrow and to take back.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -33,7 +34,7 @@ pub enum ApprovalsCommand {
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Also those that are revoked, expired or used up
+    /// Also those that are revoked, expired or used up, or whose session ended
     #[arg(long)]
     pub all: bool,
 
@@ -104,10 +105,12 @@ struct Kept {
     row: ApprovalRow,
     /// An error: the row was changed by another program, and the kernel does not believe it either.
     approval: Result<Approval, String>,
+    /// When the session ended that it was given in.
+    ended_ms: Option<i64>,
 }
 
 impl Kept {
-    fn of(row: ApprovalRow) -> Self {
+    fn of(row: ApprovalRow, ended_ms: Option<i64>) -> Self {
         let body = row.body.get("approval").unwrap_or(&Value::Null);
         let approval = Approval::from_value(body)
             .map(|approval| Approval {
@@ -115,13 +118,20 @@ impl Kept {
                 ..approval
             })
             .map_err(|error| error.to_string());
-        Self { row, approval }
+        Self {
+            row,
+            approval,
+            ended_ms,
+        }
     }
 
     /// Whether it still holds, and the words for it.
     fn state(&self, is: Option<&Identity>) -> (bool, String) {
         if let Some(at) = self.row.revoked_ms {
             return (false, format!("revoked {}", time(at)));
+        }
+        if let Some(at) = self.ended_ms {
+            return (false, format!("its session ended {}", time(at)));
         }
         match &self.approval {
             Err(error) => (false, error.clone()),
@@ -200,7 +210,17 @@ fn covers(narrowing: &Narrowing) -> String {
 
 fn all(store: &Store) -> Result<Vec<Kept>, Failure> {
     let rows = store.approvals().or_exit(Exit::Store)?;
-    Ok(rows.into_iter().map(Kept::of).collect())
+    let sessions = store.sessions(u32::MAX).or_exit(Exit::Store)?;
+    let ended: HashMap<&str, i64> = sessions
+        .iter()
+        .filter_map(|session| Some((session.id.as_str(), session.ended_ms?)))
+        .collect();
+    let kept = rows.into_iter().map(|row| {
+        let session = row.session.as_deref().filter(|_| row.scope == "session");
+        let ended_ms = session.and_then(|session| ended.get(session).copied());
+        Kept::of(row, ended_ms)
+    });
+    Ok(kept.collect())
 }
 
 fn find(store: &Store, id: &str) -> Result<Kept, Failure> {

@@ -74,7 +74,7 @@ fn show(report: &Report) -> Result<(), Failure> {
     let outcome = match &report.result {
         Ok(outcome) => outcome,
         Err(error) => {
-            note(&render::error(error));
+            note(&render::error_after_output(error));
             return Ok(());
         }
     };

@@ -221,7 +221,7 @@ impl Session<'_> {
         let outcome = match &report.result {
             Ok(outcome) => outcome,
             Err(error) => {
-                note(&stderr.paint(Paint::Red, &render::error(error)));
+                note(&stderr.paint(Paint::Red, &render::error_after_output(error)));
                 return Ok(());
             }
         };

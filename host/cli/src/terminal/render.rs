@@ -86,6 +86,14 @@ pub fn failure(outcome: &Outcome) -> Option<String> {
     ))
 }
 
+/// For whoever was shown what the tool wrote to standard error while it ran.
+pub fn error_after_output(failed: &CallError) -> String {
+    error(&CallError {
+        stderr: None,
+        ..failed.clone()
+    })
+}
+
 pub fn error(error: &CallError) -> String {
     let cause = error
         .cause

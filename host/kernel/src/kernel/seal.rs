@@ -18,6 +18,8 @@ pub struct Sealed {
     /// Where it was when its host died.
     pub was: CallState,
     pub advice: &'static str,
+    /// It may have changed something.
+    pub effectful: bool,
 }
 
 impl Kernel {
@@ -73,6 +75,9 @@ fn seal(mut row: CallRow, made: Option<bool>, at_ms: i64) -> Option<(Sealed, Wri
         None if held && was == CallState::Executing => {
             "it was interrupted before its changes were made; it is safe to call again"
         }
+        None if !row.effectful && was == CallState::Executing => {
+            "it was interrupted while it read; it is safe to call again"
+        }
         None => was.advice_when_sealed(),
     };
     to.as_str().clone_into(&mut row.state);
@@ -102,6 +107,7 @@ fn seal(mut row: CallRow, made: Option<bool>, at_ms: i64) -> Option<(Sealed, Wri
         tool: row.tool.clone(),
         was,
         advice,
+        effectful: row.effectful,
     };
     let write = Write::Call {
         row: Box::new(row),

@@ -71,3 +71,19 @@ fn what_is_covered_is_said_in_words_without_secrets() {
         assert_eq!(covers(&narrowing), words);
     }
 }
+
+#[test]
+fn c_11_an_approval_of_an_ended_session_does_not_hold() {
+    let kept = |ended_ms| {
+        let approval = Approval {
+            scope: Scope::Session,
+            session: Some("s-1".to_owned()),
+            ..approval(None, None)
+        };
+        Kept::of(toolhost_kernel::approval_row(&approval, None), ended_ms)
+    };
+    assert!(kept(None).state(None).0);
+    let (holds, state) = kept(Some(0)).state(None);
+    assert!(!holds);
+    assert!(state.starts_with("its session ended "), "{state}");
+}

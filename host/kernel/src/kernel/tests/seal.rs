@@ -126,3 +126,28 @@ async fn a_call_that_runs_elsewhere_is_not_sealed() {
     assert!(call.await.is_err());
     world.story().await;
 }
+
+#[tokio::test]
+async fn c_11_a_call_that_only_read_is_safe_to_call_again() {
+    let dir = Arc::new(TempDir::new().unwrap());
+    let store = Store::open(&dir.path().join("state")).unwrap();
+    let Write::Call {
+        mut row,
+        transitions,
+    } = row(CallState::Executing, false)
+    else {
+        panic!("a call")
+    };
+    row.effectful = false;
+    store
+        .commit(Write::Call { row, transitions })
+        .await
+        .unwrap();
+    drop(store);
+    let sealed = next(&dir).kernel.seal().await.unwrap();
+    assert!(!sealed[0].effectful);
+    assert_eq!(
+        sealed[0].advice,
+        "it was interrupted while it read; it is safe to call again"
+    );
+}
