@@ -15,15 +15,18 @@ use regex::Regex;
 /// The suite looks at times of some ten milliseconds, and starts a browser's worth of connections: one run at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Shows how many checks of a run have passed. A failure fails the test, unless it is of a scenario that a frozen set
-/// does not score; and so does the disappearance of checks.
-fn check(name: &str, at_least: u32, suite: impl FnOnce(&Path) -> Option<Ended>) {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let folder = target().join("conformance").join(name);
+/// What the suite said of one run.
+struct Run {
+    ended: Ended,
+    passed: u32,
+    failed: u32,
+}
+
+/// None where the suite is not installed.
+fn count(name: &str, suite: impl FnOnce(&Path) -> Option<Ended>) -> Option<Run> {
+    let folder = results(name);
     let _ = std::fs::remove_dir_all(&folder);
-    let Some(ended) = suite(&folder) else {
-        return;
-    };
+    let ended = suite(&folder)?;
     let total = Regex::new(r"Total: (\d+) passed, (\d+) failed").unwrap();
     let Some(counts) = total.captures(&ended.stdout) else {
         panic!(
@@ -31,27 +34,43 @@ fn check(name: &str, at_least: u32, suite: impl FnOnce(&Path) -> Option<Ended>) 
             ended.stdout, ended.stderr
         );
     };
-    let (passed, failed): (u32, u32) = (counts[1].parse().unwrap(), counts[2].parse().unwrap());
-    // Past the harness's capture: these counts are what the run is for.
-    let _ = writeln!(
-        std::io::stderr(),
-        "conformance {name}: {passed} checks passed, {failed} failed"
-    );
-    let summary = ended
+    let (passed, failed) = (counts[1].parse().unwrap(), counts[2].parse().unwrap());
+    Some(Run {
+        ended,
+        passed,
+        failed,
+    })
+}
+
+fn results(name: &str) -> PathBuf {
+    target().join("conformance").join(name)
+}
+
+/// Past the harness's capture: these counts are what the run is for.
+fn headline(words: &str) {
+    let _ = writeln!(std::io::stderr(), "conformance {words}");
+}
+
+/// A failure fails the test, unless it is of a scenario that a frozen set does not score; and so does the disappearance
+/// of checks.
+fn check(name: &str, run: &Run, at_least: u32) {
+    let summary = run
+        .ended
         .stdout
         .lines()
         .skip_while(|line| !line.contains("SUMMARY"));
     let telling: Vec<&str> = summary.filter(|line| !line.starts_with('✓')).collect();
     assert_eq!(
-        ended.code,
+        run.ended.code,
         Some(0),
         "{name}: {}\nsee {}",
         telling.join("\n"),
-        folder.display()
+        results(name).display()
     );
     assert!(
-        passed >= at_least,
-        "{name}: {passed} checks and not {at_least}"
+        run.passed >= at_least,
+        "{name}: {} checks and not {at_least}",
+        run.passed
     );
 }
 
@@ -77,16 +96,20 @@ fn folder_of_this() -> PathBuf {
     root().join("tests/tests/conformance")
 }
 
-/// The host that has the fixtures, which is not the one of the other tests.
-fn with_fixtures(guest: &Guest) -> Command {
-    let program = target().join("conformance/host");
-    assert!(
-        program.is_file(),
-        "{} is not there: `cargo xtask conformance` builds it",
-        program.display()
-    );
+/// The host that is shipped, and the one that has the fixtures, which no other test uses.
+fn program(fixtures: bool, guest: &Guest) -> Command {
     let plain = host(&[]);
-    let mut command = Command::new(program);
+    let mut command = if fixtures {
+        let program = target().join("conformance/host");
+        assert!(
+            program.is_file(),
+            "{} is not there: `cargo xtask conformance` builds it",
+            program.display()
+        );
+        Command::new(program)
+    } else {
+        Command::new(plain.get_program())
+    };
     command.envs(
         plain
             .get_envs()
@@ -108,32 +131,63 @@ fn with_fixtures(guest: &Guest) -> Command {
     command
 }
 
-fn server(name: &str, at_least: u32, words: &[&str]) {
-    check(name, at_least, |folder| {
+fn serve(name: &str, fixtures: bool, words: &[&str]) -> Option<Run> {
+    count(name, |folder| {
         let mut suite = suite("server", words, folder)?;
         let guest = Guest::new("conformance", &["people", "agents"], "");
-        let server = Server::start(with_fixtures(&guest));
+        let server = Server::start(program(fixtures, &guest));
         suite
             .arg("--url")
             .arg(format!("http://{}/mcp", server.address));
         Some(ended(suite))
-    });
+    })
+}
+
+/// `product`: checks that the shipped program passes with the suite's component alone; the suite counts what it has no
+/// fixture for as failed. `at_least`: with the fixtures, where nothing may fail.
+fn server(name: &str, product: u32, at_least: u32, words: &[&str]) {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(alone) = serve(&format!("{name}-product"), false, words) else {
+        return;
+    };
+    let with = serve(name, true, words).expect("it was there just now");
+    headline(&format!(
+        "{name}: product {} passed, {} failed (no fixtures: prompts, resources, completions and more are missing); \
+         product with fixtures {} passed, {} failed (its list puts `test_simple…` first)",
+        alone.passed, alone.failed, with.passed, with.failed
+    ));
+    assert!(
+        alone.passed >= product,
+        "{name}: {} and not {product}",
+        alone.passed
+    );
+    check(name, &with, at_least);
 }
 
 #[test]
 fn the_server_meets_2026_07_28() {
     // One more is skipped by the suite itself.
-    server("server-2026-07-28", 196, &["--requirements", "2026-07-28"]);
+    server(
+        "server-2026-07-28",
+        137,
+        196,
+        &["--requirements", "2026-07-28"],
+    );
 }
 
 #[test]
 fn the_server_meets_2025_11_25() {
-    server("server-2025-11-25", 83, &["--requirements", "2025-11-25"]);
+    server(
+        "server-2025-11-25",
+        62,
+        83,
+        &["--requirements", "2025-11-25"],
+    );
 }
 
 #[test]
 fn the_server_passes_every_scenario_there_is() {
-    server("server-all", 233, &["--suite", "all"]);
+    server("server-all", 157, 233, &["--suite", "all"]);
 }
 
 /// A program around our own client, built with the tests.
@@ -142,7 +196,8 @@ fn driver() -> PathBuf {
 }
 
 fn client(name: &str, at_least: u32, revision: &str) {
-    check(name, at_least, |folder| {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let run = count(name, |folder| {
         let driver = driver();
         assert!(driver.is_file(), "{} is not there", driver.display());
         let driver = driver.to_string_lossy();
@@ -156,6 +211,12 @@ fn client(name: &str, at_least: u32, revision: &str) {
         ];
         suite("client", &words, folder).map(ended)
     });
+    let Some(run) = run else { return };
+    headline(&format!(
+        "{name}: {} passed, {} failed",
+        run.passed, run.failed
+    ));
+    check(name, &run, at_least);
 }
 
 #[test]
