@@ -1,7 +1,7 @@
 //! The program as an MCP server, spoken to in plain lines: what any client does, without a client's kindness.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use e2e::{Guest, host, root};
@@ -23,7 +23,11 @@ impl Session {
     }
 
     fn start_in(args: &[&str], folder: Option<&str>) -> Self {
-        let mut child = host(args)
+        Self::start_command(host(args), folder)
+    }
+
+    fn start_command(mut command: Command, folder: Option<&str>) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -117,8 +121,12 @@ fn a_clients_folder_is_all_that_guests_and_programs_reach() {
     let memory = root().join("plugins/memory.wasm");
     let kept = tempfile::tempdir().unwrap();
     let grant = format!("{}:rw", workspace.display());
+    let config = kept.path().join("host.toml");
+    std::fs::write(&config, "[mcp]\nroots = true\n").unwrap();
     let args = [
         "run",
+        "--config",
+        &config.to_string_lossy(),
         "--plugins",
         &plugin.to_string_lossy(),
         "--plugins",
@@ -231,12 +239,110 @@ fn a_client_lists_the_tools_and_reads_and_searches() {
     assert!(text(&session.call("read_file", &json!({"path": real}))).contains("A workspace"));
 }
 
+/// The order of the answers shows it, and no clock: a compiler takes longer than an answer.
+#[test]
+fn c_04_a_client_is_answered_while_plugins_are_compiled() {
+    let cache = tempfile::tempdir().unwrap();
+    let plugin = root().join("plugins/system.wasm");
+    let mut command = host(&["run", "--plugins", &plugin.to_string_lossy()]);
+    command.env("TOOLHOST_CACHE_DIR", cache.path());
+    let mut session = Session::start_command(command, None);
+    let list = session.send("tools/list", &json!({}));
+    let call = session.send(
+        "tools/call",
+        &json!({"name": "current_time", "arguments": {}}),
+    );
+    let ping = session.send("ping", &json!({}));
+    let mut answers = Vec::new();
+    while answers.len() < 3 {
+        let answer = session.receive();
+        if answer["id"].is_u64() {
+            assert!(answer["error"].is_null(), "{answer}");
+            answers.push(answer);
+        }
+    }
+    let ids: Vec<_> = answers
+        .iter()
+        .filter_map(|answer| answer["id"].as_u64())
+        .collect();
+    assert_eq!(ids[0], ping, "{ids:?}");
+    assert!(ids.contains(&list) && ids.contains(&call), "{ids:?}");
+    // A list that was given up on waits no more now.
+    let tools = session.request("tools/list", &json!({}))["result"]["tools"].take();
+    assert!(tools.to_string().contains("current_time"), "{tools}");
+}
+
+/// What ends a start ends it while a client is served, too.
+#[test]
+fn c_04_a_host_that_cannot_start_says_why_and_ends_with_its_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::create_dir(at("empty")).unwrap();
+    std::fs::create_dir(at("broken")).unwrap();
+    std::fs::write(at("broken/x.wasm"), "no component").unwrap();
+    std::fs::write(at("bad.toml"), "nonsense = 1\n").unwrap();
+    std::fs::write(
+        at("hook.toml"),
+        "[[hook]]\nname = \"h\"\nplugin = \"absent\"\n",
+    )
+    .unwrap();
+    let plugins = root().join("plugins/system.wasm").display().to_string();
+    for (args, code, says) in [
+        (
+            vec!["--plugins", &at("empty")],
+            4,
+            "no plugin could be loaded",
+        ),
+        (vec!["--plugins", &at("absent")], 4, "no such folder"),
+        (
+            vec!["--plugins", &at("broken")],
+            4,
+            "not a WebAssembly component",
+        ),
+        (
+            vec!["--plugins", &plugins, "--config", &at("bad.toml")],
+            3,
+            "nonsense",
+        ),
+        (
+            vec!["--plugins", &plugins, "--config", &at("hook.toml")],
+            3,
+            "absent",
+        ),
+        (
+            vec!["--plugins", &plugins, "--allow-path", &at("gone")],
+            3,
+            "gone",
+        ),
+        (vec![], 2, "no plugin folder given"),
+    ] {
+        let mut args = args;
+        args.insert(0, "run");
+        // The input stays open: no client ends the host.
+        let mut child = host(&args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let _input = child.stdin.take();
+        let ended = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(code), "{args:?}: {told}");
+        assert!(told.contains(says), "{args:?}: {told}");
+        // And so it is where no client ever was.
+        let ended = host(&args).output().unwrap();
+        assert_eq!(ended.status.code(), Some(code), "{args:?}");
+    }
+}
+
 #[test]
 fn a_sub_agent_works_while_the_model_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("host.toml");
     let agent = r#"["sh", "-c", "echo '{\"text\": \"found it\"}'"]"#;
-    std::fs::write(&config, format!("[agents.general]\ncommand = {agent}\n")).unwrap();
+    let settings = format!("[mcp]\nstructured = true\n[agents.general]\ncommand = {agent}\n");
+    std::fs::write(&config, settings).unwrap();
     let plugins = root().join("plugins");
     let mut session = Session::start(&[
         "run",
@@ -342,6 +448,27 @@ fn calls_end_with_the_client() {
         );
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Claude Code ends its servers by SIGINT. Records then say that the session and its calls have ended.
+#[test]
+fn c_11_a_host_that_is_told_to_stop_leaves_nothing_unfinished() {
+    let desk = e2e::desk::Desk::new("");
+    let mut session = Session::start_command(desk.working(&["run"]), None);
+    session.call("current_time", &json!({}));
+    session.send(
+        "tools/call",
+        &json!({"name": "sleep", "arguments": {"duration": 300}}),
+    );
+    desk.wait_for("executing");
+    let id = session.child.id().to_string();
+    let killed = Command::new("kill").args(["-INT", &id]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(session.child.wait().unwrap().code(), Some(0));
+    let calls = desk.json(&["calls", "--unfinished", "--json"]);
+    assert_eq!(calls, json!([]));
+    let again = desk.work(&["call", "current_time"]);
+    assert!(!again.stderr.contains("did not finish"), "{again:?}");
 }
 
 #[test]

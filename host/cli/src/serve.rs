@@ -21,24 +21,31 @@ const TASKS_AFTER: Duration = Duration::from_secs(10);
 
 /// Answers clients while the plugins are compiled, and serves until the client goes away or the host is told to stop.
 /// Nothing else may write to standard output meanwhile.
-pub async fn serve(starting: StartingHost, http: &HttpArgs) -> Result<(), Failure> {
+pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), Failure> {
     let info = info(&starting);
     let own_folders = Arc::clone(&info.own_folders);
     let kernel = Arc::clone(starting.kernel());
     let settings = starting.settings.clone();
     let mut loading = tokio::spawn(load_plugins(starting, own_folders));
     let served = Arc::clone(&kernel);
+    let told = http::signals().or_exit(Exit::Internal)?;
     let mut serving = pin!(async {
-        match http.http {
-            Some(address) => http.serve(address, served, info, &settings).await,
-            None => serve_stdio(served, info).await.or_exit(Exit::Internal),
+        match args.http {
+            Some(address) => args.serve(address, served, info, &settings).await,
+            // Some clients end their servers by a signal and never close the input.
+            None => serve_stdio(served, info, http::after(1, told.clone()))
+                .await
+                .or_exit(Exit::Internal),
         }
     });
     let (host, is_over) = tokio::select! {
         loaded = &mut loading => (loaded.or_exit(Exit::Internal)??, false),
         ended = &mut serving => match ended? {
             // No client waits for the end of the host, so it can still report what is wrong with the plugins.
-            SessionEnd::NotBegun => (loading.await.or_exit(Exit::Internal)??, true),
+            SessionEnd::NotBegun => tokio::select! {
+                loaded = &mut loading => (loaded.or_exit(Exit::Internal)??, true),
+                () = http::after(1, told.clone()) => return kernel.flush().await.or_exit(Exit::Store),
+            },
             SessionEnd::Ended => return kernel.flush().await.or_exit(Exit::Store),
         },
     };
@@ -100,6 +107,7 @@ fn info(starting: &StartingHost) -> ServerInfo {
         others: settings.others,
         desk: settings.mcp.desk.clone(),
         roots: settings.mcp.roots,
+        structured: settings.mcp.structured,
         own_folders: Arc::default(),
         readiness: Some(starting.readiness()),
         tasks_after: Some(TASKS_AFTER),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use rmcp::model::{CallToolResult, ErrorData, MetaObject};
 use serde_json::Value;
 use toolhost_contract::{CallError, ErrorClass, ToolName, UserId};
-use toolhost_kernel::Report;
+use toolhost_kernel::{Entry, Report};
 
 use crate::ask::Ended;
+use crate::content::{self, SendValue};
 use crate::shared::Shared;
-use crate::{content, tools};
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
@@ -58,7 +58,12 @@ impl Answering {
         let lens = registry.lens(self.shared.profile, self.shared.others);
         let canonical = report.tool.as_ref().map_or(tool, ToolName::as_str);
         let shown = lens.render(canonical, input, &report.result);
-        content::undoable(content::rendered(shown), &report.commits)
+        let hints = registry.get(canonical).map(Entry::hints);
+        let value = match hints {
+            Some(hints) if self.shared.schemas.include(hints) => SendValue::Always,
+            _ => SendValue::IfSame,
+        };
+        content::undoable(content::rendered(shown, value), &report.commits)
     }
 
     fn native(&self, report: Report) -> Result<CallToolResult, ErrorData> {
@@ -66,8 +71,13 @@ impl Answering {
             (Ok(outcome), tool) => {
                 let registry = self.shared.kernel.registry();
                 let entry = tool.as_ref().and_then(|name| registry.get(name.as_str()));
-                let structured = entry.is_some_and(|entry| tools::has_output_schema(&entry.tool));
-                let result = content::result(outcome, structured);
+                let schemas = self.shared.schemas;
+                let value = if entry.is_some_and(|one| schemas.lists(&one.tool, one.hints())) {
+                    SendValue::Always
+                } else {
+                    SendValue::IfSame
+                };
+                let result = content::result(outcome, value);
                 Ok(content::undoable(result, &report.commits))
             }
             // The protocol wants an error of its own here: there is no tool that could have failed.

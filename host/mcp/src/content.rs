@@ -12,8 +12,27 @@ use toolhost_contract::{CallError, Failure, Outcome, Part};
 /// Class and code of an error, for clients that treat errors differently. In `_meta` of the result.
 const ERROR: &str = "dev.toolhost/error";
 
-/// `structured`: the tool has an output schema in its listing, and clients check the value against it.
-pub(crate) fn result(outcome: Outcome, structured: bool) -> CallToolResult {
+/// When the structured value of a result is sent beside its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendValue {
+    /// The operator wants it, or the tool lists a schema for it, which clients check it against.
+    Always,
+    /// When the content says the same: some clients show their model the value in place of the content.
+    IfSame,
+}
+
+impl SendValue {
+    fn apply(self, result: &mut CallToolResult, value: Option<Value>) {
+        let says_the_same = |value: &Value| {
+            let written = value.to_string();
+            matches!(result.content.as_slice(), [ContentBlock::Text(only)] if only.text == written)
+        };
+        let send = |value: &Value| self == Self::Always || says_the_same(value);
+        result.structured_content = value.filter(Value::is_object).filter(send);
+    }
+}
+
+pub(crate) fn result(outcome: Outcome, value: SendValue) -> CallToolResult {
     let error = outcome.error.as_ref().map(failure_details);
     let mut content: Vec<_> = outcome
         .llm
@@ -28,15 +47,12 @@ pub(crate) fn result(outcome: Outcome, structured: bool) -> CallToolResult {
         Some(details) => CallToolResult::error(content).with_meta(Some(meta(details))),
         None => CallToolResult::success(content),
     };
-    if structured {
-        // Without a schema nobody reads the value, and sending everything twice is not free.
-        result.structured_content = outcome.structured.filter(Value::is_object);
-    }
+    value.apply(&mut result, outcome.structured);
     result
 }
 
 /// A result in another system's form.
-pub(crate) fn rendered(shown: Rendered) -> CallToolResult {
+pub(crate) fn rendered(shown: Rendered, value: SendValue) -> CallToolResult {
     let content: Vec<_> = shown
         .parts
         .iter()
@@ -48,7 +64,7 @@ pub(crate) fn rendered(shown: Rendered) -> CallToolResult {
     } else {
         CallToolResult::success(content)
     };
-    result.structured_content = shown.structured.filter(Value::is_object);
+    value.apply(&mut result, shown.structured);
     result
 }
 
@@ -175,8 +191,8 @@ mod tests {
     use super::*;
 
     #[expect(clippy::needless_pass_by_value, reason = "tables read better")]
-    fn check(outcome: Outcome, structured: bool, expected: Value) {
-        let mut result = serde_json::to_value(result(outcome, structured)).unwrap();
+    fn check(outcome: Outcome, value: SendValue, expected: Value) {
+        let mut result = serde_json::to_value(result(outcome, value)).unwrap();
         assert_eq!(
             result.as_object_mut().unwrap().remove("resultType"),
             Some(json!("complete"))
@@ -251,27 +267,43 @@ mod tests {
             };
             check(
                 outcome,
-                false,
+                SendValue::IfSame,
                 json!({"content": [block], "isError": false}),
             );
         }
     }
 
     #[test]
-    fn the_structured_value_goes_where_it_is_read() {
+    fn c_01_a_value_is_sent_when_the_content_says_the_same_or_it_is_wanted() {
+        use SendValue::{Always, IfSame};
         let value = json!({"n": 1});
-        let outcome = |llm: Vec<Part>| Outcome {
-            llm,
-            structured: Some(value.clone()),
+        let of = |structured: &Value, llm: &[Part]| Outcome {
+            llm: llm.to_vec(),
+            structured: Some(structured.clone()),
             ..Outcome::default()
         };
-        let spoken = vec![Part::Text("one".to_owned())];
-        let shown = |text: Value| json!({"content": [text], "isError": false});
-        check(outcome(vec![]), false, shown(text(r#"{"n":1}"#)));
-        check(outcome(spoken.clone()), false, shown(text("one")));
-        let both = json!({"content": [text("one")], "isError": false, "structuredContent": value});
-        check(outcome(spoken), true, both);
-        check(Outcome::default(), true, shown(text("(no output)")));
+        let spoken = [Part::Text("one".to_owned())];
+        let same = [Part::Json(value.clone())];
+        let more = [same[0].clone(), spoken[0].clone()];
+        let json = text(r#"{"n":1}"#);
+        let shown = |content: Value| json!({"content": content, "isError": false});
+        let both = |content: Value| json!({"content": content, "isError": false, "structuredContent": value});
+        for (llm, when, expected) in [
+            (&[][..], IfSame, both(json!([json]))),
+            (&same, IfSame, both(json!([json]))),
+            (&spoken, IfSame, shown(json!([text("one")]))),
+            (&more, IfSame, shown(json!([json, text("one")]))),
+            (&spoken, Always, both(json!([text("one")]))),
+        ] {
+            check(of(&value, llm), when, expected);
+        }
+        let list = json!([1]);
+        check(of(&list, &spoken), Always, shown(json!([text("one")])));
+        check(
+            Outcome::default(),
+            Always,
+            shown(json!([text("(no output)")])),
+        );
     }
 
     #[test]
@@ -286,7 +318,7 @@ mod tests {
         };
         check(
             outcome.clone(),
-            false,
+            SendValue::IfSame,
             json!({"content": [said], "isError": true, "_meta": meta}),
         );
         let outcome = Outcome {
@@ -295,7 +327,7 @@ mod tests {
         };
         check(
             outcome,
-            false,
+            SendValue::IfSame,
             json!({"content": [text("oops")], "isError": true, "_meta": meta}),
         );
     }

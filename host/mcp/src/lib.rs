@@ -67,6 +67,9 @@ pub struct ServerInfo {
     pub roots: bool,
     /// But not these: the host's own, by all their names. Set before [`Readiness::Loaded`].
     pub own_folders: Arc<OnceLock<Vec<String>>>,
+    /// Lists the output schemas of all tools and sends their values: for programs that read values. A client that shows
+    /// its model the value in place of the text then shows less than the text.
+    pub structured: bool,
     /// Clients are answered before all tools are there. None: they are.
     pub readiness: Option<tokio::sync::watch::Receiver<Readiness>>,
     /// After so long a call becomes a task, for clients that know tasks. None: they wait like the others.
@@ -103,11 +106,17 @@ pub enum ServeError {
     Random(String),
 }
 
-/// Serves one client on standard input and output until standard input ends. Nothing else may write to standard
-/// output meanwhile.
-pub async fn serve_stdio(kernel: Arc<Kernel>, info: ServerInfo) -> Result<SessionEnd, ServeError> {
+/// Serves one client on standard input and output until standard input ends or `stop` comes. Nothing else may write to
+/// standard output meanwhile.
+pub async fn serve_stdio(
+    kernel: Arc<Kernel>,
+    info: ServerInfo,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<SessionEnd, ServeError> {
     let run = run_name()?;
-    serve(kernel, info, &run, rmcp::transport::io::stdio_pipes()).await
+    let (reader, writer) = rmcp::transport::io::stdio_pipes();
+    let reader = transport::Stoppable::new(reader, stop);
+    serve(kernel, info, &run, (reader, writer)).await
 }
 
 /// What the ids of a server's calls begin with.

@@ -222,8 +222,8 @@ impl ServerHandler for Server {
         let call = Box::pin(self.call(params, context));
         tokio::select! {
             biased;
-            // Dropping the future of the call is what ends it. A client that cancelled gets no answer from rmcp;
-            // one that closed our input gets this.
+            // Dropping the future of the call is what ends it. The answer reaches nobody: rmcp sends none to a client
+            // that cancelled, and the transport none to one that closed our input.
             () = given_up.cancelled() => Err(ErrorData::internal_error("the input ended before the call did", None)),
             result = call => result,
         }

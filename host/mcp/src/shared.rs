@@ -16,7 +16,7 @@ use crate::ask::Desk;
 use crate::keep::Kept;
 use crate::running::Count;
 use crate::tasks::Tasks;
-use crate::tools::{ToolList, Tools};
+use crate::tools::{Schemas, ToolList, Tools};
 use crate::{Readiness, ServerInfo};
 
 /// So long a list waits for tools that are still compiled. Clients wait 30 s or more for their servers to start.
@@ -31,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) others: Others,
     pub(crate) desk: Option<Arc<Desk>>,
     pub(crate) roots: bool,
+    pub(crate) schemas: Schemas,
     own_folders: Arc<OnceLock<Vec<String>>>,
     readiness: Option<watch::Receiver<Readiness>>,
     /// A client was given a list before all tools were there.
@@ -72,6 +73,11 @@ impl Shared {
             others: info.others,
             desk: info.desk,
             roots: info.roots,
+            schemas: if info.structured {
+                Schemas::All
+            } else {
+                Schemas::OfOthers
+            },
             own_folders: info.own_folders,
             readiness: info.readiness,
             listed_early: AtomicBool::new(false),
@@ -131,8 +137,12 @@ impl Shared {
 
     /// The tools as they are now.
     pub(crate) fn tools(&self) -> Arc<Tools> {
-        self.list
-            .of(&self.kernel.registry(), self.profile, self.others)
+        self.list.of(
+            &self.kernel.registry(),
+            self.profile,
+            self.others,
+            self.schemas,
+        )
     }
 
     pub(crate) fn next_call(&self, session: &str) -> CallId {

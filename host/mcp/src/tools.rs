@@ -59,6 +59,7 @@ impl ToolList {
         snapshot: &Arc<Snapshot>,
         profile: Profile,
         others: Others,
+        schemas: Schemas,
     ) -> Arc<Tools> {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*cached {
@@ -67,7 +68,9 @@ impl ToolList {
                 let tools: Tools = if profile == Profile::Native {
                     let tools = snapshot.list();
                     tools
-                        .map(|entry| tool(entry.name.to_string(), &entry.tool, entry.hints()))
+                        .map(|entry| {
+                            tool(entry.name.to_string(), &entry.tool, entry.hints(), schemas)
+                        })
                         .collect()
                 } else {
                     let shown = snapshot.lens(profile, others).show();
@@ -75,7 +78,7 @@ impl ToolList {
                         .into_iter()
                         .filter_map(|one| {
                             let hints = snapshot.get(one.canonical.as_str())?.hints();
-                            Some(tool(one.name, &one.descriptor, hints))
+                            Some(tool(one.name, &one.descriptor, hints, schemas))
                         })
                         .collect()
                 };
@@ -89,14 +92,14 @@ impl ToolList {
     }
 }
 
-fn tool(name: String, tool: &Descriptor, hints: Hints) -> Tool {
+fn tool(name: String, tool: &Descriptor, hints: Hints, schemas: Schemas) -> Tool {
     let input = object_schema(&tool.input_schema);
     let mut listed = Tool::new(name, tool.description.clone(), input)
         .with_title(tool.display_name.clone())
         .with_annotations(annotations(hints))
         .with_meta(meta(tool, hints));
     listed.icons = tool.icon.as_deref().and_then(icon).map(|icon| vec![icon]);
-    if has_output_schema(tool) {
+    if schemas.lists(tool, hints) {
         listed.output_schema = tool.output_schema.as_ref().map(object_schema).map(Arc::new);
     }
     listed
@@ -108,13 +111,30 @@ fn icon(icon: &str) -> Option<Icon> {
     (icon.len() <= MAX_ICON).then(|| Icon::new(icon).with_mime_type(format!("image/{kind}")))
 }
 
-/// Only the schema of an object is listed: clients of the older protocols break on any other.
-pub(crate) fn has_output_schema(tool: &Descriptor) -> bool {
-    let kind = tool
-        .output_schema
-        .as_ref()
-        .and_then(|schema| schema.get("type"));
-    kind.is_some_and(|kind| kind == "object")
+/// Whose output schemas are listed. A result of a listed one has a structured value, which some clients show their
+/// model in place of the text; see docs/decisions/structured-results.md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Schemas {
+    /// Of tools that other servers run: what they send is passed on as it is.
+    OfOthers,
+    /// The operator wants values.
+    All,
+}
+
+impl Schemas {
+    /// Only the schema of an object is listed: clients of the older protocols break on any other.
+    pub(crate) fn lists(self, tool: &Descriptor, hints: Hints) -> bool {
+        let schema = tool.output_schema.as_ref();
+        let kind = schema.and_then(|schema| schema.get("type"));
+        self.include(hints) && kind.is_some_and(|kind| kind == "object")
+    }
+
+    pub(crate) fn include(self, hints: Hints) -> bool {
+        match self {
+            Self::OfOthers => !hints.sandboxed,
+            Self::All => true,
+        }
+    }
 }
 
 /// The protocol calls these hints. Of a sandboxed tool they are facts.

@@ -7,6 +7,7 @@ mod open;
 mod outbox;
 mod reader;
 mod scan;
+mod stoppable;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Duration, Instant, timeout};
 
 pub(crate) use outbox::Outbox;
+pub(crate) use stoppable::Stoppable;
 
 use crate::shape::{MOST_VALUES, values};
 use open::Open;
@@ -55,6 +57,8 @@ pub(crate) struct Lines<R, W> {
     /// Taken when the input has ended.
     at_end: Option<oneshot::Sender<()>>,
     begun: bool,
+    /// The input has ended. The client may have closed its side of the output, and nothing more is written.
+    ended: bool,
 }
 
 impl<R, W> Lines<R, W>
@@ -72,6 +76,7 @@ where
             nameless: None,
             at_end: Some(at_end),
             begun: false,
+            ended: false,
         }
     }
 
@@ -265,9 +270,14 @@ where
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
         }
         // Written out now and not when it is its turn: so its size is known, and its place among the others.
-        let said = line(&message).map(|line| self.outbox.say(line));
+        let said = (!self.ended).then(|| line(&message).map(|line| self.outbox.say(line)));
         let (pen, outbox) = (Arc::clone(&self.pen), Arc::clone(&self.outbox));
-        async move { write(&pen, &outbox, said?).await }
+        async move {
+            match said {
+                Some(said) => write(&pen, &outbox, said?).await,
+                None => Err(ErrorKind::BrokenPipe.into()),
+            }
+        }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
@@ -279,6 +289,7 @@ where
             message = self.next() => message,
         };
         if message.is_none() {
+            self.ended = true;
             // Nobody listens any more when the session has not begun: then there is nothing to stop.
             let _ = self.at_end.take().map(|at_end| at_end.send(()));
         }

@@ -11,6 +11,8 @@ pub struct McpTable {
     pub sampling: Option<bool>,
     /// The folders that a client works in narrow its calls. Then only the protocols with sessions are served.
     pub roots: Option<bool>,
+    /// The structured values of results are sent as well, for programs that read them.
+    pub structured: Option<bool>,
     /// A file with the key for states of questions, the same for all hosts behind one address.
     #[serde(alias = "stateKey")]
     pub state_key: Option<String>,

@@ -183,22 +183,22 @@ impl HttpArgs {
         }
         let signals = signals().or_exit(Exit::Internal)?;
         note(&format!("listening on {}", server.url()));
-        let after = |count: u32| {
-            let mut signals = signals.clone();
-            async move {
-                if signals.wait_for(|seen| *seen >= count).await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
-        };
-        let serving = server.serve(kernel, info, after(1), after(2));
+        let (stop, hurry) = (after(1, signals.clone()), after(2, signals));
+        let serving = server.serve(kernel, info, stop, hurry);
         serving.await.or_exit(Exit::Internal)?;
         Ok(SessionEnd::Ended)
     }
 }
 
+/// Waits until we were told to stop so many times.
+pub async fn after(count: u32, mut signals: watch::Receiver<u32>) {
+    if signals.wait_for(|seen| *seen >= count).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 /// How often we were told to stop.
-fn signals() -> std::io::Result<watch::Receiver<u32>> {
+pub fn signals() -> std::io::Result<watch::Receiver<u32>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let (count, seen) = watch::channel(0);

@@ -19,6 +19,7 @@ pub struct McpSettings {
     pub ask: bool,
     pub sampling: bool,
     pub roots: bool,
+    pub structured: bool,
     pub state_key: Option<PathBuf>,
     /// Asks the clients, as soon as there may be any.
     pub desk: Option<Arc<Desk>>,
@@ -36,6 +37,7 @@ impl McpSettings {
             // What it costs, the user of the client pays.
             sampling: table.sampling.unwrap_or(false),
             roots: table.roots.unwrap_or(false),
+            structured: table.structured.unwrap_or(false),
             state_key,
             desk: None,
         })

@@ -351,13 +351,13 @@ async fn what_was_said_before_the_end_of_input_is_heard() {
     client.writer.write_all(b"{\"jsonrpc\":").await.unwrap();
     client.writer.shutdown().await.unwrap();
     assert_eq!(id(lines.receive().await), 1);
-    assert!(lines.receive().await.is_none());
     // Nobody polls it: the session ends.
     let answer = send(&mut lines, result(1, 10));
+    assert!(lines.receive().await.is_none());
     lines.close().await.unwrap();
     drop((answer, lines));
-    assert_eq!(client.hear().await["error"]["code"], json!(-32700));
     assert_eq!(client.hear().await["id"], json!(1));
+    assert_eq!(client.hear().await["error"]["code"], json!(-32700));
     assert!(client.reader.next_line().await.unwrap().is_none());
 }
 
@@ -370,4 +370,24 @@ async fn whoever_never_reads_does_not_keep_a_session_from_its_end() {
     stuck.abort();
     rest.await.unwrap_err();
     drop(client);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c_05_nothing_is_written_after_the_end_of_input() {
+    let (mut client, mut lines) = Client::new();
+    client.say(&request(1, "tools/call")).await;
+    client.say(&request(2, "ping")).await;
+    assert_eq!(id(lines.receive().await), 1);
+    assert_eq!(id(lines.receive().await), 2);
+    send(&mut lines, result(2, 1)).await.unwrap();
+    client.writer.shutdown().await.unwrap();
+    assert!(lines.receive().await.is_none());
+    let failed = ErrorData::internal_error("too late", None);
+    let failed = ServerJsonRpcMessage::error(failed, Some(RequestId::Number(1)));
+    send(&mut lines, failed).await.unwrap_err();
+    send(&mut lines, told()).await.unwrap_err();
+    lines.close().await.unwrap();
+    drop(lines);
+    assert_eq!(client.hear().await["id"], 2);
+    assert_eq!(client.reader.next_line().await.unwrap(), None);
 }

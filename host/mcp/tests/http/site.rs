@@ -116,6 +116,7 @@ impl Site {
             others: Others::default(),
             desk,
             roots,
+            structured: false,
             own_folders: Arc::default(),
             readiness: None,
             tasks_after: Some(tasks_after),

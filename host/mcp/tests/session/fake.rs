@@ -80,6 +80,7 @@ impl Client {
             others: toolhost_contract::profile::Others::default(),
             desk,
             roots: false,
+            structured: false,
             own_folders: Arc::default(),
             readiness: None,
             tasks_after: Some(Duration::from_secs(10)),

@@ -111,10 +111,7 @@ async fn the_list_says_what_the_sandbox_makes_true() {
     let mut client = Client::initialized().await;
     let mut answer = client.ask(&request(1, "tools/list", json!({}))).await;
     let tools = answer["result"]["tools"].take();
-    assert_eq!(
-        tools[1]["outputSchema"],
-        json!({"type": "object", "properties": {"n": {"type": "integer"}}})
-    );
+    assert_eq!(tools[1]["outputSchema"], Value::Null);
     assert_eq!(
         tools[0],
         json!({
@@ -432,7 +429,7 @@ async fn a_ping_before_the_session_may_be_followed_by_a_notification() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_input_ends_running_calls_at_once() {
+async fn c_05_the_end_of_input_ends_running_calls_at_once_and_nothing_more_is_said() {
     Client::new().close().await;
     let mut client = Client::initialized().await;
     client.say(&call(1, "wait", json!({}))).await;
@@ -440,9 +437,5 @@ async fn the_end_of_input_ends_running_calls_at_once() {
     let tools = client.tools.clone();
     let rest = client.close().await;
     tools.dropped.notified().await;
-    assert_eq!(rest.len(), 1);
-    assert_eq!(
-        rest[0]["error"]["message"],
-        json!("the input ended before the call did")
-    );
+    assert_eq!(rest, [] as [Value; 0]);
 }
