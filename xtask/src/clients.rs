@@ -14,7 +14,7 @@ use crate::job::Job;
 use crate::shell;
 
 /// What is installed, each by its list in `tests/clients`.
-const KITS: [Kit; 4] = [
+const KITS: [Kit; 6] = [
     Kit {
         name: "node",
         list: "node.txt",
@@ -34,6 +34,17 @@ const KITS: [Kit; 4] = [
         name: "python-2",
         list: "python-2.txt",
         install: python,
+    },
+    Kit {
+        name: "agents",
+        list: "agents.txt",
+        install: python,
+    },
+    // Some 380 MB. Apart from the others, so that they are there without it.
+    Kit {
+        name: "claude-code",
+        list: "claude-code.json",
+        install: javascript,
     },
 ];
 

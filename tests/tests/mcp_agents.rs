@@ -1,0 +1,139 @@
+//! The host as a server of agent programs that other people wrote, each with a scripted model.
+//!
+//! A run is one run of a script in the folder of this test's name: `SCRIPT [CLAUDE] COMMAND ARGS…`. Its model makes the
+//! calls in `CALLS`, forms are answered with `ANSWER`, and after `CANCEL_AFTER` seconds the agent gives up. It prints
+//! `{tools, results: [{text, isError}], asked, cancelled}`, where `text` is what the model was given.
+
+use std::process::Command;
+
+use e2e::clients::{as_of, by_stdio, kit};
+use e2e::desk::Desk;
+use e2e::{Ended, host, root};
+use serde_json::{Value, json};
+
+/// None where the agent is not installed.
+fn agent(script: &str) -> Option<Command> {
+    let file = root().join("tests/tests/mcp_agents").join(script);
+    let mut command = if script == "claude_code.py" {
+        let packages = kit("claude-code")?.join("node_modules/@anthropic-ai");
+        let name = format!("claude-code-linux-{}/claude", node_architecture());
+        let mut command = as_of(&host(&[]), "python3".into());
+        command.arg(file).arg(packages.join(name));
+        command
+    } else {
+        let mut command = as_of(&host(&[]), kit("agents")?.join("bin/python"));
+        command.arg(file);
+        command
+    };
+    command.env_remove("CANCEL_AFTER");
+    Some(command)
+}
+
+/// As npm calls it.
+fn node_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn run(mut agent: Command, desk: &Desk, calls: &Value, answer: &Value) -> Value {
+    let words = by_stdio(&desk.working(&["run", "--ask-client"]));
+    agent
+        .args(&words[1..])
+        .env("TOOLHOST_STATE_DIR", desk.path("state"))
+        .env("CALLS", calls.to_string())
+        .env("ANSWER", answer.to_string());
+    let ended = Ended::of(&agent.output().expect("the agent starts"));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let last = ended.stdout.lines().last().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|_| panic!("{ended:?}"))
+}
+
+fn text(told: &Value, index: usize) -> &str {
+    told["results"][index]["text"].as_str().unwrap_or_default()
+}
+
+/// The model gets the contents of files, and what went wrong.
+fn check_reading(script: &str) -> bool {
+    let Some(agent) = agent(script) else {
+        return false;
+    };
+    let desk = Desk::new("");
+    // Compiled before: an agent without a person at it waits a few seconds for tools.
+    assert_eq!(desk.work(&["tools"]).code, Some(0));
+    let calls = json!([
+        ["read_many_files", {"include": ["*.txt"]}],
+        ["read_file", {"path": "odl.txt"}],
+        ["read_file", {"path": "old.txt"}],
+    ]);
+    let told = run(agent, &desk, &calls, &json!({"action": "cancel"}));
+    let tools = told["tools"].as_array().expect("a list");
+    assert!(tools.contains(&json!("read_file")), "{script}: {tools:?}");
+    assert!(
+        text(&told, 0).contains("--- old.txt ---\nold\n"),
+        "{script}: {told}"
+    );
+    assert!(
+        text(&told, 1).contains("Did you mean: old.txt?"),
+        "{script}: {told}"
+    );
+    assert!(text(&told, 2).contains("     1→old"), "{script}: {told}");
+    true
+}
+
+/// A person at the agent says yes, and no; and the agent gives up a call.
+fn check_asking(script: &str) {
+    let desk = Desk::new("");
+    let calls = json!([["write_file", {"path": "new.txt", "content": "new"}]]);
+    let accept = json!({"action": "accept", "content": {"answer": "once"}});
+    for (answer, is_written) in [(json!({"action": "decline"}), false), (accept, true)] {
+        let agent = agent(script).expect("it was there just now");
+        let told = run(agent, &desk, &calls, &answer);
+        assert_eq!(
+            told["asked"].as_array().map(Vec::len),
+            Some(1),
+            "{script}: {told}"
+        );
+        assert_eq!(
+            desk.workspace().join("new.txt").exists(),
+            is_written,
+            "{script}: {told}"
+        );
+        assert_eq!(
+            text(&told, 0).contains("Created new.txt"),
+            is_written,
+            "{script}: {told}"
+        );
+    }
+
+    let mut agent = agent(script).expect("it was there just now");
+    agent.env("CANCEL_AFTER", "2");
+    let sleep = json!([["sleep", {"duration": 300}]]);
+    let told = run(agent, &desk, &sleep, &json!({"action": "cancel"}));
+    assert_eq!(told["cancelled"], json!(true), "{script}: {told}");
+    assert!(
+        text(&told, 0).contains("UTC"),
+        "the session goes on: {script}: {told}"
+    );
+}
+
+#[test]
+fn c_01_pydantic_ai_hands_its_model_the_whole_answer() {
+    if check_reading("pydantic_ai_agent.py") {
+        check_asking("pydantic_ai_agent.py");
+    }
+}
+
+#[test]
+fn c_01_langchain_hands_its_model_the_whole_answer() {
+    if check_reading("langchain_agent.py") {
+        check_asking("langchain_agent.py");
+    }
+}
+
+#[test]
+fn c_01_claude_code_hands_its_model_the_whole_answer() {
+    check_reading("claude_code.py");
+}

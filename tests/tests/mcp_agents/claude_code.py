@@ -1,0 +1,122 @@
+"""Claude Code without a terminal, against a scripted model on loopback: mcp_agents.rs says what a run is."""
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+
+CALLS = json.loads(os.environ["CALLS"])
+PREFIX = "mcp__host__"
+tools, got = [], []
+
+
+def words(content):
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content if isinstance(part, dict))
+
+
+def answer(request):
+    """The blocks of the model's next message."""
+    offered = [tool["name"] for tool in request.get("tools", [])]
+    ours = [name.removeprefix(PREFIX) for name in offered if name.startswith(PREFIX)]
+    blocks = [
+        block
+        for message in request["messages"]
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if block.get("type") == "tool_result"
+    ]
+    if not ours:
+        return [{"type": "text", "text": "done"}]
+    tools[:] = ours
+    got[:] = [{"text": words(block.get("content", "")), "isError": bool(block.get("is_error"))} for block in blocks]
+    if len(blocks) < len(CALLS):
+        name, arguments = CALLS[len(blocks)]
+        return [{"type": "tool_use", "id": f"toolu_{len(blocks)}", "name": PREFIX + name, "input": arguments}]
+    return [{"type": "text", "text": "done"}]
+
+
+def events(blocks):
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": [],
+               "stop_reason": None, "stop_sequence": None, "usage": usage}
+    yield {"type": "message_start", "message": message}
+    for index, block in enumerate(blocks):
+        if block["type"] == "text":
+            start, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
+        else:
+            start = {**block, "input": {}}
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        yield {"type": "content_block_start", "index": index, "content_block": start}
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    reason = "tool_use" if blocks[-1]["type"] == "tool_use" else "end_turn"
+    yield {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
+    yield {"type": "message_stop"}
+
+
+class Model(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if not self.path.startswith("/v1/messages") or "count_tokens" in self.path:
+            return self.send(200, "application/json", b'{"input_tokens": 1}')
+        blocks = answer(request)
+        if request.get("stream"):
+            text = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events(blocks))
+            return self.send(200, "text/event-stream", text.encode())
+        whole = {"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": blocks,
+                 "stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
+        return self.send(200, "application/json", json.dumps(whole).encode())
+
+    def do_GET(self):
+        self.send(404, "application/json", b"{}")
+
+    do_HEAD = do_GET
+
+    def send(self, status, kind, body):
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def main():
+    claude, command, *args = sys.argv[1:]
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with tempfile.TemporaryDirectory() as home:
+        settings = os.path.join(home, "mcp.json")
+        names = {name: os.environ[name] for name in os.environ if name.startswith(("TOOLHOST_", "XDG_"))}
+        with open(settings, "w", encoding="utf-8") as file:
+            json.dump({"mcpServers": {"host": {"command": command, "args": args, "env": names}}}, file)
+        environment = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "HOME": home,
+            "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}",
+            "ANTHROPIC_API_KEY": "dummy",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "ENABLE_TOOL_SEARCH": "0",
+            # It waits for its servers before the first turn.
+            "MCP_CONNECTION_NONBLOCKING": "false",
+            "DISABLE_AUTOUPDATER": "1",
+        }
+        allowed = sorted({PREFIX + name for name, _ in CALLS})
+        words = [claude, "-p", "go", "--mcp-config", settings, "--strict-mcp-config", "--allowedTools", ",".join(allowed)]
+        ended = subprocess.run(words, env=environment, cwd=home, stdin=subprocess.DEVNULL, capture_output=True,
+                               text=True, timeout=240, check=False)
+    if len(got) < len(CALLS):
+        sys.exit(f"it ended with {ended.returncode} after {len(got)} calls: {ended.stdout} {ended.stderr}")
+    print(json.dumps({"tools": tools, "results": got, "asked": [], "cancelled": False}))
+
+
+main()
