@@ -2,19 +2,23 @@
 //! what the operator allows.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use http::header::LOCATION;
-use http::{Method, Request, Response, Uri};
+use http::{HeaderMap, Method, Request, Response, Uri};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 use toolhost_contract::Sink;
-use toolhost_net::{Net, NetError, Timeouts};
+use toolhost_net::{Download, Net, NetError, Timeouts};
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
-/// Bytes of answers that one call may read in all.
-const ALL_ANSWERS: u64 = 32 << 20;
+/// Bytes of answers, heads and bodies, that one call may read in all.
+const ALL_ANSWERS: usize = 32 << 20;
 
 /// Does it stand for a secret, alone or after a word? The host sends one to its own hosts only, and refuses it elsewhere.
 fn is_reference(value: &str) -> bool {
@@ -41,7 +45,97 @@ pub struct Way {
     only: Option<Arc<BTreeSet<String>>>,
     /// Hosts that these have sent it to.
     heard: Arc<Mutex<BTreeSet<String>>>,
-    left: Arc<AtomicU64>,
+    answers: Allowance,
+}
+
+/// Bytes that all answers of one call together may still have.
+#[derive(Clone)]
+struct Allowance(Arc<AtomicUsize>);
+
+impl Allowance {
+    fn new() -> Self {
+        Self(Arc::new(AtomicUsize::new(ALL_ANSWERS)))
+    }
+
+    /// Takes these bytes. Where they do not fit, nothing is left for any answer of the call.
+    fn take(&self, bytes: usize) -> Result<()> {
+        let before = self
+            .0
+            .fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(bytes)));
+        if before.is_ok_and(|left| left >= bytes) {
+            Ok(())
+        } else {
+            Err(Self::exceeded().into())
+        }
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.0.load(Relaxed) == 0
+    }
+
+    fn exceeded() -> Refused {
+        Refused::new(
+            "body_too_large",
+            format!("the answers of this call are more than {ALL_ANSWERS} bytes in all"),
+        )
+    }
+}
+
+/// The body of one answer. Bytes are counted before the guest or a buffer of the guest gets them; after an error the
+/// connection is closed.
+struct Counted {
+    download: Option<Download>,
+    answers: Allowance,
+}
+
+impl Body for Counted {
+    type Data = Bytes;
+    type Error = Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>>>> {
+        let this = self.get_mut();
+        let Some(download) = this.download.as_mut() else {
+            return Poll::Ready(None);
+        };
+        let frame = match Pin::new(download).poll_frame(context) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Ready(Some(frame)) => frame.map_err(|error| explain(&error)),
+        };
+        let counted = frame.and_then(|frame| {
+            this.answers.take(size_of_frame(&frame))?;
+            Ok(frame)
+        });
+        if counted.is_err() {
+            this.download = None;
+        }
+        Poll::Ready(Some(counted))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.download.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.download
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+fn size_of_frame(frame: &Frame<Bytes>) -> usize {
+    let data = frame.data_ref().map_or(0, Bytes::len);
+    data + frame.trailers_ref().map_or(0, size_of_headers)
+}
+
+fn size_of_headers(headers: &HeaderMap) -> usize {
+    let sizes = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len());
+    sizes.sum()
 }
 
 impl Way {
@@ -56,7 +150,7 @@ impl Way {
             reads_only,
             only,
             heard: Arc::default(),
-            left: Arc::new(AtomicU64::new(ALL_ANSWERS)),
+            answers: Allowance::new(),
         }
     }
 
@@ -100,7 +194,7 @@ impl Way {
         ))
     }
 
-    fn heard(&self, asked: &Uri, answer: &Response<toolhost_net::Download>) {
+    fn heard(&self, asked: &Uri, answer: &Response<Download>) {
         if self.only.is_none() {
             return;
         }
@@ -145,17 +239,13 @@ impl Way {
             .await
             .map_err(|error| explain(&error))?;
         self.heard(&uri, &answer);
-        Ok(answer.map(|body| {
-            let left = Arc::clone(&self.left);
-            body.map_err(|error| explain(&error))
-                .map_frame(move |frame| {
-                    let size = frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
-                    // Above it nothing more comes in; the frame that crossed it is the last.
-                    let _ =
-                        left.fetch_update(Relaxed, Relaxed, |left| Some(left.saturating_sub(size)));
-                    frame
-                })
-                .boxed_unsync()
+        self.answers.take(size_of_headers(answer.headers()))?;
+        Ok(answer.map(|download| {
+            let counted = Counted {
+                download: Some(download),
+                answers: self.answers.clone(),
+            };
+            counted.boxed_unsync()
         }))
     }
 }
@@ -226,10 +316,7 @@ impl WasiHttpHooks for Hooks {
                 "this call was not granted `net`: the plugin's manifest must ask for it, and the operator allow a host \
                  with --allow-host",
             )),
-            Some(way) if way.left.load(Relaxed) == 0 => Err(Refused::new(
-                "body_too_large",
-                format!("the answers of this call are more than {ALL_ANSWERS} bytes in all"),
-            )),
+            Some(way) if way.answers.is_used_up() => Err(Allowance::exceeded()),
             Some(way) => way
                 .admits(&request)
                 .and_then(|()| self.follows_rules(request.uri()))
@@ -264,6 +351,7 @@ fn host_of(url: &str) -> Option<String> {
 mod tests {
     use http_body_util::Empty;
     use serde_json::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use toolhost_net::{Allowed, HostRule, Settings};
 
     use super::*;
@@ -318,5 +406,77 @@ mod tests {
         let asked = way(&["*"], Some(&["api.example.org"]), true, &json!({}));
         check(&asked, "GET", "https://api.example.org/", "");
         check(&asked, "GET", "https://example.org/", "host_not_allowed");
+    }
+
+    /// Answers each connection with so many bytes.
+    async fn server(bytes: usize) -> std::net::SocketAddr {
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let mut head = [0; 4096];
+                    let _ = stream.read(&mut head).await;
+                    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n");
+                    let _ = stream.write_all(head.as_bytes()).await;
+                    let _ = stream.write_all(&vec![b'x'; bytes]).await;
+                });
+            }
+        });
+        address
+    }
+
+    /// The bytes that came, and how the answer ended.
+    async fn read(way: Way, url: String) -> (usize, String) {
+        let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+        let request = Request::builder().uri(url).body(body).unwrap();
+        let mut body = match way.send(request, None).await {
+            Ok(answer) => answer.into_body(),
+            Err(error) => return (0, format!("{error:?}")),
+        };
+        let mut came = 0;
+        while let Some(frame) = body.frame().await {
+            match frame {
+                Ok(frame) => came += frame.data_ref().map_or(0, Bytes::len),
+                Err(error) => return (came, format!("{error:?}")),
+            }
+        }
+        (came, String::new())
+    }
+
+    #[tokio::test]
+    async fn a_13_answers_side_by_side_share_the_bytes_of_their_call() {
+        let address = server(9 << 20).await;
+        let host = format!("http://{address}");
+        let way = way(&[&host], None, true, &json!({}));
+        let reads = (0..8).map(|at| tokio::spawn(read(way.clone(), format!("{host}/{at}"))));
+        let mut all = 0;
+        let mut refused = 0;
+        for read in reads.collect::<Vec<_>>() {
+            let (came, ended) = read.await.unwrap();
+            all += came;
+            if !ended.is_empty() {
+                assert!(ended.contains("body_too_large"), "{ended}");
+                refused += 1;
+            }
+        }
+        assert!(all <= ALL_ANSWERS, "{all}");
+        assert!(refused >= 5, "{refused}");
+        let (came, ended) = read(way, format!("{host}/late")).await;
+        assert!(came == 0 && ended.contains("body_too_large"), "{ended}");
+    }
+
+    #[test]
+    fn what_does_not_fit_leaves_nothing_for_later() {
+        let answers = Allowance::new();
+        assert!(answers.take(ALL_ANSWERS - 10).is_ok());
+        assert!(answers.take(10).is_ok());
+        assert!(answers.take(0).is_ok());
+        assert!(answers.take(1).is_err());
+        let answers = Allowance::new();
+        assert!(answers.take(ALL_ANSWERS + 1).is_err());
+        assert!(answers.is_used_up());
     }
 }
