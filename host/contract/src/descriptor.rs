@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::ToolName;
+use crate::{ToolName, text};
 
 /// Every member that a tool system names has its place here; see `wit/v0.1/types.wit` for what each means.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +65,42 @@ impl Descriptor {
             depends_on: Vec::new(),
             hooks: Vec::new(),
             examples: Vec::new(),
+        }
+    }
+
+    /// Removes invisible characters from everything that a model or a person reads of the tool. Where there were any, the
+    /// description says so.
+    pub fn clean(&mut self) {
+        let mut removed = 0;
+        let mut clean = |text: &mut String| {
+            if let Some((cleaned, count)) = text::clean(text) {
+                *text = cleaned;
+                removed += count;
+            }
+        };
+        for text in [
+            &mut self.display_name,
+            &mut self.description,
+            &mut self.category,
+        ] {
+            clean(text);
+        }
+        self.icon.iter_mut().for_each(&mut clean);
+        self.tags.iter_mut().for_each(&mut clean);
+        for example in &mut self.examples {
+            clean(&mut example.description);
+        }
+        removed += text::clean_schema(&mut self.input_schema);
+        removed += self.output_schema.as_mut().map_or(0, text::clean_schema);
+        for example in &mut self.examples {
+            removed += text::clean_schema(&mut example.input);
+        }
+        if removed > 0 {
+            let note = format!(
+                "[the host removed {removed} invisible characters from the texts of this tool]"
+            );
+            self.description = format!("{}\n{note}", self.description);
+            self.tags.push("invisible characters removed".to_owned());
         }
     }
 
@@ -153,5 +189,22 @@ mod tests {
         ] {
             assert_eq!(effect(read_only, pure, destructive), expected);
         }
+    }
+
+    #[test]
+    fn a_15_a_description_is_cleaned_and_says_so() {
+        let mut tool = Descriptor::new(ToolName::parse("x").unwrap(), "Adds.\u{e0041}");
+        tool.display_name = "A\u{202e}".to_owned();
+        tool.input_schema = serde_json::json!({"properties": {"a": {"enum": ["b\u{200b}"]}}});
+        tool.clean();
+        assert_eq!(tool.display_name, "A");
+        assert_eq!(
+            tool.description,
+            "Adds.\n[the host removed 3 invisible characters from the texts of this tool]"
+        );
+        assert_eq!(tool.input_schema["properties"]["a"]["enum"][0], "b");
+        let cleaned = tool.clone();
+        tool.clean();
+        assert_eq!(tool, cleaned);
     }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::text;
+
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
     pub summary: Option<String>,
@@ -27,6 +29,47 @@ impl Outcome {
 
     pub fn is_error(&self) -> bool {
         self.error.is_some()
+    }
+
+    /// Removes text that a model reads and nothing shows (see [`text::remove_tags`]) from all that the model gets, and
+    /// adds a part that says so.
+    pub fn remove_hidden_text(&mut self) {
+        let mut removed = 0;
+        for part in &mut self.llm {
+            removed += match part {
+                Part::Text(text)
+                | Part::Other {
+                    text: Some(text), ..
+                } => remove(text),
+                Part::Json(value) => remove_within(value),
+                Part::ResourceLink { uri, name, .. } => {
+                    remove(uri) + name.as_mut().map_or(0, remove)
+                }
+                Part::Image { .. }
+                | Part::Audio { .. }
+                | Part::File { .. }
+                | Part::Other { .. } => 0,
+            };
+        }
+        removed += self.structured.as_mut().map_or(0, remove_within);
+        removed += self.summary.as_mut().map_or(0, remove);
+        if let Some(error) = &mut self.error {
+            removed += remove(&mut error.message);
+            removed += error.recommendations.iter_mut().map(remove).sum::<usize>();
+        }
+        if removed > 0 {
+            let note = format!(
+                "[the host removed {removed} invisible characters (Unicode tags) that can hide instructions]"
+            );
+            // Without parts the model reads the structured value, or the error.
+            if self.llm.is_empty() && self.error.is_none() {
+                self.llm.push(Part::Text(self.model_text()));
+            }
+            match &mut self.error {
+                Some(error) if self.llm.is_empty() => error.recommendations.push(note),
+                _ => self.llm.push(Part::Text(note)),
+            }
+        }
     }
 
     /// What a model reads: the parts, or the structured value when there are none, or the error.
@@ -56,6 +99,32 @@ impl Outcome {
             }
         }
         texts.join("\n")
+    }
+}
+
+fn remove(text: &mut String) -> usize {
+    let Some((cleaned, removed)) = text::remove_tags(text) else {
+        return 0;
+    };
+    *text = cleaned;
+    removed
+}
+
+fn remove_within(value: &mut Value) -> usize {
+    match value {
+        Value::String(text) => remove(text),
+        Value::Array(items) => items.iter_mut().map(remove_within).sum(),
+        Value::Object(members) => {
+            let mut removed = members.values_mut().map(remove_within).sum();
+            if members.keys().any(|name| text::remove_tags(name).is_some()) {
+                for (mut name, member) in std::mem::take(members) {
+                    removed += remove(&mut name);
+                    members.insert(name, member);
+                }
+            }
+            removed
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 
@@ -165,4 +234,39 @@ pub struct Truncation {
 pub struct TailCall {
     pub tool: String,
     pub input: Value,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_15_hidden_text_reaches_no_model_and_what_was_removed_is_said() {
+        let hidden = "a\u{e0041}\u{e0042}";
+        let note =
+            "[the host removed 2 invisible characters (Unicode tags) that can hide instructions]";
+        let shown = |mut outcome: Outcome| {
+            outcome.remove_hidden_text();
+            outcome.model_text()
+        };
+        assert_eq!(shown(Outcome::text(hidden)), format!("a\n{note}"));
+        assert_eq!(shown(Outcome::text("a\u{202e}\u{1b}")), "a\u{202e}\u{1b}");
+        let json = Outcome {
+            llm: vec![Part::Json(json!({hidden: ["b"]}))],
+            ..Outcome::default()
+        };
+        assert_eq!(shown(json), format!("{{\"a\":[\"b\"]}}\n{note}"));
+        let structured = Outcome {
+            structured: Some(json!(hidden)),
+            ..Outcome::default()
+        };
+        assert_eq!(shown(structured), format!("a\n{note}"));
+        let failed = Outcome {
+            error: Some(Failure::new("x", hidden)),
+            ..Outcome::default()
+        };
+        assert_eq!(shown(failed), format!("a\n- {note}"));
+    }
 }

@@ -72,7 +72,10 @@ pub(crate) fn prepare(
     let mut entries = Vec::with_capacity(backend.tools().len());
     let mut spoken_for = BTreeSet::new();
     for tool in backend.tools() {
-        let schema = Schema::compile(tool).map_err(|error| RegisterError::Schema {
+        // The one place where the words of plugins and of servers come in.
+        let mut tool = tool.clone();
+        tool.clean();
+        let schema = Schema::compile(&tool).map_err(|error| RegisterError::Schema {
             plugin: plugin.name.clone(),
             tool: tool.name.clone(),
             error,
@@ -119,7 +122,7 @@ pub(crate) fn prepare(
             enabled: !settings.disabled_tools.iter().any(|word| named(word)),
             timeout: own_timeout.or(plugin.timeout).or(settings.timeout),
             plugin: Arc::clone(&plugin),
-            tool: Arc::new(tool.clone()),
+            tool: Arc::new(tool),
             backend: Arc::clone(backend),
             schema: Arc::new(schema),
             counters: Arc::default(),

@@ -88,8 +88,11 @@ impl Report {
 
 impl Run<'_> {
     /// The one end of the call.
-    pub(super) async fn finish(mut self, result: Result<Outcome, CallError>) -> Report {
+    pub(super) async fn finish(mut self, mut result: Result<Outcome, CallError>) -> Report {
         self.sink.close();
+        if let Ok(outcome) = &mut result {
+            outcome.remove_hidden_text();
+        }
         let supplied_by = self.supplied_by.take();
         self.life.end(&result, supplied_by, self.duration).await;
         // The record says that it was denied; the model reads the words that the hook has for it.
