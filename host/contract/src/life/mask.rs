@@ -32,9 +32,9 @@ static TEXTS: LazyLock<Regex> = LazyLock::new(|| {
             \b (?: [a-z0-9_-]* (?: password | passwd | passphrase | secret | api[_-]?key | access[_-]?key | token ) )
             ["']? \s* [=:] \s* ["']?
           | \b (?: bearer | basic ) \s+
-          | :// [^\s/:@]+ :
         )
         (?P<value> [^\s"',;&@]{3,} )
+        | (?P<login> :// [^\s/:@]* : ) [^\s"'@]+ @
         | (?P<whole>
             \b gh[pousr]_[a-z0-9]{20,} | \b github_pat_[a-z0-9_]{20,} | \b sk-[a-z0-9_-]{16,} | \b AKIA[0-9A-Z]{16} \b
           | \b xox[abprs]-[a-z0-9-]{10,} | \b AIza[0-9a-z_-]{30,} | \b eyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]+
@@ -56,9 +56,13 @@ pub fn masked_text(text: &str) -> String {
         return text.to_owned();
     }
     TEXTS
-        .replace_all(text, |found: &Captures<'_>| match found.name("keep") {
-            Some(keep) => format!("{}{MASK}", keep.as_str()),
-            None => MASK.to_owned(),
+        .replace_all(text, |found: &Captures<'_>| {
+            match (found.name("keep"), found.name("login")) {
+                (Some(keep), _) => format!("{}{MASK}", keep.as_str()),
+                // Without the `@`, it is a host and its port.
+                (None, Some(login)) => format!("{}{MASK}@", login.as_str()),
+                (None, None) => MASK.to_owned(),
+            }
         })
         .into_owned()
 }
@@ -146,6 +150,15 @@ mod tests {
                 json!("*** rest"),
             ),
             (json!("src/token.rs"), json!("src/token.rs")),
+            // A host with its port.
+            (
+                json!("at http://127.0.0.1:3000/x: refused"),
+                json!("at http://127.0.0.1:3000/x: refused"),
+            ),
+            (
+                json!("redis://:pw12@host:6379"),
+                json!("redis://:***@host:6379"),
+            ),
         ] {
             assert_eq!(masked(&value), shown);
         }
