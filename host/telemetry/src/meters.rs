@@ -1,5 +1,8 @@
 //! The numbers: how many calls, how long they ran, how long they waited, how many there are now.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
 use toolhost_contract::life::CallState;
@@ -12,7 +15,11 @@ pub(crate) struct Meters {
     waiting: Histogram<f64>,
     active: UpDownCounter<i64>,
     missed: Counter<u64>,
+    codes: Mutex<BTreeSet<String>>,
 }
+
+/// Codes of errors that are counted apart. Tools choose their codes, and a collector keeps a series for each.
+const CODES: usize = 100;
 
 /// Seconds. A tool answers in milliseconds or works for minutes; a person takes longer.
 const RUNS: [f64; 14] = [
@@ -58,6 +65,7 @@ impl Meters {
                 .with_unit("{event}")
                 .with_description("Events that came faster than telemetry could follow.")
                 .build(),
+            codes: Mutex::default(),
         }
     }
 
@@ -81,7 +89,8 @@ impl Meters {
             tool.clone(),
             KeyValue::new("toolhost.state", seen.state().to_owned()),
         ];
-        attributes.extend(seen.error().map(|error| KeyValue::new("error.type", error)));
+        let error = seen.error().map(|error| self.counted(error));
+        attributes.extend(error.map(|error| KeyValue::new("error.type", error)));
         self.calls.add(1, &attributes);
         if let Some(duration) = seen.duration() {
             self.duration.record(duration, &attributes);
@@ -91,6 +100,15 @@ impl Meters {
                 let state = KeyValue::new("toolhost.state", state.as_str());
                 self.waiting.record(waited, &[tool.clone(), state]);
             }
+        }
+    }
+
+    fn counted(&self, code: String) -> String {
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        if codes.contains(&code) || codes.len() < CODES && codes.insert(code.clone()) {
+            code
+        } else {
+            OTHER.to_owned()
         }
     }
 

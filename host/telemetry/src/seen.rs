@@ -7,14 +7,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use opentelemetry::KeyValue;
 use serde_json::Value;
 use toolhost_contract::ErrorClass;
-use toolhost_contract::life::{CallState, Snapshot};
+use toolhost_contract::life::{CallState, Snapshot, masked_text};
 use toolhost_contract::text;
 
 /// Characters of a name that somebody else chose.
 const NAME: usize = 256;
 /// Characters of the preview of an input.
 const PREVIEW: usize = 4_096;
-/// What metrics say for the name of a tool that does not exist: a model may make up any number of those.
+/// What metrics say for the name of a tool that does not exist, and for a code above the number that is counted: a model
+/// or a tool may make up any number of those.
 pub(crate) const OTHER: &str = "_OTHER";
 
 pub(crate) struct Seen<'a>(&'a Value);
@@ -84,7 +85,8 @@ impl<'a> Seen<'a> {
             .and_then(|error| error.get("code")?.as_str());
         let failed = self.0.get("isError") == Some(&Value::Bool(true));
         code.or(failed.then_some(ErrorClass::Failed.as_str()))
-            .map(|code| text::inline(code, 64))
+            .map(|code| if is_code(code) { code } else { OTHER })
+            .map(str::to_owned)
     }
 
     /// Seconds that the tool ran; None when it never did.
@@ -175,16 +177,25 @@ impl<'a> Seen<'a> {
             attributes.push(KeyValue::new("toolhost.execution.seconds", duration));
         }
         if contents && let Some(preview) = self.0.get("inputPreview") {
-            let preview = text::head(&preview.to_string(), PREVIEW).to_owned();
+            let preview = text::inline(&preview.to_string(), PREVIEW);
             attributes.push(KeyValue::new("gen_ai.tool.call.arguments", preview));
         }
         attributes
     }
 }
 
+/// A code and not a sentence: a tool chooses its codes, and could put a piece of a file in their place.
+fn is_code(code: &str) -> bool {
+    let is_letter = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"_-.".contains(&c);
+    (1..=64).contains(&code.len())
+        && code.starts_with(|c: char| c.is_ascii_lowercase())
+        && code.bytes().all(is_letter)
+        && masked_text(code) == code
+}
+
 fn put(attributes: &mut Vec<KeyValue>) -> impl FnMut(&'static str, Option<&str>) {
     |name, value| {
-        let value = value.map(|value| KeyValue::new(name, text::inline(value, NAME)));
+        let value = value.map(|value| KeyValue::new(name, text::inline(&masked_text(value), NAME)));
         attributes.extend(value);
     }
 }

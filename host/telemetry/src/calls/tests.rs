@@ -335,3 +335,80 @@ fn however_many_calls_never_end_memory_stays_bounded() {
     assert_eq!(house.ended().len(), 3);
     expect!["toolhost.calls.active  4096"].assert_eq(&house.numbers());
 }
+
+/// A call that failed with this code.
+fn failed(code: &str) -> Vec<Step> {
+    vec![
+        Step::Picked,
+        found(),
+        scheduled(),
+        Step::Started,
+        Step::Failed {
+            code: code.to_owned(),
+            message: "no".to_owned(),
+            duration: Duration::from_millis(1),
+        },
+    ]
+}
+
+#[test]
+fn w_18_codes_of_tools_are_few_and_are_codes() {
+    let mut house = House::new(false);
+    for code in 0..300 {
+        let record = house.begin(&format!("c-{code}"), "Write", json!({}));
+        house.run(record, failed(&format!("code_{code}")));
+    }
+    let series = house.numbers();
+    let series = series
+        .lines()
+        .filter(|line| line.contains("toolhost.calls "));
+    assert_eq!(series.count(), 101);
+    for said in [
+        "root:x:0:0:root",
+        "a sentence",
+        "ghp_0123456789012345678901",
+        "A",
+        "",
+    ] {
+        let mut house = House::new(false);
+        let record = house.begin("c-1", "Write", json!({}));
+        house.run(record, failed(said));
+        let shown = house.shown(true) + &house.numbers();
+        assert!(shown.contains("error.type=_OTHER"), "{shown}");
+        assert!(
+            said.is_empty() || said == "A" || !shown.contains(said),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn w_19_names_and_rules_hold_no_secrets_and_nothing_invisible() {
+    let mut house = House::new(true);
+    let record = house.begin("c-1", "write", json!({"a": "b\u{202e}\u{e0041}"}));
+    let by = "Bash(curl -H 'Authorization: Bearer abcdef0123')".to_owned();
+    let scheduled = Step::Scheduled { by, wave: None };
+    house.run(
+        record,
+        [
+            Step::Picked,
+            found(),
+            scheduled,
+            Step::Started,
+            completed(false),
+        ],
+    );
+    // A name that no tool has.
+    let record = house.begin("c-2", "ghp_0123456789012345678901", json!({}));
+    let failed = Step::Failed {
+        code: "tool_not_registered".to_owned(),
+        message: "no".to_owned(),
+        duration: Duration::ZERO,
+    };
+    house.run(record, [Step::Picked, failed]);
+    let shown = house.shown(true) + &house.numbers();
+    for secret in ["ghp_0", "abcdef0123", "\u{202e}", "\u{e0041}"] {
+        assert!(!shown.contains(secret), "{secret:?} in {shown}");
+    }
+    assert!(shown.contains(r"b\u{202e}\u{e0041}"), "{shown}");
+}
