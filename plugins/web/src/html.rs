@@ -32,6 +32,8 @@ const DEPTH: usize = 1000;
 const ATTRIBUTES: usize = 2000;
 /// Tags of `html` and `body`, first and last.
 const BODIES: usize = 100;
+/// Elements that the parser may have to repeat: what formats text goes on behind the end of the paragraph around it.
+const REPEATED: usize = 1_000_000;
 
 pub fn convert(html: &str, address: &Url, form: Form) -> Page {
     let cut = html.len() > MOST;
@@ -93,8 +95,13 @@ fn is_knotted(html: &str) -> bool {
         "img", "input", "li", "link", "meta", "optgroup", "option", "p", "param", "rp", "rt",
         "source", "tbody", "td", "tfoot", "th", "thead", "tr", "track", "wbr",
     ];
+    const FORMATTING: &[&str] = &[
+        "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt",
+        "u",
+    ];
     let mut open: HashMap<String, usize> = HashMap::new();
     let (mut depth, mut bodies) = (0_usize, 0_usize);
+    let (mut formatting, mut repeated) = (0_usize, 0_usize);
     for (at, _) in html.match_indices('<') {
         let rest = &html[at + 1..];
         let (closes, rest) = match rest.strip_prefix('/') {
@@ -112,19 +119,23 @@ fn is_knotted(html: &str) -> bool {
         if matches!(&*name, "body" | "html") {
             bodies += 1;
         }
-        if bodies > BODIES {
+        repeated += formatting;
+        if bodies > BODIES || repeated > REPEATED {
             return true;
         }
         if OPEN_ENDED.contains(&&*name) {
             continue;
         }
+        let formats = usize::from(FORMATTING.contains(&&*name));
         if !closes {
             *open.entry(name).or_default() += 1;
             depth += 1;
+            formatting += formats;
         } else if let Some(opened) = open.get_mut(&name).filter(|opened| **opened > 0) {
             // The end of what was never begun ends nothing.
             *opened -= 1;
             depth -= 1;
+            formatting -= formats;
         }
         if depth > DEPTH {
             return true;

@@ -216,16 +216,17 @@ fn shape(
     match kind {
         Kind::Html => {
             let html::Page { title, text, note } = html::convert(&text, url, form);
-            page.title = title.map(|title| inline(&title));
-            page.text = text;
+            page.title = title.map(|title| inline(&clean(&title)));
+            // References such as `&#x202e;` have become characters only now.
+            page.text = clean(&text);
             notes.extend(note.map(str::to_owned));
         }
         Kind::Json => {
             let parsed = toolhost_sdk::serde_json::from_str::<Value>(&text);
             let pretty =
                 parsed.and_then(|value| toolhost_sdk::serde_json::to_string_pretty(&value));
-            // What is no JSON after all is shown as it came.
-            page.text = pretty.unwrap_or(text);
+            // What is no JSON after all is shown as it came. Escapes have become characters only now.
+            page.text = pretty.map_or(text, |pretty| clean(&pretty));
         }
         Kind::Text | Kind::Image(_) | Kind::Pdf | Kind::Other(_) => page.text = text,
     }

@@ -30,25 +30,42 @@ fn disarm(text: &str) -> String {
     safe
 }
 
-/// Without control characters, without characters that turn the direction of writing round, and without the invisible
-/// alphabet in which instructions can be hidden from people.
+/// Without control characters and without characters that nobody sees: those that turn the direction of writing round,
+/// and those in which instructions can be hidden from people. A variation selector stays behind a character that is no
+/// letter of ASCII, and a joiner between two of these.
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
+    let mut before = ' ';
     while let Some(c) = characters.next() {
-        match c {
-            '\r' if characters.peek() == Some(&'\n') => {}
-            '\r' => clean.push('\n'),
-            '\n' | '\t' => clean.push(c),
-            '\u{202a}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}'
-            | '\u{e0000}'..='\u{e007f}'
-            | '\u{feff}' => {}
-            c if c.is_control() => {}
-            c => clean.push(c),
-        }
+        let after = characters.peek().copied().unwrap_or(' ');
+        let is_visible = |c: char| !c.is_ascii() && !is_invisible(c);
+        let kept = match c {
+            '\r' if after == '\n' => continue,
+            '\r' | '\u{2028}' | '\u{2029}' => '\n',
+            '\n' | '\t' => c,
+            '\u{fe0e}' | '\u{fe0f}' if is_visible(before) || before.is_ascii_digit() => c,
+            '\u{200c}' | '\u{200d}'
+                if (is_visible(before) || before == '\u{fe0f}') && is_visible(after) =>
+            {
+                c
+            }
+            c if is_invisible(c) => continue,
+            c => c,
+        };
+        clean.push(kept);
+        before = kept;
     }
     clean
+}
+
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// One line of at most 300 characters, with what is not printable escaped.
@@ -127,6 +144,14 @@ mod tests {
     fn what_cannot_be_seen_is_taken_out() {
         assert_eq!(clean("a\r\nb\rc\td\u{0}\u{1b}[1m"), "a\nb\nc\td[1m");
         assert_eq!(clean("\u{feff}x\u{202e}y\u{e0041}z"), "xyz");
+        assert_eq!(
+            clean("a\u{200b}\u{2060}\u{e0100}\u{fe0f}\u{3164}b\u{2028}c"),
+            "ab\nc"
+        );
+        assert_eq!(
+            clean("⚠\u{fe0f}\u{fe0f} 👩\u{200d}💻 1\u{fe0f}"),
+            "⚠\u{fe0f} 👩\u{200d}💻 1\u{fe0f}"
+        );
     }
 
     #[test]

@@ -226,3 +226,20 @@ fn a_page_that_would_keep_the_parser_busy_is_read_without_its_markup() {
         assert_eq!(read.note, None, "{}", &page[..60]);
     }
 }
+
+#[test]
+fn w_17_formatting_that_is_never_closed_is_not_repeated_without_end() {
+    let formatting = (0..900).fold(String::new(), |text, at| text + &format!("<b a={at}>"));
+    let address = Url::parse("https://example.org/").unwrap();
+    // The parser opens all of them again in each paragraph.
+    let page = format!("<p>{formatting}</p>{}the end", "<p>x".repeat(2_000));
+    let read = convert(&page, &address, Form::Markdown);
+    assert!(
+        read.note
+            .is_some_and(|note| note.contains("all markup was taken out"))
+    );
+    assert!(read.text.contains("the end"));
+    // A few that were forgotten are usual.
+    let page = format!("<p><b><i><font>{}the end", "<p>x".repeat(2_000));
+    assert_eq!(convert(&page, &address, Form::Markdown).note, None);
+}
