@@ -13,8 +13,8 @@ use toolhost_contract::{
     Reply, Subject, ToolName, Verdict,
 };
 use toolhost_mcp_client::{
-    Address, Approvals, Hidden, Judges, Logins, Server, ServerConfig, ServerError, ServerTools,
-    Surroundings, Way, Web, plugin_name, tool_name,
+    Address, Approvals, Hidden, Judges, LoginPage, Logins, Server, ServerConfig, ServerError,
+    ServerTools, Surroundings, Way, Web, plugin_name, tool_name,
 };
 
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -78,8 +78,8 @@ fn words(error: ServerError) -> String {
 }
 
 /// The browser of a person who agrees to everything.
-fn open(url: &str) {
-    let url = url.to_owned();
+fn open(page: &LoginPage<'_>) {
+    let url = page.url.to_owned();
     tokio::spawn(async move {
         let _ = reqwest::get(url).await;
     });

@@ -8,7 +8,7 @@ use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value};
 use toolhost_contract::{Annotations, Concurrency, Descriptor, ToolName, text};
 
-use crate::approvals::Change;
+use crate::approvals::{Change, Earlier};
 use crate::config::ServerConfig;
 use crate::definition::{self, Definition};
 use crate::names::{distinct_name, tool_name};
@@ -51,10 +51,12 @@ impl LeftOut {
     /// `approved` is what a person approves it by. What changed is not in the reason: it is as long as the server
     /// likes, and belongs to where somebody asks for it.
     pub fn changed(approved: &str, change: &Change) -> Self {
-        let what = if change.before.is_some() {
-            "it is not what was approved"
-        } else {
-            "it is new, and there is no room to keep what it is beside the tools that were seen before"
+        let what = match change.earlier {
+            Earlier::Other(_) => "it is not what was approved",
+            Earlier::Nothing => "the server added it after the approval",
+            Earlier::NoRoom => {
+                "it is new, and there is no room to keep what it is beside the tools that were seen before"
+            }
         };
         Self {
             changed: true,
@@ -194,12 +196,9 @@ fn descriptor(config: &ServerConfig, tool: &Tool, name: ToolName) -> Descriptor 
         .map(|schema| Value::Object((**schema).clone()));
     descriptor.strict = false;
     descriptor.annotations = hints.filter(|_| config.trust).map_or_else(worst, believed);
-    // A server takes calls side by side; that is what its request numbers are for. Whether they disturb each other in
-    // what they change is not known.
-    descriptor.concurrency = match descriptor.annotations.read_only {
-        Some(true) => Concurrency::Parallel,
-        _ => Concurrency::Serial,
-    };
+    // A server takes calls side by side; that is what its request numbers are for. Calls of one turn whose inputs name
+    // the same path keep their order all the same.
+    descriptor.concurrency = Concurrency::Parallel;
     descriptor.timeout = Some(config.timeout);
     descriptor
 }

@@ -12,15 +12,18 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use toolhost_contract::Digest;
+use toolhost_contract::{Descriptor, Digest, ToolName};
 
 use crate::adopt::{Adopted, MAX_TOOLS};
-use crate::definition::difference;
+use crate::definition::{Definition, difference};
 
 mod file;
 
 /// Of the definitions of one server that are kept, as JSON. What one list may hold always fits.
 const MAX_BYTES: usize = 32 << 20;
+/// Of the tools that wait for an approval; more are listed again by the server itself.
+const MAX_WAITING: usize = 200;
+const MAX_WAITING_BYTES: usize = 1 << 20;
 /// Another program changes one file for far less than this.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -74,9 +77,15 @@ enum Place {
 struct Server {
     /// Of the command or the address.
     digest: String,
+    /// Its tools were listed since it was approved. Tools that come later wait for an approval.
+    #[serde(default)]
+    listed: bool,
     /// By the names that models and rules call them by: a tool that only spells its own name in another way is still
     /// the one that a person knows.
     tools: BTreeMap<String, Pin>,
+    /// Tools of the last list that wait for an approval: a server may list them only while a host runs it.
+    #[serde(default)]
+    waiting: BTreeMap<String, Pin>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -88,12 +97,21 @@ struct Pin {
     definition: Box<RawValue>,
 }
 
-/// A tool that is not what it was, or that is new while there is no room to keep what it is.
+/// A tool that waits for an approval.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub now: Adopted,
-    /// As JSON; None when nothing was approved under its name.
-    pub before: Option<String>,
+    pub earlier: Earlier,
+}
+
+/// What was approved under the name of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Earlier {
+    /// Another definition, as JSON.
+    Other(String),
+    Nothing,
+    /// Nothing, and there is no room to keep the tool beside those that were seen before.
+    NoRoom,
 }
 
 /// Tools, held against what was approved.
@@ -106,7 +124,11 @@ pub struct Judged {
 impl Change {
     /// All of what became of it, escaped and not cut; coarser where finding it takes until after `deadline`.
     pub fn difference(&self, deadline: Instant) -> String {
-        difference(self.before.as_deref(), &self.now.definition.json, deadline)
+        let before = match &self.earlier {
+            Earlier::Other(before) => Some(before.as_str()),
+            Earlier::Nothing | Earlier::NoRoom => None,
+        };
+        difference(before, &self.now.definition.json, deadline)
     }
 }
 
@@ -139,7 +161,9 @@ impl Approvals {
             if !is_known {
                 *known = Some(Server {
                     digest,
+                    listed: false,
                     tools: BTreeMap::new(),
+                    waiting: BTreeMap::new(),
                 });
             }
             Ok(((), !is_known))
@@ -156,9 +180,8 @@ impl Approvals {
         }
     }
 
-    /// Which of these tools are what was approved. Tools that were never seen are approved by this: whoever approved
-    /// the server approved what it then offered, and each of their calls is asked about anyway. A server without an
-    /// approval gets an error and no approval.
+    /// Which of these tools are what was approved. The first list after the approval of a server is approved with it;
+    /// tools that a later list adds are not. A server without an approval gets an error and no approval.
     pub fn compare(
         &self,
         server: &str,
@@ -167,35 +190,67 @@ impl Approvals {
     ) -> Result<Judged, ApprovalError> {
         self.change(server, |known| {
             let known = approved(known, server, digest)?;
+            let is_first = !known.listed && known.tools.is_empty();
             let mut judged = Judged::default();
-            let mut new = Vec::new();
+            let mut unseen = Vec::new();
             let words = Words::of(known);
             for tool in tools {
                 match words.before(known, &tool) {
                     Before::Same => judged.same.push(tool),
-                    Before::Unseen => new.push(tool),
+                    Before::Renamed => unseen.push((tool, true)),
+                    Before::Unseen => unseen.push((tool, is_first)),
                     Before::Other(pin) => judged.changed.push(Change {
-                        before: Some(pin.definition.get().to_owned()),
+                        earlier: Earlier::Other(pin.definition.get().to_owned()),
                         now: tool,
                     }),
                 }
             }
-            let added = !new.is_empty();
-            let mut room = Room::of(known, added);
-            for tool in new {
+            let mut is_changed = is_first;
+            let mut room = Room::of(known, !unseen.is_empty());
+            for (tool, is_approved) in unseen {
                 // Nothing is dropped to make room: what was dropped could come back as something else.
-                if room.take(&tool) {
+                let fits = room.take(&tool);
+                if fits && is_approved {
                     known.tools.insert(name(&tool), pin(&tool));
                     judged.same.push(tool);
+                    is_changed = true;
                 } else {
                     judged.changed.push(Change {
-                        before: None,
+                        earlier: if fits {
+                            Earlier::Nothing
+                        } else {
+                            Earlier::NoRoom
+                        },
                         now: tool,
                     });
                 }
             }
+            known.listed = true;
+            let waiting = waiting(&judged.changed);
+            let digests = |pins: &BTreeMap<String, Pin>| -> Vec<String> {
+                pins.values().map(|pin| pin.digest.clone()).collect()
+            };
+            if digests(&waiting) != digests(&known.waiting) {
+                known.waiting = waiting;
+                is_changed = true;
+            }
             judged.same.sort_by_cached_key(name);
-            Ok((judged, added))
+            Ok((judged, is_changed))
+        })
+    }
+
+    /// The tools that waited for an approval when the server was listed last, by whichever host.
+    pub fn waiting(&self, server: &str, digest: Digest) -> Result<Vec<Change>, ApprovalError> {
+        self.change(server, |known| {
+            let known = approved(known, server, digest)?;
+            let waiting = known.waiting.iter().filter_map(|(name, pin)| {
+                let earlier = known.tools.get(name).map_or(Earlier::Nothing, |pin| {
+                    Earlier::Other(pin.definition.get().to_owned())
+                });
+                let now = pin.tool(name)?;
+                Some(Change { now, earlier })
+            });
+            Ok((waiting.collect(), false))
         })
     }
 
@@ -215,6 +270,8 @@ impl Approvals {
             let now: BTreeMap<_, _> = now.collect();
             let older = std::mem::take(&mut known.tools);
             known.tools = now;
+            known.listed = true;
+            known.waiting.clear();
             let mut room = Room::of(known, true);
             let kept: Vec<_> = older
                 .into_iter()
@@ -222,7 +279,10 @@ impl Approvals {
                 .collect();
             if kept.iter().all(|(_, pin)| room.take_bytes(pin.size())) {
                 known.tools.extend(kept);
-            } else if changed.iter().all(|change| change.before.is_some()) {
+            } else if changed
+                .iter()
+                .all(|change| change.earlier != Earlier::NoRoom)
+            {
                 return Err(ApprovalError::Full {
                     server: server.to_owned(),
                 });
@@ -288,9 +348,30 @@ fn pin(tool: &Adopted) -> Pin {
     }
 }
 
+fn waiting(changed: &[Change]) -> BTreeMap<String, Pin> {
+    let mut bytes = 0;
+    let fits = |change: &&Change| {
+        bytes += change.now.definition.size();
+        bytes <= MAX_WAITING_BYTES
+    };
+    let waiting = changed.iter().take(MAX_WAITING).take_while(fits);
+    waiting
+        .map(|change| (name(&change.now), pin(&change.now)))
+        .collect()
+}
+
 impl Pin {
     fn size(&self) -> usize {
         self.definition.get().len()
+    }
+
+    /// As far as it is needed to be shown and approved.
+    fn tool(&self, name: &str) -> Option<Adopted> {
+        let json = serde_json::from_str(self.definition.get()).ok()?;
+        Some(Adopted {
+            descriptor: Descriptor::new(ToolName::parse(name).ok()?, ""),
+            definition: Definition::kept(self.own.clone(), json),
+        })
     }
 }
 
@@ -333,6 +414,8 @@ struct Words(HashMap<String, Vec<String>>);
 
 enum Before<'a> {
     Same,
+    /// The same tool under another name, because one that is spelled so has come.
+    Renamed,
     Unseen,
     Other(&'a Pin),
 }
@@ -362,8 +445,7 @@ impl Words {
         let mut alike = alike.filter_map(|name| known.tools.get(name));
         match alike.next() {
             None => Before::Unseen,
-            // The same tool under another name, because one that is spelled so has come.
-            Some(pin) if pin.digest == now || alike.any(|pin| pin.digest == now) => Before::Unseen,
+            Some(pin) if pin.digest == now || alike.any(|pin| pin.digest == now) => Before::Renamed,
             Some(pin) => Before::Other(pin),
         }
     }

@@ -35,21 +35,14 @@ enum Read {
     Many(Vec<(String, Value)>),
 }
 
-/// The call through which it asks is `running`; without one there is nobody to ask.
-pub async fn answer(
-    server: &str,
-    running: Option<&Running>,
-    request: ElicitRequestParams,
-) -> ElicitResult {
+/// `running` is the call through which the server asks.
+pub async fn answer(server: &str, running: &Running, request: ElicitRequestParams) -> ElicitResult {
     let decline = ElicitResult::new(ElicitationAction::Decline);
-    let (
-        Some(running),
-        ElicitRequestParams::FormElicitationParams {
-            message,
-            requested_schema,
-            ..
-        },
-    ) = (running, request)
+    let ElicitRequestParams::FormElicitationParams {
+        message,
+        requested_schema,
+        ..
+    } = request
     else {
         return decline;
     };

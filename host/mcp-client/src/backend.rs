@@ -54,13 +54,13 @@ impl ServerTools {
         })?;
         // What another program says today it may not say tomorrow.
         sink.depends_on_more();
-        let running = Arc::new(Running::new(sink, self.shared.ask.clone()));
+        let running = Arc::new(Running::new(sink, self.shared.ask.clone(), &call.caller));
         let mut params = CallToolRequestParams::new(own.clone());
         if let Value::Object(input) = call.input {
             params = params.with_arguments(input);
         }
         let work = async {
-            let _permit = self.shared.permits.acquire().await;
+            let _permit = self.shared.permit().await;
             let live = self.shared.live().await.map_err(|error| error.for_call())?;
             let result = live.call(params, &running).await;
             result.map_err(|refused| self.failed(refused))
@@ -68,8 +68,14 @@ impl ServerTools {
         let result = running
             .within(limit, work)
             .await
-            .unwrap_or_else(|| Err(CallError::timed_out(limit)))?;
+            .unwrap_or_else(|| Err(self.timed_out(limit)))?;
         results::outcome(&self.shared.config.name, result)
+    }
+
+    fn timed_out(&self, limit: std::time::Duration) -> CallError {
+        let mut error = CallError::timed_out(limit);
+        error.stderr = self.shared.log.tail();
+        error
     }
 
     fn failed(&self, refused: Refused) -> CallError {

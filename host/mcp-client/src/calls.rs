@@ -1,40 +1,91 @@
 //! The calls of one connection that are running: who hears their progress, and whom a server may ask through them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rmcp::model::{ProgressNotificationParam, ProgressToken, RequestId};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
-use toolhost_contract::{BoxFuture, Event, Failure, Query, Reply, Sink, text};
+use toolhost_contract::{
+    BoxFuture, Event, Failure, Principal, Query, Reply, SessionKey, Sink, text,
+};
 
 /// Progress that came before its call was noted down: a fast server can be ahead of us.
 const EARLY: usize = 32;
 /// Messages of one call that are passed on; the rest is counted.
 const MAX_PROGRESS: u64 = 10_000;
 const MAX_MESSAGE: usize = 500;
+/// Between two reports that are passed on; one that says that all is done comes at once.
+const REPORTS: Duration = Duration::from_millis(100);
 /// While a person thinks, the time of a call is looked at this often.
 const GLANCE: Duration = Duration::from_millis(100);
 
 /// Puts questions to a person.
 pub type Ask = dyn Fn(Vec<Query>) -> BoxFuture<'static, Result<Vec<Reply>, Failure>> + Send + Sync;
 
+/// After a call was abandoned without an answer, a question that names no call can still be about it for so long.
+const ABANDONED: Duration = Duration::from_secs(60);
+/// Owners of abandoned calls that are remembered.
+const OWNERS: usize = 1_000;
+
 #[derive(Default)]
 pub struct Calls {
     inner: Mutex<Inner>,
+    /// A request was sent, or ended.
+    changed: watch::Sender<()>,
 }
 
 #[derive(Default)]
 struct Inner {
-    running: HashMap<ProgressToken, (RequestId, Arc<Running>)>,
+    /// Requests that are being sent or have no answer yet, by their order.
+    open: BTreeMap<u64, Open>,
+    next: u64,
     early: VecDeque<ProgressNotificationParam>,
+    /// A question waits until one call is left that it can be about.
+    held: bool,
+    /// A question was refused because it could be about several calls.
+    ambiguous: bool,
+    /// When a call of each owner was last abandoned.
+    abandoned: HashMap<SessionKey, Instant>,
+    /// Calls of more owners than are remembered were abandoned: from now on every such question is doubtful.
+    overflowed: bool,
+}
+
+struct Open {
+    running: Arc<Running>,
+    /// None while the request is being sent.
+    sent: Option<(ProgressToken, RequestId)>,
+}
+
+/// The call that a question is about.
+pub struct Asker {
+    pub running: Arc<Running>,
+    key: u64,
+}
+
+/// Why no call can be named that a question is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unclear {
+    #[error("no call is running that this question could be about")]
+    NoCall,
+    #[error(
+        "{0} calls are running and the question does not say which of them it is about; call the tool again: calls of \
+         this server now run one at a time"
+    )]
+    Several(usize),
+    #[error(
+        "a call was cancelled and the question does not say that it is not about that call; call the tool again later"
+    )]
+    Abandoned,
 }
 
 pub struct Running {
     sink: Arc<dyn Sink>,
     ask: Option<Arc<Ask>>,
+    owner: SessionKey,
     told: Mutex<Told>,
     waiting: Mutex<Waiting>,
 }
@@ -43,6 +94,7 @@ pub struct Running {
 struct Told {
     count: u64,
     furthest: Option<f64>,
+    last: Option<Instant>,
 }
 
 /// Time in which a person was asked, which is not the server's.
@@ -53,47 +105,177 @@ struct Waiting {
     before: Duration,
 }
 
-/// A call is known while this is there.
+/// A request is known while this exists.
 pub struct Entered {
     calls: Arc<Calls>,
-    token: ProgressToken,
+    key: u64,
+    answered: bool,
 }
 
-impl Drop for Entered {
-    fn drop(&mut self) {
-        self.calls.lock().running.remove(&self.token);
-    }
-}
-
-impl Calls {
-    pub fn enter(
-        self: &Arc<Self>,
-        token: ProgressToken,
-        id: RequestId,
-        running: Arc<Running>,
-    ) -> Entered {
-        let mut inner = self.lock();
+impl Entered {
+    /// The request has left; progress that was ahead of this is delivered now.
+    pub fn sent(&self, token: &ProgressToken, id: &RequestId) {
+        let mut inner = self.calls.lock();
         let (own, others) = std::mem::take(&mut inner.early)
             .into_iter()
-            .partition::<VecDeque<_>, _>(|progress| progress.progress_token == token);
+            .partition::<VecDeque<_>, _>(|progress| progress.progress_token == *token);
         inner.early = others;
-        inner
-            .running
-            .insert(token.clone(), (id, Arc::clone(&running)));
+        let Some(open) = inner.open.get_mut(&self.key) else {
+            return;
+        };
+        open.sent = Some((token.clone(), id.clone()));
+        let running = Arc::clone(&open.running);
         drop(inner);
         for progress in own {
             running.progress(progress);
         }
+        self.calls.changed.send_replace(());
+    }
+
+    /// The server answered, with a result or an error.
+    pub fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let mut inner = self.calls.lock();
+        if let Some(open) = inner.open.remove(&self.key)
+            && !self.answered
+        {
+            inner.abandon(open.running.owner.clone());
+        }
+        drop(inner);
+        self.calls.changed.send_replace(());
+    }
+}
+
+impl Inner {
+    fn abandon(&mut self, owner: SessionKey) {
+        if self.abandoned.len() < OWNERS || self.abandoned.contains_key(&owner) {
+            self.abandoned.insert(owner, Instant::now());
+        } else {
+            self.overflowed = true;
+        }
+    }
+
+    /// Can a question that names no call be about one that was abandoned? The server need not have noticed, and a
+    /// question of one owner's call must not reach another owner.
+    fn is_doubtful(&self, owner: &SessionKey) -> bool {
+        let mut abandoned = self.abandoned.iter();
+        self.overflowed || abandoned.any(|(other, at)| other != owner || at.elapsed() < ABANDONED)
+    }
+}
+
+/// Frees the place of the question that waits.
+struct Held<'a>(&'a Calls);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.lock().held = false;
+    }
+}
+
+impl Calls {
+    /// Before the request is sent, because a fast server can ask before the sender knows its number.
+    pub fn enter(self: &Arc<Self>, running: Arc<Running>) -> Entered {
+        let mut inner = self.lock();
+        let key = inner.next;
+        inner.next += 1;
+        inner.open.insert(
+            key,
+            Open {
+                running,
+                sent: None,
+            },
+        );
         Entered {
             calls: Arc::clone(self),
-            token,
+            key,
+            answered: false,
         }
+    }
+
+    /// The call with this number of its request.
+    pub async fn of(&self, id: &RequestId) -> Result<Asker, Unclear> {
+        let mut changed = self.changed.subscribe();
+        loop {
+            {
+                let inner = self.lock();
+                let is_it = |open: &Open| open.sent.as_ref().is_some_and(|(_, own)| own == id);
+                if let Some((key, open)) = inner.open.iter().find(|(_, open)| is_it(open)) {
+                    return Ok(Asker {
+                        running: Arc::clone(&open.running),
+                        key: *key,
+                    });
+                }
+                if inner.open.values().all(|open| open.sent.is_some()) {
+                    return Err(Unclear::NoCall);
+                }
+            }
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// The call that a question is about which names none: the only one that was running when it came. While there are
+    /// several, the question waits until the others have been answered. One question can wait; the next is refused,
+    /// because calls whose questions wait for each other would never be answered.
+    pub async fn only(&self) -> Result<Asker, Unclear> {
+        let mut changed = self.changed.subscribe();
+        let came = self.lock().next;
+        let mut held = None;
+        loop {
+            {
+                let mut inner = self.lock();
+                let candidates = inner.open.range(..came).count();
+                match (candidates, inner.open.range(..came).next()) {
+                    (_, None) => return Err(Unclear::NoCall),
+                    (1, Some((_, open))) if inner.is_doubtful(&open.running.owner) => {
+                        return Err(Unclear::Abandoned);
+                    }
+                    (1, Some((key, open))) => {
+                        return Ok(Asker {
+                            running: Arc::clone(&open.running),
+                            key: *key,
+                        });
+                    }
+                    _ if held.is_some() => {}
+                    _ if inner.held => {
+                        inner.ambiguous = true;
+                        return Err(Unclear::Several(candidates));
+                    }
+                    _ => {
+                        inner.held = true;
+                        held = Some(Held(self));
+                    }
+                }
+            }
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// Returns when the call has ended.
+    pub async fn ended(&self, asker: &Asker) {
+        let mut changed = self.changed.subscribe();
+        while self.lock().open.contains_key(&asker.key) {
+            let _ = changed.changed().await;
+        }
+    }
+
+    /// The server has shown that it asks people about calls that it does not name, several at once.
+    pub fn is_ambiguous(&self) -> bool {
+        self.lock().ambiguous
     }
 
     pub fn progress(&self, mut progress: ProgressNotificationParam) {
         let mut inner = self.lock();
-        if let Some((_, running)) = inner.running.get(&progress.progress_token) {
-            let running = Arc::clone(running);
+        let is_it = |open: &&Open| {
+            let sent = open.sent.as_ref();
+            sent.is_some_and(|(token, _)| *token == progress.progress_token)
+        };
+        if let Some(open) = inner.open.values().find(is_it) {
+            let running = Arc::clone(&open.running);
             drop(inner);
             running.progress(progress);
             return;
@@ -108,31 +290,17 @@ impl Calls {
         inner.early.push_back(progress);
     }
 
-    /// The call with this number of its request.
-    pub fn of(&self, id: &RequestId) -> Option<Arc<Running>> {
-        let inner = self.lock();
-        let found = inner.running.values().find(|(own, _)| own == id);
-        found.map(|(_, running)| Arc::clone(running))
-    }
-
-    /// The only call that is running: when there are several, nobody knows which of them a server asks about.
-    pub fn only(&self) -> Option<Arc<Running>> {
-        let inner = self.lock();
-        let mut running = inner.running.values().map(|(_, running)| running);
-        let first = running.next().map(Arc::clone);
-        first.filter(|_| running.next().is_none())
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Running {
-    pub fn new(sink: Arc<dyn Sink>, ask: Option<Arc<Ask>>) -> Self {
+    pub fn new(sink: Arc<dyn Sink>, ask: Option<Arc<Ask>>, caller: &Principal) -> Self {
         Self {
             sink,
             ask,
+            owner: caller.session_key(),
             told: Mutex::default(),
             waiting: Mutex::default(),
         }
@@ -149,6 +317,11 @@ impl Running {
             return;
         }
         told.furthest = Some(progress.progress);
+        let is_done = progress.total == Some(progress.progress);
+        if !is_done && told.last.is_some_and(|last| last.elapsed() < REPORTS) {
+            return;
+        }
+        told.last = Some(Instant::now());
         drop(told);
         let message = progress.message;
         self.sink.event(Event::Progress {
@@ -225,77 +398,4 @@ impl Drop for StoppedTime<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use rmcp::model::NumberOrString;
-
-    use super::*;
-    use crate::testing::Heard;
-
-    fn token(number: i64) -> ProgressToken {
-        ProgressToken(NumberOrString::Number(number))
-    }
-
-    fn progress(number: i64, at: f64) -> ProgressNotificationParam {
-        ProgressNotificationParam::new(token(number), at)
-    }
-
-    #[test]
-    fn progress_reaches_its_call_also_when_it_was_too_early_and_only_while_it_grows() {
-        let (calls, heard) = (Arc::new(Calls::default()), Arc::new(Heard::default()));
-        calls.progress(progress(1, 1.0));
-        calls.progress(progress(2, 5.0));
-        let entered = calls.enter(
-            token(1),
-            NumberOrString::Number(7),
-            Arc::new(Running::new(heard.clone(), None)),
-        );
-        assert!(calls.of(&NumberOrString::Number(7)).is_some());
-        assert!(calls.of(&NumberOrString::Number(8)).is_none());
-        for at in [2.0, 2.0, 1.0, f64::NAN, 3.0] {
-            calls.progress(progress(1, at));
-        }
-        drop(entered);
-        calls.progress(progress(1, 4.0));
-        let seen: Vec<f64> = heard
-            .events()
-            .into_iter()
-            .map(|event| match event {
-                Event::Progress { progress, .. } => progress.unwrap(),
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(seen, [1.0, 2.0, 3.0]);
-        assert!(calls.lock().early.len() <= EARLY);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_time_of_a_person_is_not_the_server_s() {
-        let ask: Arc<Ask> = Arc::new(|_| {
-            Box::pin(async {
-                tokio::time::sleep(Duration::from_secs(100)).await;
-                Ok(Vec::new())
-            })
-        });
-        let running = Running::new(Arc::new(toolhost_contract::NoSink), Some(ask));
-        let asks = async {
-            let _ = running.ask(Vec::new()).await;
-            tokio::time::sleep(Duration::from_secs(5)).await;
-        };
-        assert!(
-            running
-                .within(Duration::from_secs(10), asks)
-                .await
-                .is_some()
-        );
-        let running = Running::new(Arc::new(toolhost_contract::NoSink), None);
-        let hangs = std::future::pending::<()>();
-        let begun = Instant::now();
-        assert!(
-            running
-                .within(Duration::from_secs(10), hangs)
-                .await
-                .is_none()
-        );
-        assert_eq!(begun.elapsed(), Duration::from_secs(10));
-    }
-}
+mod tests;

@@ -64,6 +64,8 @@ pub struct OAuth {
     pub client_id: Option<String>,
     pub client_secret: Option<Hidden>,
     pub scopes: Vec<String>,
+    /// Hosts where a person may log in beside that of the issuer.
+    pub hosts: Vec<String>,
     /// Where a document about this client is, for servers that take its address as its id.
     pub client_metadata_url: Option<String>,
 }
@@ -162,25 +164,43 @@ impl Address {
 }
 
 impl Address {
+    /// Values of variables in it, what its headers say, whole and after a word such as `Bearer`, and the client secret.
+    fn secrets(&self) -> Vec<String> {
+        let headers = self.headers.values().map(|value| value.0.as_str());
+        let values =
+            headers.flat_map(|value| [Some(value), value.split_once(' ').map(|(_, rest)| rest)]);
+        let client = self
+            .oauth
+            .client_secret
+            .as_ref()
+            .map(|secret| secret.0.as_str());
+        let values = values.flatten().chain(client).map(str::to_owned);
+        self.secrets.iter().cloned().chain(values).collect()
+    }
+
     /// What others say of it, without what is secret in it.
     pub fn hide(&self, said: &str) -> String {
-        hide(said, &self.secrets)
+        hide(said, &self.secrets())
     }
 }
 
 impl Program {
+    /// Values of variables in its words, and of its own variables but those that are shown to a person and paths.
     pub fn secrets(&self) -> Vec<String> {
         let texts = self.args.iter().chain([&self.command]);
-        texts.flat_map(|text| text.secrets.clone()).collect()
+        let words = texts.flat_map(|text| text.secrets.clone());
+        let own = self.env.iter();
+        let own = own.filter(|(name, value)| !decides(name) && !value.0.starts_with('/'));
+        words.chain(own.map(|(_, value)| value.0.clone())).collect()
     }
 }
 
 impl ServerConfig {
-    /// Values of variables that stand in its command or its address.
+    /// Values that messages about it must not show.
     pub fn secrets(&self) -> Vec<String> {
         match &self.way {
             Way::Stdio(program) => program.secrets(),
-            Way::Http(address) => address.secrets.clone(),
+            Way::Http(address) => address.secrets(),
         }
     }
 

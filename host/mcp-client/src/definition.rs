@@ -29,9 +29,14 @@ impl Definition {
             object.remove("_meta");
             object.remove("icons");
         }
+        Self::kept(tool.name.to_string(), json)
+    }
+
+    /// From what [`Definition::of`] made.
+    pub fn kept(tool: String, mut json: Value) -> Self {
         json.sort_all_objects();
         Self {
-            tool: tool.name.to_string(),
+            tool,
             digest: digest(&json.to_string()),
             json,
         }

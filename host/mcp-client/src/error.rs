@@ -23,14 +23,24 @@ pub enum ServerError {
         /// What it said about how.
         challenge: Option<String>,
     },
-    #[error("server `{server}` did not answer within {} s", after.as_secs())]
-    Silent { server: String, after: Duration },
+    #[error("server `{server}` did not answer within {} s{}", after.as_secs(), wrote(last_lines.as_deref()))]
+    Silent {
+        server: String,
+        after: Duration,
+        /// Of its standard error, if it has one.
+        last_lines: Option<String>,
+    },
     #[error("server `{server}`: its tools cannot be listed: {reason}")]
     List { server: String, reason: String },
     #[error("server `{server}` is down: {reason}")]
     Down { server: String, reason: String },
     #[error("server `{server}` has ended")]
     Stopped { server: String },
+}
+
+/// The last lines of a server's standard error, as the end of a message.
+pub fn wrote(last_lines: Option<&str>) -> String {
+    last_lines.map_or_else(String::new, |lines| format!("; it wrote:\n{lines}"))
 }
 
 impl ServerError {

@@ -11,14 +11,14 @@ use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, FormElicitationCapability, Implementation,
-    LoggingMessageNotificationParam, ProgressNotificationParam,
+    LoggingMessageNotificationParam, ProgressNotificationParam, RequestId,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use tokio::sync::Notify;
 use toolhost_contract::text;
 
 use crate::ask;
-use crate::calls::Calls;
+use crate::calls::{Calls, Unclear};
 use crate::log::Log;
 
 const MAX_LOG: usize = 1_000;
@@ -30,6 +30,31 @@ pub struct Handler {
     /// Its tools are not what they were.
     pub changed: Arc<Notify>,
     pub log: Arc<Log>,
+}
+
+impl Handler {
+    /// `named` is the request that the question came through, where the transport says so.
+    async fn answer(
+        &self,
+        named: Option<&RequestId>,
+        request: ElicitRequestParams,
+    ) -> Result<ElicitResult, rmcp::ErrorData> {
+        let asker = match named {
+            Some(id) => self.calls.of(id).await,
+            None => self.calls.only().await,
+        };
+        match asker {
+            Ok(asker) => tokio::select! {
+                answer = ask::answer(&self.server, &asker.running, request) => Ok(answer),
+                () = self.calls.ended(&asker) => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            },
+            Err(Unclear::NoCall) => Ok(ElicitResult::new(ElicitationAction::Decline)),
+            Err(unclear @ (Unclear::Several(_) | Unclear::Abandoned)) => {
+                self.log.line(&format!("a question was refused: {unclear}"));
+                Err(rmcp::ErrorData::invalid_request(unclear.to_string(), None))
+            }
+        }
+    }
 }
 
 impl ClientHandler for Handler {
@@ -48,12 +73,12 @@ impl ClientHandler for Handler {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, rmcp::ErrorData> {
-        let running = match context.extensions.get::<InboundStreamOrigin>() {
-            Some(InboundStreamOrigin::OutboundRequest(id)) => self.calls.of(id),
-            _ => self.calls.only(),
+        let named = match context.extensions.get::<InboundStreamOrigin>() {
+            Some(InboundStreamOrigin::OutboundRequest(id)) => Some(id.clone()),
+            _ => None,
         };
         tokio::select! {
-            answer = ask::answer(&self.server, running.as_deref(), request) => Ok(answer),
+            answer = self.answer(named.as_ref(), request) => answer,
             // Nobody is asked any longer what nobody wants to know any more.
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
         }

@@ -40,7 +40,7 @@ mod testing;
 mod web;
 
 pub use adopt::{Accept, Adopted, LeftOut};
-pub use approvals::{ApprovalError, Approvals, Change, Judged};
+pub use approvals::{ApprovalError, Approvals, Change, Earlier, Judged};
 pub use backend::ServerTools;
 pub use calls::Ask;
 pub use config::{Address, Hidden, OAuth, Program, ServerConfig, TIMEOUT, Way};
@@ -50,7 +50,7 @@ pub use discovery::{Discovered, DiscoveredTools, Discovery, Ground};
 pub use error::ServerError;
 pub use expanded::Expanded;
 pub use listing::{Judges, Listing};
-pub use login::Logins;
+pub use login::{LoginPage, Logins};
 pub use names::{plugin_name, tool_name};
 pub use private::{private_file, private_folder};
 pub use server::{Hear, News, Server, Shared, Surroundings};

@@ -24,7 +24,7 @@ use toolhost_process::{Exit, Piped};
 use crate::ask;
 use crate::calls::{Calls, Running};
 use crate::dial::{Dial, Wire};
-use crate::error::ServerError;
+use crate::error::{ServerError, wrote};
 use crate::guard::Guard;
 use crate::handler::Handler;
 use crate::lines::Lines;
@@ -142,6 +142,7 @@ impl Link {
             Err(_) => ServerError::Silent {
                 server: server.to_owned(),
                 after: GREETING,
+                last_lines: None,
             },
         };
         Err(Unmet::Failed(clear(error, child, dialed.stderr, log).await))
@@ -268,21 +269,28 @@ async fn clear(
     stderr: Option<JoinHandle<()>>,
     log: &Log,
 ) -> ServerError {
-    let Some(child) = child else { return error };
-    let exit = child.end(PATIENCE).await;
-    if let Some(stderr) = stderr {
-        let _ = timeout(Duration::from_secs(1), stderr).await;
-    }
-    let ServerError::Connect { server, mut reason } = error else {
-        return error;
+    let exit = match child {
+        Some(child) => Some(child.end(PATIENCE).await),
+        None => None,
     };
-    if let Exit::Code(code) = exit {
-        reason = format!("it ended with exit code {code}");
+    // Only a program has a standard error.
+    let Some(stderr) = stderr else { return error };
+    let _ = timeout(Duration::from_secs(1), stderr).await;
+    match error {
+        ServerError::Connect { server, mut reason } => {
+            if let Some(Exit::Code(code)) = exit {
+                reason = format!("it ended with exit code {code}");
+            }
+            reason.push_str(&wrote(log.tail().as_deref()));
+            ServerError::Connect { server, reason }
+        }
+        ServerError::Silent { server, after, .. } => ServerError::Silent {
+            server,
+            after,
+            last_lines: log.tail(),
+        },
+        other => other,
     }
-    if let Some(tail) = log.tail() {
-        reason = format!("{reason}; it wrote:\n{tail}");
-    }
-    ServerError::Connect { server, reason }
 }
 
 impl Live {
@@ -332,22 +340,25 @@ impl Live {
         request: ClientRequest,
         running: &Arc<Running>,
     ) -> Result<ServerResult, Refused> {
+        let entered = self.calls.enter(Arc::clone(running));
         let handle = self
             .peer
             .send_request_with_option(request, PeerRequestOptions::no_options())
             .await?;
-        let _entered = self.calls.enter(
-            handle.progress_token.clone(),
-            handle.id.clone(),
-            Arc::clone(running),
-        );
+        entered.sent(&handle.progress_token, &handle.id);
         let mut abandon = Abandon {
             peer: &self.peer,
             id: Some(handle.id.clone()),
         };
         let result = handle.await_response().await;
         abandon.id = None;
+        entered.answered();
         Ok(result?)
+    }
+
+    /// Calls that run beside each other cannot be told apart when this server asks about them.
+    pub fn is_ambiguous(&self) -> bool {
+        self.calls.is_ambiguous()
     }
 
     /// Of what a server may ask for in the middle of a call it gets answers of a person; not our model, not our folders.
@@ -360,7 +371,7 @@ impl Live {
         for (key, request) in result.input_requests.unwrap_or_default() {
             let response = match request {
                 InputRequest::Elicitation(request) => {
-                    let answer = ask::answer(&self.server, Some(running), request.params).await;
+                    let answer = ask::answer(&self.server, running, request.params).await;
                     serde_json::to_value(answer)
                 }
                 InputRequest::ListRoots(_) => Ok(serde_json::json!({"roots": []})),

@@ -36,6 +36,15 @@ pub struct Listing {
     pub says: Option<String>,
 }
 
+impl Listing {
+    /// Are the same tools served and left out?
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.digest == other.digest
+            && self.left_out == other.left_out
+            && self.version == other.version
+    }
+}
+
 /// Asks the server and judges what it says.
 pub async fn list(
     config: &ServerConfig,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::Instant;
+use toolhost_contract::life::masked_text;
 use toolhost_contract::text;
 
 use crate::expanded::hide;
@@ -15,6 +16,8 @@ use crate::expanded::hide;
 const MAX_LINE: usize = 2_000;
 const LINES_PER_SECOND: u64 = 100;
 const KEPT: usize = 20;
+/// Of the last lines, in a message.
+const MAX_TAIL: usize = 2_000;
 
 /// Where lines go.
 pub type Write = dyn Fn(&str) + Send + Sync;
@@ -82,14 +85,22 @@ impl Log {
         if let Some(note) = note {
             (self.write)(&note);
         }
-        (self.write)(&line);
+        (self.write)(&masked_text(&line));
     }
 
-    /// The last lines.
+    /// The end of the last lines, without what looks like a secret.
     pub fn tail(&self) -> Option<String> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let lines: Vec<&str> = state.last.iter().map(String::as_str).collect();
-        (!lines.is_empty()).then(|| lines.join("\n"))
+        let lines = (!lines.is_empty()).then(|| lines.join("\n"))?;
+        drop(state);
+        let shown = masked_text(&lines);
+        let end = text::tail(&shown, MAX_TAIL);
+        Some(if end.len() < shown.len() {
+            format!("… {end}")
+        } else {
+            shown
+        })
     }
 
     /// Reads until nobody writes any more.
@@ -154,5 +165,26 @@ mod tests {
         assert_eq!(lines[2], "last");
         assert_eq!(lines[100..], ["(903 lines were dropped)", "after"]);
         assert_eq!(log.tail().unwrap().lines().count(), KEPT);
+    }
+
+    #[test]
+    fn c_07_the_last_lines_are_bounded_and_hold_no_secrets() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let written = Arc::clone(&lines);
+        let write = move |line: &str| written.lock().unwrap().push(line.to_owned());
+        let log = Log::hiding(vec!["hunter2hunter2".to_owned()], Arc::new(write));
+        log.line("key hunter2hunter2, password=abcdef, ghp_0123456789012345678901");
+        let shown = "key …, password=***, ***";
+        assert_eq!(log.tail().as_deref(), Some(shown));
+        assert_eq!(*lines.lock().unwrap(), [shown]);
+        for _ in 0..KEPT {
+            log.line(&"x".repeat(MAX_LINE));
+        }
+        let tail = log.tail().unwrap();
+        assert!(
+            tail.starts_with("… x") && tail.len() <= MAX_TAIL + 4,
+            "{}",
+            tail.len()
+        );
     }
 }

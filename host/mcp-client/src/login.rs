@@ -14,18 +14,26 @@ use rmcp::transport::auth::{
     StoredCredentials, WWWAuthenticateParams,
 };
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
+use toolhost_contract::life::masked_text;
 use toolhost_contract::text;
+use url::Url;
 
 use crate::config::{Address, Hidden, OAuth};
 use crate::error::ServerError;
 use crate::web::Bounded;
 
+mod back;
+mod endpoints;
+
+use back::Back;
+
 /// For a person to find the browser and the password.
 const PATIENCE: Duration = Duration::from_mins(5);
-const MAX_REQUEST: usize = 16 << 10;
+/// For finding the authorization server, and again for registering with it. A list of servers to ask can be long.
+const DISCOVERY: Duration = Duration::from_secs(60);
+/// Of an address that a person has to open, with an id that the authorization server chose.
+const MAX_URL: usize = 8_000;
 
 /// What logins brought, a file for each server.
 #[derive(Debug)]
@@ -66,7 +74,8 @@ impl Logins {
         }
     }
 
-    /// A client that sends the token and renews it; None when nobody has logged in.
+    /// A client that sends the token and renews it; None when nobody has logged in with the authorization server that
+    /// the server names now.
     pub async fn client(
         &self,
         server: &str,
@@ -76,7 +85,11 @@ impl Logins {
         let file = self.file(server, address);
         let failed = |error: AuthError| ServerError::Connect {
             server: server.to_owned(),
-            reason: address.hide(&text::inline(&format!("its login: {error}"), 300)),
+            reason: shown(address, &format!("its login: {error}"), 300),
+        };
+        let unfit = |reason: String| ServerError::Connect {
+            server: server.to_owned(),
+            reason: shown(address, &format!("its login: {reason}"), 300),
         };
         let Some(stored) = file.read().map_err(failed)? else {
             return Ok(None);
@@ -85,7 +98,15 @@ impl Logins {
             .await
             .map_err(failed)?;
         manager.set_credential_store(file);
-        let found = manager.resolve_metadata().await.map_err(failed)?;
+        let found = timeout(DISCOVERY, manager.resolve_metadata())
+            .await
+            .map_err(|_| unfit(slow()))?
+            .map_err(failed)?;
+        // A refresh token goes to the server that issued it, and to no other that is named in its place.
+        if found.metadata.issuer != stored.issuer {
+            return Ok(None);
+        }
+        endpoints::check(address, &found.metadata).map_err(unfit)?;
         let secret = secret(&address.oauth, &stored, &found);
         manager.set_metadata(found.metadata);
         if !manager.initialize_from_store().await.map_err(failed)? {
@@ -107,27 +128,46 @@ impl Logins {
         server: &str,
         address: &Address,
         challenge: Option<String>,
-        show: impl FnOnce(&str),
+        show: impl FnOnce(&LoginPage<'_>),
     ) -> Result<(), ServerError> {
         crate::web::use_ring();
         let failed = |reason: String| ServerError::Connect {
             server: server.to_owned(),
-            reason: address.hide(&text::inline(&format!("logging in: {reason}"), 500)),
+            reason: shown(address, &format!("logging in: {reason}"), 500),
         };
         let refused = |error: AuthError| failed(error.to_string());
-        let listener = TcpListener::bind(("127.0.0.1", 0))
+        let back = Back::listen()
             .await
             .map_err(|error| failed(error.to_string()))?;
-        let port = listener
-            .local_addr()
-            .map_err(|error| failed(error.to_string()))?
-            .port();
-        let back = format!("http://127.0.0.1:{port}/callback");
-        let mut manager = AuthorizationManager::new(address.url.clone())
+        let begun = timeout(DISCOVERY, self.begin(server, address, challenge, &back.url)).await;
+        let session = begun.map_err(|_| failed(slow()))?.map_err(failed)?;
+        let page = LoginPage::of(session.get_authorization_url()).map_err(failed)?;
+        show(&page);
+        let answered = timeout(PATIENCE, back.answer(&page.state)).await;
+        let query = answered
+            .map_err(|_| failed(format!("nobody came back within {} s", PATIENCE.as_secs())))?
+            .map_err(|error| failed(error.to_string()))?;
+        session
+            .handle_callback_url(&format!("{}?{query}", back.url))
             .await
             .map_err(refused)?;
+        Ok(())
+    }
+
+    /// Finds the authorization server and registers with it where that is needed.
+    async fn begin(
+        &self,
+        server: &str,
+        address: &Address,
+        challenge: Option<String>,
+        back: &str,
+    ) -> Result<AuthorizationSession, String> {
+        let words = |error: AuthError| error.to_string();
+        let mut manager = AuthorizationManager::new(address.url.clone())
+            .await
+            .map_err(words)?;
         let file = self.file(server, address);
-        let known = file.read().map_err(refused)?;
+        let known = file.read().map_err(words)?;
         manager.set_credential_store(file);
         let challenge = match challenge {
             Some(challenge) => Some(challenge),
@@ -136,23 +176,62 @@ impl Logins {
         let found = manager
             .resolve_metadata_from_challenge(challenge.as_deref())
             .await
-            .map_err(refused)?;
+            .map_err(words)?;
+        endpoints::check(address, &found.metadata)?;
+        if address.oauth.client_secret.is_some() {
+            endpoints::check_issuer(known.as_ref(), &found.metadata)?;
+        }
         manager.set_metadata(found.metadata);
-        let request = request(address, &back, challenge, known);
-        let session = AuthorizationSession::new(manager, request)
-            .await
-            .map_err(|(_, error)| refused(error))?;
-        show(session.get_authorization_url());
-        let answered = timeout(PATIENCE, callback(&listener)).await;
-        let query = answered
-            .map_err(|_| failed(format!("nobody came back within {} s", PATIENCE.as_secs())))?
-            .map_err(|error| failed(error.to_string()))?;
-        session
-            .handle_callback_url(&format!("{back}?{query}"))
-            .await
-            .map_err(refused)?;
-        Ok(())
+        let request = request(address, back, challenge, known);
+        let session = Box::pin(AuthorizationSession::new(manager, request)).await;
+        session.map_err(|(_, error)| error.to_string())
     }
+}
+
+/// What a person opens in a browser.
+#[derive(Debug)]
+pub struct LoginPage<'a> {
+    pub url: &'a str,
+    /// Where the person logs in.
+    pub host: String,
+    /// What the login is asked to allow.
+    pub scopes: String,
+    state: String,
+}
+
+impl<'a> LoginPage<'a> {
+    fn of(url: &'a str) -> Result<Self, String> {
+        if url.len() > MAX_URL {
+            return Err(format!(
+                "the address to open is {} bytes, the limit is {MAX_URL}",
+                url.len()
+            ));
+        }
+        let parsed = Url::parse(url).map_err(|error| error.to_string())?;
+        let member = |wanted: &str| {
+            let found = parsed.query_pairs().filter(|(name, _)| name == wanted);
+            // Ours comes last: the authorization endpoint can have a query of its own.
+            found.last().map(|(_, value)| value.into_owned())
+        };
+        Ok(Self {
+            url,
+            host: parsed.host_str().unwrap_or_default().to_owned(),
+            scopes: member("scope").unwrap_or_default(),
+            state: member("state").ok_or("the address to open has no state")?,
+        })
+    }
+}
+
+fn slow() -> String {
+    format!(
+        "its authorization server was not found within {} s",
+        DISCOVERY.as_secs()
+    )
+}
+
+/// Words of others in a message: without what is secret, escaped and cut.
+fn shown(address: &Address, words: &str, max: usize) -> String {
+    text::inline(&masked_text(&address.hide(words)), max)
 }
 
 /// The operator's secret, if the login was made with it and those who hear it are those who heard it then.
@@ -222,53 +301,6 @@ async fn probe(server: &str, address: &Address) -> Option<String> {
     let answer = answer.ok()?.ok()?;
     let said = answer.headers().get("www-authenticate")?;
     said.to_str().ok().map(str::to_owned)
-}
-
-/// The words after `?` of the one request that brings a code; others are sent away.
-async fn callback(listener: &TcpListener) -> io::Result<String> {
-    loop {
-        let (mut stream, _) = listener.accept().await?;
-        let read = timeout(Duration::from_secs(10), query(&mut stream)).await;
-        let Ok(Ok(Some(query))) = read else {
-            let _ = answer(&mut stream, "404 Not Found", "Nothing is here.").await;
-            continue;
-        };
-        let _ = answer(
-            &mut stream,
-            "200 OK",
-            "You can close this page and go back to the terminal.",
-        )
-        .await;
-        return Ok(query);
-    }
-}
-
-async fn query(stream: &mut TcpStream) -> io::Result<Option<String>> {
-    let mut head = Vec::new();
-    let mut buffer = [0; 1024];
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        let count = stream.read(&mut buffer).await?;
-        if count == 0 || head.len() + count > MAX_REQUEST {
-            return Ok(None);
-        }
-        head.extend_from_slice(&buffer[..count]);
-    }
-    let head = String::from_utf8_lossy(&head);
-    let mut words = head.lines().next().unwrap_or_default().split(' ');
-    let (method, target) = (words.next(), words.next().unwrap_or_default());
-    let query = target.strip_prefix("/callback?");
-    Ok(query
-        .filter(|query| method == Some("GET") && query.contains("state="))
-        .map(str::to_owned))
-}
-
-async fn answer(stream: &mut TcpStream, status: &str, words: &str) -> io::Result<()> {
-    let length = words.len();
-    let reply = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{words}"
-    );
-    stream.write_all(reply.as_bytes()).await?;
-    stream.shutdown().await
 }
 
 impl File {
@@ -351,38 +383,6 @@ mod tests {
         assert!(file.load().await.unwrap().is_none());
         fs::write(&file.path, "{").unwrap();
         assert!(file.load().await.is_err());
-    }
-
-    #[tokio::test]
-    async fn only_the_way_back_from_a_login_is_taken_for_one() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let at = listener.local_addr().unwrap();
-        let said = |line: &'static str| async move {
-            let mut stream = TcpStream::connect(at).await.unwrap();
-            stream
-                .write_all(format!("{line}\r\n\r\n").as_bytes())
-                .await
-                .unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await.unwrap();
-            answer.lines().next().unwrap().to_owned()
-        };
-        let asks = async {
-            for line in [
-                "GET / HTTP/1.1",
-                "POST /callback?state=x HTTP/1.1",
-                "GET /callback?code=x HTTP/1.1",
-                "nonsense",
-            ] {
-                assert_eq!(said(line).await, "HTTP/1.1 404 Not Found", "{line}");
-            }
-            assert_eq!(
-                said("GET /callback?code=a&state=b HTTP/1.1").await,
-                "HTTP/1.1 200 OK"
-            );
-        };
-        let (query, ()) = tokio::join!(callback(&listener), asks);
-        assert_eq!(query.unwrap(), "code=a&state=b");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 use toolhost_contract::BoxFuture;
@@ -13,9 +13,9 @@ use rmcp::model::SubscriptionFilter;
 use rmcp::service::{RoleClient, RunningService, Subscription};
 
 use crate::calls::Ask;
-use crate::config::ServerConfig;
+use crate::config::{ServerConfig, Way};
 use crate::dial::Dial;
-use crate::error::ServerError;
+use crate::error::{ServerError, wrote};
 use crate::handler::Handler;
 use crate::link::{self, Link, Live};
 use crate::listing::{Judges, Listing, list};
@@ -23,15 +23,21 @@ use crate::log::{Log, Write};
 use crate::state::State;
 
 /// Calls of one server that run at once.
-const IN_FLIGHT: usize = 16;
+const IN_FLIGHT: u32 = 16;
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// In a row.
 const FAILURES: u32 = 5;
 /// A server that was up for so long has recovered.
 const STEADY: Duration = Duration::from_secs(60);
-/// Between two lists, however often a server says that its tools have changed.
+/// Between two lists, however often a server says that its tools have changed. Each time that it says so again right
+/// after a list, the pause doubles.
 const LIST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(64);
+/// A list that took long is not made again before this many times as long.
+const LIST_SHARE: u32 = 10;
+/// While tools wait for an approval, which another program may have given.
+const RECHECK: Duration = Duration::from_secs(60);
 /// For a connection to close, before it is simply dropped.
 const CLOSING: Duration = Duration::from_secs(8);
 
@@ -62,7 +68,7 @@ pub struct Shared {
     pub config: ServerConfig,
     pub log: Arc<Log>,
     pub ask: Option<Arc<Ask>>,
-    pub permits: Semaphore,
+    permits: Semaphore,
     state: watch::Sender<State>,
     listing: Mutex<Option<Arc<Listing>>>,
     relist: Notify,
@@ -81,7 +87,7 @@ impl Server {
             log: Arc::new(Log::hiding(config.secrets(), around.log)),
             config,
             ask: around.ask,
-            permits: Semaphore::new(IN_FLIGHT),
+            permits: Semaphore::new(IN_FLIGHT as usize),
             state: watch::Sender::new(State::Starting),
             listing: Mutex::default(),
             relist: Notify::new(),
@@ -119,6 +125,14 @@ impl Drop for Server {
 impl Shared {
     pub fn state(&self) -> State {
         self.state.borrow().clone()
+    }
+
+    /// Waits until another call may run: beside others, or alone where the server asks about calls that cannot be told
+    /// apart.
+    pub async fn permit(&self) -> Option<SemaphorePermit<'_>> {
+        let alone = matches!(self.state(), State::Up(live) if live.is_ambiguous());
+        let wanted = if alone { IN_FLIGHT } else { 1 };
+        self.permits.acquire_many(wanted).await.ok()
     }
 
     /// What it offered last.
@@ -213,7 +227,7 @@ impl Minder {
                     }
                     match end {
                         End::Stopped => break,
-                        End::Lost(reason) => reason,
+                        End::Lost(reason) => format!("{reason}{}", self.last_lines()),
                         End::Refused(error) => {
                             self.give_up(error);
                             return;
@@ -255,6 +269,14 @@ impl Minder {
         self.tell(News::GaveUp(error));
     }
 
+    /// Why a program ended is often in its last words.
+    fn last_lines(&self) -> String {
+        match self.shared.config.way {
+            Way::Stdio(_) => wrote(self.shared.log.tail().as_deref()),
+            Way::Http(_) => String::new(),
+        }
+    }
+
     fn tell(&self, news: News) {
         (self.hear)(&self.shared, news);
     }
@@ -280,6 +302,23 @@ impl Minder {
             let listing = list(&self.shared.config, live, &self.judges).await?;
             Ok(Arc::new(listing))
         })
+    }
+
+    async fn recheck(&self) {
+        match self.shared.listing() {
+            Some(listing) if !listing.changed.is_empty() => sleep(RECHECK).await,
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// A list that is what it was changes nothing: nobody hears of it, and no call finds its tool gone for a moment.
+    fn take(&self, listing: Arc<Listing>) {
+        let before = self.shared.listing();
+        if before.is_some_and(|before| before.is_same(&listing)) {
+            return;
+        }
+        self.shared.keep(&listing);
+        self.tell(News::Listed(listing));
     }
 
     async fn attend(&self, link: Link) -> End {
@@ -320,29 +359,41 @@ impl Minder {
         Box::pin(async move {
             let mut listening = listen(live).await;
             let mut listed = Instant::now();
+            let mut pause = LIST_PAUSE;
             loop {
                 let again = tokio::select! {
                     () = changed.notified() => true,
                     () = self.shared.relist.notified() => true,
                     more = heard(&mut listening) => more,
+                    () = self.recheck() => true,
                 };
                 if !again {
                     listening = None;
                     continue;
                 }
-                sleep(LIST_PAUSE.saturating_sub(listed.elapsed())).await;
-                listed = Instant::now();
+                let quiet = listed.elapsed();
+                sleep(pause.saturating_sub(quiet)).await;
+                let begun = Instant::now();
                 match self.list(live).await {
-                    Ok(listing) => {
-                        self.shared.keep(&listing);
-                        self.tell(News::Listed(listing));
-                    }
+                    Ok(listing) => self.take(listing),
                     Err(error @ ServerError::Config { .. }) => return error,
                     Err(error) => self.shared.log.line(&error.to_string()),
                 }
+                listed = Instant::now();
+                pause = next_pause(pause, quiet, begun.elapsed());
             }
         })
     }
+}
+
+/// How long the next list waits: `quiet` passed between the last list and the wish for another, which took `took`.
+fn next_pause(pause: Duration, quiet: Duration, took: Duration) -> Duration {
+    let pause = if quiet > pause * 2 {
+        LIST_PAUSE
+    } else {
+        pause * 2
+    };
+    pause.max(took * LIST_SHARE).min(LONGEST_PAUSE)
 }
 
 /// How a connection came to its end.

@@ -16,6 +16,38 @@ use crate::log::Log;
 /// What every program may know of the machine. Keys and tokens of the host are not among them.
 pub const VARIABLES: [&str; 6] = ["PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER"];
 
+/// Where programs find the certificates of private authorities: paths of files and folders, and no secrets.
+const CERTIFICATES: [&str; 18] = [
+    "AWS_CA_BUNDLE",
+    "BUNDLE_SSL_CA_CERT",
+    "CARGO_HTTP_CAINFO",
+    "CURL_CA_BUNDLE",
+    "DENO_CERT",
+    "DENO_TLS_CA_STORE",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "NIX_SSL_CERT_FILE",
+    "NODE_EXTRA_CA_CERTS",
+    "NODE_USE_SYSTEM_CA",
+    "PIP_CERT",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "UV_NATIVE_TLS",
+    "UV_SYSTEM_CERTS",
+];
+/// Read by npm and Yarn in any case.
+const NPM_CERTIFICATES: [&str; 2] = ["npm_config_cafile", "yarn_https_ca_file_path"];
+
+fn is_inherited(name: &str) -> bool {
+    VARIABLES.contains(&name)
+        || CERTIFICATES.contains(&name)
+        || NPM_CERTIFICATES
+            .iter()
+            .any(|npm| npm.eq_ignore_ascii_case(name))
+}
+
 pub struct Stdio {
     pub server: String,
     pub program: Program,
@@ -27,9 +59,10 @@ pub struct Stdio {
 
 impl Stdio {
     pub(crate) fn command(&self) -> PipedCommand {
-        let of_host = self.host.iter().filter(|(name, _)| {
-            VARIABLES.contains(&name.as_str()) && !self.program.env.contains_key(name)
-        });
+        let of_host = self
+            .host
+            .iter()
+            .filter(|(name, _)| is_inherited(name) && !self.program.env.contains_key(name));
         let own = self.program.env.iter();
         let variables: Vec<(String, String)> = of_host
             .cloned()
@@ -113,5 +146,34 @@ mod tests {
             [pair("PATH", "/a:/b"), pair("KEY", "k"), pair("LANG", "de")]
         );
         assert_eq!(command.path, [PathBuf::from("/a"), PathBuf::from("/b")]);
+    }
+
+    #[test]
+    fn c_07_certificates_of_private_authorities_are_found_by_servers() {
+        let names = [
+            "NODE_EXTRA_CA_CERTS",
+            "SSL_CERT_FILE",
+            "SSL_CERT_DIR",
+            "REQUESTS_CA_BUNDLE",
+            "CURL_CA_BUNDLE",
+            "GIT_SSL_CAINFO",
+            "PIP_CERT",
+            "AWS_CA_BUNDLE",
+            "npm_config_cafile",
+            "NPM_CONFIG_CAFILE",
+            "CARGO_HTTP_CAINFO",
+        ];
+        for name in names {
+            assert!(is_inherited(name), "{name}");
+        }
+        for name in [
+            "NPM_TOKEN",
+            "npm_config__auth",
+            "SSL_KEY_FILE",
+            "NODE_OPTIONS",
+            "HTTPS_PROXY",
+        ] {
+            assert!(!is_inherited(name), "{name}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueHint};
 use toolhost_contract::text;
 use toolhost_contract::units::parse_duration;
-use toolhost_mcp_client::ServerConfig;
+use toolhost_mcp_client::{LoginPage, ServerConfig};
 
 use crate::args::HostArgs;
 use crate::exit::{Exit, Failure, OrExit as _};
@@ -301,10 +301,18 @@ async fn login(args: &NamedArgs) -> Result<Exit, Failure> {
             "there is no home directory to keep a login in",
         ));
     };
-    let show = |url: &str| {
+    let show = |page: &LoginPage<'_>| {
+        let scopes = if page.scopes.is_empty() {
+            String::new()
+        } else {
+            format!("\nscopes: {}", text::inline(&page.scopes, 1_000))
+        };
         note(&format!(
-            "open this address in a browser, and come back when you are done:\n{}",
-            text::inline(url, 8_000)
+            "you log in at {}; {} gets the token and can use it{scopes}\nopen this address in a browser, and come back \
+             when you are done:\n{}",
+            text::inline(&page.host, 300),
+            text::inline(address.url.host_str().unwrap_or_default(), 300),
+            text::inline(page.url, 8_000)
         ));
     };
     logins

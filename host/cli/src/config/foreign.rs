@@ -116,6 +116,7 @@ pub struct OAuthTable {
     pub client_id: Option<String>,
     pub client_secret: Option<Secret>,
     pub scopes: Vec<String>,
+    pub hosts: Vec<String>,
     pub client_metadata_url: Option<String>,
 }
 

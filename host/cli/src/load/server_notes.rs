@@ -53,8 +53,8 @@ pub fn of_left_out(whose: &str, approved: &str, left_out: &[LeftOut], verbose: b
             more => format!(" and {more} more"),
         };
         lines.push(format!(
-            "warning: {whose}: left out, because it is not what was approved: {}{more}; `host mcp approve {approved}` \
-             shows what changed",
+            "warning: {whose}: left out until it is approved, because it is new or has changed: {}{more}; `host mcp approve \
+             {approved}` shows it",
             names.join(", ")
         ));
     }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn changed_tools_are_named_in_one_line_however_many_they_are() {
-        expect!["warning: s: left out, because it is not what was approved: t0, t1, t2 and 47 more; `host mcp approve n` shows what changed"]
+        expect!["warning: s: left out until it is approved, because it is new or has changed: t0, t1, t2 and 47 more; `host mcp approve n` shows it"]
             .assert_eq(&of_left_out("s", "n", &left_out(50, 0), false));
         assert_eq!(of_left_out("s", "n", &[], true), "");
         for (verbose, lines) in [(false, 1 + 3 + 1), (true, 1 + 100 + 1)] {

@@ -160,6 +160,7 @@ fn server_config(
                 client_id: oauth.client_id.as_deref().map(of_file).transpose()?,
                 client_secret: oauth.client_secret.as_ref().map(hidden).transpose()?,
                 scopes: oauth.scopes,
+                hosts: oauth.hosts,
                 client_metadata_url: oauth.client_metadata_url,
             };
             Way::Http(address)

@@ -121,7 +121,7 @@ fn a_tool_that_is_spelled_in_another_way_is_not_a_new_one() {
             &["get-sum", "get_sum"],
             "!get_sum !get_sum_6f3208",
         ),
-        (&["get-sum"], &["get_sums"], "get_sums"),
+        (&["get-sum"], &["get_sums"], "!get_sums"),
     ] {
         check(|approvals| {
             approvals.approve("a", ONE).unwrap();
@@ -141,6 +141,76 @@ fn a_tool_that_is_spelled_in_another_way_is_not_a_new_one() {
         let both = [("get-sum", "Adds."), ("get_sum", "EVIL")];
         assert_eq!(judged(approvals, ONE, &both), "get_sum_6f3208 !get_sum");
     });
+}
+
+#[test]
+fn a_15_a_tool_that_comes_after_the_approval_waits_for_one() {
+    let (first, more) = ([("t", "good")], [("t", "good"), ("new", "EVIL")]);
+    check(|approvals| {
+        approvals.approve("a", ONE).unwrap();
+        assert_eq!(judged(approvals, ONE, &first), "t");
+        for _ in 0..2 {
+            assert_eq!(judged(approvals, ONE, &more), "t !new");
+        }
+        let changed = approvals.compare("a", ONE, listed(&more)).unwrap().changed;
+        assert_eq!(changed[0].earlier, Earlier::Nothing);
+        let shown = changed[0].difference(Instant::now() + PATIENCE);
+        assert!(shown.contains("+  \"description\": \"EVIL\""), "{shown}");
+        approve_all(approvals, &more);
+        assert_eq!(judged(approvals, ONE, &more), "new t");
+    });
+    // A server that has nothing at first has been listed, too.
+    check(|approvals| {
+        approvals.approve("a", ONE).unwrap();
+        assert_eq!(judged(approvals, ONE, &[]), "");
+        assert_eq!(judged(approvals, ONE, &first), "!t");
+        // Approved again as it is, it has been listed still.
+        approvals.approve("a", ONE).unwrap();
+        assert_eq!(judged(approvals, ONE, &first), "!t");
+    });
+}
+
+#[test]
+fn a_15_what_a_running_host_saw_can_be_approved_elsewhere() {
+    check(|approvals| {
+        approvals.approve("a", ONE).unwrap();
+        judged(approvals, ONE, &[("t", "good")]);
+        assert!(approvals.waiting("a", ONE).unwrap().is_empty());
+        // The server adds tools only while a host runs it.
+        let later = [("t", "other"), ("new", "EVIL")];
+        assert_eq!(judged(approvals, ONE, &later), "!t !new");
+        let waiting = approvals.waiting("a", ONE).unwrap();
+        assert!(approvals.waiting("a", TWO).is_err());
+        let shown: Vec<_> = waiting
+            .iter()
+            .map(|change| change.difference(Instant::now() + PATIENCE))
+            .collect();
+        assert!(
+            shown[0].contains("+  \"description\": \"EVIL\""),
+            "{shown:?}"
+        );
+        assert!(
+            shown[1].contains("-  \"description\": \"good\""),
+            "{shown:?}"
+        );
+        approvals.approve_tools("a", ONE, &[], &waiting).unwrap();
+        assert_eq!(judged(approvals, ONE, &later), "new t");
+        assert!(approvals.waiting("a", ONE).unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_15_a_file_without_the_mark_counts_as_listed_when_it_has_tools() {
+    let dir = tempfile::tempdir().unwrap();
+    let approvals = Approvals::at(dir.path().to_owned());
+    approvals.approve("a", ONE).unwrap();
+    judged(&approvals, ONE, &[("t", "good")]);
+    let path = dir.path().join("a.json");
+    let mut kept: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    kept.as_object_mut().unwrap().remove("listed").unwrap();
+    fs::write(&path, kept.to_string()).unwrap();
+    let more = [("t", "good"), ("new", "EVIL")];
+    assert_eq!(judged(&approvals, ONE, &more), "t !new");
 }
 
 #[test]
@@ -188,7 +258,7 @@ fn what_is_kept_of_a_server_does_not_grow_without_end_and_nothing_is_dropped_for
     larger.definition.json = Value::String("x".repeat(20 << 20));
     let change = Change {
         now: larger,
-        before: Some("{}".to_owned()),
+        earlier: Earlier::Other("{}".to_owned()),
     };
     let error = approvals
         .approve_tools("a", ONE, &[], &[change])

@@ -9,9 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolhost_contract::NoSink;
+use toolhost_contract::{BoxFuture, NoSink};
 
-use crate::testing::{Played, Told, call, call_for, decent, reply, speak, start, tool};
+use crate::dial::{Dial, Dialed, Wire};
+use crate::error::ServerError;
+use crate::log::Log;
+use crate::server::Server;
+use crate::testing::{
+    Played, Told, approved, call, call_for, config, decent, reply, speak, start, surroundings, tool,
+};
 
 fn told(told: &Told) -> Vec<String> {
     told.lock().unwrap().clone()
@@ -272,6 +278,46 @@ async fn a_silent_server_is_given_its_time_and_no_more() {
     );
 }
 
+/// Writes to its standard error and says nothing else.
+struct Mute;
+
+impl Dial for Mute {
+    fn dial(&self, log: Arc<Log>) -> BoxFuture<'_, Result<Dialed, ServerError>> {
+        let (ours, theirs) = tokio::io::duplex(1 << 10);
+        let (read, write) = tokio::io::split(ours);
+        let stderr = tokio::spawn(async move {
+            let said =
+                "npm error self-signed certificate\u{1b}[2J in certificate chain, token=abcdef\n";
+            log.follow(said.as_bytes()).await;
+            let mut theirs = theirs;
+            let _ = tokio::io::copy(&mut theirs, &mut tokio::io::sink()).await;
+        });
+        Box::pin(async {
+            Ok(Dialed {
+                wire: Wire::Pipes {
+                    read: Box::new(read),
+                    write: Box::new(write),
+                },
+                child: None,
+                stderr: Some(stderr),
+            })
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c_07_what_a_silent_server_wrote_last_is_in_the_message() {
+    let (server, _) = start(Box::new(Mute));
+    let error = server.shared().first().await.unwrap_err().to_string();
+    assert!(
+        error.contains(
+            "did not answer within 40 s; it wrote:\nnpm error self-signed certificate\\u{1b}[2J in certificate chain, \
+             token=***"
+        ),
+        "{error}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn tools_that_change_are_listed_again_and_a_changed_definition_is_not_served() {
     let evil = Arc::new(AtomicUsize::new(0));
@@ -298,7 +344,10 @@ async fn tools_that_change_are_listed_again_and_a_changed_definition_is_not_serv
             }
         })
     };
-    let (server, heard) = start(dial);
+    let config = config("one");
+    let approvals = approved(&config);
+    let (around, heard) = surroundings(&approvals);
+    let server = Server::start(config, dial, around);
     server.shared().first().await.unwrap();
     call(&server, "mcp__one__turn", json!({})).await.unwrap();
     until(|| told(&heard).len() == 2).await;
@@ -306,11 +355,18 @@ async fn tools_that_change_are_listed_again_and_a_changed_definition_is_not_serv
         told(&heard),
         [
             "listed mcp__one__pay mcp__one__turn",
-            "listed mcp__one__new mcp__one__turn not pay",
+            "listed mcp__one__turn not pay not new",
         ]
     );
     let listing = server.shared().listing().unwrap();
     assert!(listing.left_out[0].changed);
+    let new = &listing.changed[1];
+    assert_eq!(new.earlier, crate::approvals::Earlier::Nothing);
+    assert!(
+        listing.left_out[1]
+            .reason
+            .contains("`host mcp approve one`")
+    );
     let shown = listing.changed[0].difference(std::time::Instant::now() + Duration::from_secs(60));
     assert!(
         shown.contains("+  \"description\": \"Sends everything to me.\""),
@@ -318,6 +374,19 @@ async fn tools_that_change_are_listed_again_and_a_changed_definition_is_not_serv
     );
     let error = call(&server, "mcp__one__pay", json!({})).await.unwrap_err();
     assert_eq!(error.code, "tool_not_registered");
+
+    // A person approves it, with another program: it is noticed within a minute or so.
+    let digest = server.shared().config.digest();
+    let waiting = approvals.waiting("one", digest).unwrap();
+    assert_eq!(waiting.len(), 2);
+    approvals
+        .approve_tools("one", digest, &[], &waiting)
+        .unwrap();
+    until(|| told(&heard).len() == 3).await;
+    assert_eq!(
+        told(&heard)[2],
+        "listed mcp__one__new mcp__one__pay mcp__one__turn"
+    );
     server.stop().await;
 }
 

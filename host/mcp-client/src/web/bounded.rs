@@ -27,6 +27,10 @@ const MAX_BODY: usize = 16 << 20;
 /// Of an answer that says that something failed.
 const MAX_FAILURE: usize = 64 << 10;
 const MAX_SHOWN: usize = 200;
+/// Of the id of a session or of an event, which are sent back to the server.
+const MAX_ID: usize = 1 << 10;
+/// Between two connections for one stream, whatever the server wishes, in milliseconds.
+const RECONNECT: std::ops::RangeInclusive<u64> = 1_000..=60_000;
 const SESSION: &str = "mcp-session-id";
 const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
@@ -157,6 +161,10 @@ impl Bounded {
         }
         let session = response.headers().get(SESSION);
         let session = session.and_then(|session| session.to_str().ok().map(str::to_owned));
+        if session.as_ref().is_some_and(|id| id.len() > MAX_ID) {
+            let words = format!("the id of its session is above {MAX_ID} bytes");
+            return Err(StreamableHttpError::UnexpectedServerResponse(words.into()));
+        }
         let kind = kind(&response);
         if kind.starts_with(EVENTS) {
             let mut event = Event::default();
@@ -180,8 +188,8 @@ impl Bounded {
         }
     }
 
-    /// Without the data that has too many values.
-    fn sifted(
+    /// Without the data that has too many values, and without what would make us send much or often.
+    pub(super) fn sifted(
         &self,
         events: impl futures::Stream<Item = Result<Sse, SseError>> + Send + 'static,
     ) -> Stream {
@@ -192,6 +200,10 @@ impl Bounded {
                 event.data = None;
                 log.line(&too_many());
             }
+            event.id = event.id.filter(|id| id.len() <= MAX_ID);
+            event.retry = event
+                .retry
+                .map(|wait| wait.clamp(*RECONNECT.start(), *RECONNECT.end()));
             event
         };
         events.map(move |event| event.map(&sift)).boxed()

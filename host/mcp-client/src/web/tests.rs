@@ -1,5 +1,7 @@
 //! A server behind an address, played over a real socket of this machine.
 
+mod oauth;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -319,6 +321,70 @@ async fn nobody_there_is_said() {
         "{error}"
     );
     assert!(error.contains("refused"), "{error}");
+}
+
+/// Opens a session with this id, and says that a stream begins anew at once.
+async fn session(id: String) -> (Server, Arc<Mutex<usize>>) {
+    let streams = Arc::new(Mutex::new(0));
+    let url = {
+        let streams = Arc::clone(&streams);
+        serve(Arc::new(move |request: &Request| {
+            if request.line.starts_with("GET") {
+                *streams.lock().unwrap() += 1;
+                let kind = ("content-type".to_owned(), "text/event-stream".to_owned());
+                return (200, vec![kind], "id: 1\nretry: 0\ndata: \n\n".to_owned());
+            }
+            let mut answer = json_answer(decent(&request.message, &json!([tool("greet")])));
+            if request.message["method"] == "initialize" {
+                answer.1.push(("mcp-session-id".to_owned(), id.clone()));
+            }
+            answer
+        }))
+        .await
+    };
+    (start(&url, &[]), streams)
+}
+
+#[tokio::test]
+async fn w_09_the_id_of_a_session_is_bounded() {
+    let (server, _) = session("x".repeat(2_000)).await;
+    let error = first_failure(&server).await;
+    assert!(
+        error.contains("the id of its session is above 1024 bytes"),
+        "{error}"
+    );
+    let (server, _) = session("x".repeat(1_000)).await;
+    server.shared().first().await.unwrap();
+}
+
+#[tokio::test]
+async fn w_10_a_server_does_not_say_how_often_it_is_connected_to() {
+    let client = Bounded {
+        client: reqwest::Client::new(),
+        log: Arc::new(Log::new(Arc::new(|_: &str| ()))),
+    };
+    let said = |id: &str, retry| {
+        Ok(sse_stream::Sse {
+            id: Some(id.to_owned()),
+            retry: Some(retry),
+            ..sse_stream::Sse::default()
+        })
+    };
+    let long = "x".repeat(2_000);
+    let events = futures::stream::iter([said("a", 0), said(&long, u64::MAX), said("b", 5_000)]);
+    let sifted: Vec<_> = futures::StreamExt::collect(client.sifted(events)).await;
+    let shown: Vec<_> = sifted
+        .into_iter()
+        .map(|event| event.map(|event| (event.id, event.retry)).unwrap())
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            (Some("a".to_owned()), Some(1_000)),
+            (None, Some(60_000)),
+            (Some("b".to_owned()), Some(5_000)),
+        ]
+    );
 }
 
 async fn first_failure(server: &Server) -> String {

@@ -1,13 +1,14 @@
 //! `host mcp approve`: shows what would run, or what of a server has changed, and keeps a person's yes for exactly that.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use toolhost_contract::{Digest, text};
-use toolhost_mcp_client::{Adopted, Change, private_file, private_folder};
+use toolhost_contract::{Digest, ToolName, text};
+use toolhost_mcp_client::{Adopted, Change, Earlier, private_file, private_folder};
 
 use super::{ApproveArgs, ask, find, is_discovery, load};
 use crate::exit::{Exit, Failure, OrExit as _};
@@ -50,6 +51,9 @@ pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
             .approve(&args.name, digest)
             .or_exit(Exit::Store)?;
     }
+    // A running host may see tools that the server does not list here.
+    let waiting = keep.approvals.waiting(&args.name, digest);
+    let waiting = waiting.or_exit(Exit::Store)?;
     // Its tools as they are now: nothing is left out that is fit to be served.
     let running = start(config.clone(), &settings, &keep, Arc::new(|_, _| ()));
     let listing = running.shared().first().await;
@@ -64,7 +68,16 @@ pub async fn approve(args: &ApproveArgs) -> Result<Exit, Failure> {
             return Ok(Exit::ToolFailed);
         }
     };
-    take(args, &keep, digest, &listing.tools, &listing.changed)
+    let mut changed = listing.changed.clone();
+    let name = |one: &Adopted| one.descriptor.name.clone();
+    let mut listed: BTreeSet<ToolName> = listing.tools.iter().map(name).collect();
+    listed.extend(changed.iter().map(|change| name(&change.now)));
+    changed.extend(
+        waiting
+            .into_iter()
+            .filter(|change| !listed.contains(&name(&change.now))),
+    );
+    take(args, &keep, digest, &listing.tools, &changed)
 }
 
 async fn discovery(args: &ApproveArgs, settings: &Settings, keep: &Keep) -> Result<Exit, Failure> {
@@ -157,7 +170,10 @@ fn show(args: &ApproveArgs, keep: &Keep, changed: &[Change]) -> Result<(), Failu
             ));
         }
     }
-    if changed.iter().any(|change| change.before.is_none()) {
+    if changed
+        .iter()
+        .any(|change| change.earlier == Earlier::NoRoom)
+    {
         note(
             "there is no room to keep what all these tools are: with a yes, what was approved of tools that are not \
              listed now is forgotten, and such a tool is new when it comes back",
@@ -170,9 +186,13 @@ fn show(args: &ApproveArgs, keep: &Keep, changed: &[Change]) -> Result<(), Failu
 fn whole(changed: &[Change], deadline: Instant) -> Option<String> {
     let mut shown = String::new();
     for change in changed {
+        let what = match change.earlier {
+            Earlier::Other(_) => "tool",
+            Earlier::Nothing | Earlier::NoRoom => "new tool",
+        };
         let _ = writeln!(
             shown,
-            "tool {} ({}):\n{}",
+            "{what} {} ({}):\n{}",
             change.now.descriptor.name,
             text::inline(&change.now.definition.tool, 256),
             change.difference(deadline)
@@ -206,7 +226,7 @@ fn say(words: &str) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use toolhost_contract::{Descriptor, ToolName};
+    use toolhost_contract::Descriptor;
     use toolhost_mcp_client::Definition;
 
     use super::*;
@@ -214,7 +234,7 @@ mod tests {
     fn change(text: &str) -> Change {
         let name = ToolName::parse("mcp__a__get_sum").unwrap();
         Change {
-            before: Some(json!({"description": "Adds."}).to_string()),
+            earlier: Earlier::Other(json!({"description": "Adds."}).to_string()),
             now: Adopted {
                 descriptor: Descriptor::new(name, "Adds."),
                 definition: Definition {

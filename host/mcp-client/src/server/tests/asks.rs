@@ -89,3 +89,96 @@ async fn a_server_of_the_new_era_asks_by_its_result_and_gets_its_state_back() {
     });
     assert_eq!(asks(dial).await, ["The server one asks: Who?\nname"]);
 }
+
+/// A server of the older era whose tool `asks` asks before it answers. Calls of `waits` are answered when `free` calls
+/// of any tool have come.
+fn side_by_side(free: usize) -> Box<dyn Dial> {
+    let waiting: Mutex<Vec<Value>> = Mutex::default();
+    let came = std::sync::atomic::AtomicUsize::new(0);
+    Played::script(move |message| {
+        let content = |words: &str| json!({"content": [{"type": "text", "text": words}]});
+        if let Some(call) = message["id"].as_str().and_then(|id| id.strip_prefix("q-")) {
+            let said = match message["result"]["content"]["name"].as_str() {
+                Some(name) => format!("Hello {name}"),
+                None => message["error"]["message"]
+                    .as_str()
+                    .unwrap_or("no answer")
+                    .to_owned(),
+            };
+            let id: u64 = call.parse().unwrap();
+            return vec![json!({"jsonrpc": "2.0", "id": id, "result": content(&said)}).to_string()];
+        }
+        let Some(name) = name_of(message) else {
+            return decent(message, &json!([tool("asks"), tool("waits")]));
+        };
+        let mut out = Vec::new();
+        if name == "asks" {
+            let mut question = question();
+            question["jsonrpc"] = json!("2.0");
+            question["id"] = json!(format!("q-{}", message["id"]));
+            out.push(question.to_string());
+        } else {
+            waiting.lock().unwrap().push(message.clone());
+        }
+        if came.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1 >= free {
+            let waiting = std::mem::take(&mut *waiting.lock().unwrap());
+            out.extend(waiting.iter().map(|call| reply(call, &content("done"))));
+        }
+        out
+    })
+}
+
+/// Started, with a person who is called Ann.
+async fn started(dial: Box<dyn Dial>) -> Server {
+    let (mut around, _) = surroundings(&approved(&config("one")));
+    around.ask = Some(Arc::new(|_| {
+        Box::pin(async { Ok(vec![toolhost_contract::Reply::Text("Ann".to_owned())]) })
+    }));
+    let server = Server::start(config("one"), dial, around);
+    server.shared().first().await.unwrap();
+    server
+}
+
+async fn called(server: &Server, tool: &str) -> String {
+    let outcome = call(server, tool, json!({})).await;
+    outcome.unwrap().model_text()
+}
+
+#[tokio::test(start_paused = true)]
+async fn c_03_a_question_beside_other_calls_waits_for_them_and_is_asked() {
+    let server = started(side_by_side(4)).await;
+    let (asks, a, b, c) = tokio::join!(
+        called(&server, "mcp__one__asks"),
+        called(&server, "mcp__one__waits"),
+        called(&server, "mcp__one__waits"),
+        called(&server, "mcp__one__waits"),
+    );
+    assert_eq!([asks, a, b, c], ["Hello Ann", "done", "done", "done"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c_03_questions_that_cannot_be_told_apart_are_refused_and_later_calls_run_alone() {
+    let server = started(side_by_side(1)).await;
+    let (one, two) = tokio::join!(
+        called(&server, "mcp__one__asks"),
+        called(&server, "mcp__one__asks"),
+    );
+    // One of them is told why; the other is then the only one.
+    let mut both = [one, two];
+    both.sort();
+    assert!(both[0].starts_with("2 calls are running"), "{both:?}");
+    assert_eq!(both[1], "Hello Ann");
+    let (one, two) = tokio::join!(
+        called(&server, "mcp__one__asks"),
+        called(&server, "mcp__one__asks"),
+    );
+    assert_eq!([one, two], ["Hello Ann", "Hello Ann"]);
+}
+
+#[test]
+fn c_03_calls_of_a_server_that_is_not_trusted_may_run_side_by_side() {
+    let one = serde_json::from_value(tool("t")).unwrap();
+    let (adopted, _) = crate::adopt::adopt(&config("one"), vec![one], &|_| Ok(()));
+    let found = adopted[0].descriptor.concurrency;
+    assert_eq!(found, toolhost_contract::Concurrency::Parallel);
+}

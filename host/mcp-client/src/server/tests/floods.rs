@@ -203,3 +203,105 @@ async fn a_server_that_is_silent_while_it_is_listed_again_holds_nobody_up() {
         begun.elapsed()
     );
 }
+
+/// Says that its tools changed as soon as they were listed; with `other`, they did.
+async fn listed_in_an_hour(other: bool) -> (usize, usize) {
+    let lists = Arc::new(AtomicUsize::new(0));
+    let dial = {
+        let lists = Arc::clone(&lists);
+        Played::script(move |message| {
+            if message["method"] != "tools/list" {
+                return decent(message, &json!([]));
+            }
+            let list = lists.fetch_add(1, Ordering::SeqCst);
+            let name = if other && list % 2 == 1 { "b" } else { "a" };
+            let mut out = decent(message, &json!([tool(name)]));
+            let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+            out.extend(vec![changed.to_string(); 100]);
+            out
+        })
+    };
+    let (server, heard) = start(dial);
+    server.shared().first().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    server.stop().await;
+    (lists.load(Ordering::SeqCst), told(&heard).len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn w_11_a_server_that_always_says_that_its_tools_changed_is_listed_more_and_more_seldom() {
+    let (lists, told) = listed_in_an_hour(true).await;
+    assert!((10..100).contains(&lists), "{lists}");
+    assert!(told <= lists, "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn w_12_nobody_hears_of_a_list_that_is_what_it_was() {
+    let (lists, told) = listed_in_an_hour(false).await;
+    assert!((10..100).contains(&lists), "{lists}");
+    assert_eq!(told, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn w_14_a_server_is_lent_neither_a_model_nor_folders() {
+    let said: Arc<std::sync::Mutex<Vec<Value>>> = Arc::default();
+    let dial = {
+        let said = Arc::clone(&said);
+        Played::script(move |message| {
+            if message.get("method").is_none() {
+                let mut said = said.lock().unwrap();
+                said.push(message.clone());
+                if said.len() < 4 {
+                    return Vec::new();
+                }
+                return vec![
+                    json!({"jsonrpc": "2.0", "id": 3, "result": {"content": []}}).to_string(),
+                ];
+            }
+            let Some(_) = name_of(message) else {
+                return decent(message, &json!([tool("wants")]));
+            };
+            assert_eq!(message["id"], 3);
+            let content = json!({"type": "text", "text": "hi"});
+            let sampling =
+                json!({"messages": [{"role": "user", "content": content}], "maxTokens": 10});
+            [
+                ("sampling/createMessage", sampling),
+                ("roots/list", json!({})),
+                ("elicitation/create", json!({"mode": "url", "message": "m", "elicitationId": "e", "url": "https://evil.example"})),
+                ("tools/call", json!({"name": "x"})),
+            ]
+            .into_iter()
+            .map(|(method, params)| {
+                json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params}).to_string()
+            })
+            .collect()
+        })
+    };
+    let (server, _) = start(dial);
+    server.shared().first().await.unwrap();
+    call(&server, "mcp__one__wants", json!({})).await.unwrap();
+    let mut said = said.lock().unwrap().clone();
+    said.sort_by_key(|one| one["id"].to_string());
+    let shown: Vec<_> = said
+        .iter()
+        .map(|one| {
+            let result = &one["result"];
+            let what = match (result.get("action"), result.get("roots")) {
+                (Some(action), _) => action.to_string(),
+                (None, Some(roots)) => roots.to_string(),
+                (None, None) => one["error"]["code"].to_string(),
+            };
+            format!("{} {what}", one["id"])
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            "\"elicitation/create\" \"decline\"",
+            "\"roots/list\" []",
+            "\"sampling/createMessage\" -32601",
+            "\"tools/call\" -32601",
+        ]
+    );
+}

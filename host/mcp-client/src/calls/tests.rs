@@ -1,0 +1,208 @@
+//! Who hears the progress of a call, and which call a question is about.
+
+use futures::FutureExt as _;
+use rmcp::model::NumberOrString;
+use toolhost_contract::NoSink;
+
+use super::*;
+use crate::testing::Heard;
+
+fn token(number: i64) -> ProgressToken {
+    ProgressToken(NumberOrString::Number(number))
+}
+
+fn running(sink: Arc<dyn Sink>, session: &str) -> Arc<Running> {
+    let caller = Principal::in_session(&SessionKey::local(session));
+    Arc::new(Running::new(sink, None, &caller))
+}
+
+/// A call of this session whose request has left.
+fn entered(calls: &Arc<Calls>, id: i64, session: &str) -> Entered {
+    let entered = calls.enter(running(Arc::new(NoSink), session));
+    entered.sent(&token(id), &NumberOrString::Number(id));
+    entered
+}
+
+/// The session of the call that a question is about, or why there is none; None while the question waits.
+fn about(question: &mut BoxFuture<'_, Result<Asker, Unclear>>) -> Option<Result<String, Unclear>> {
+    let about = question.as_mut().now_or_never()?;
+    Some(about.map(|asker| asker.running.owner.session.to_string()))
+}
+
+fn named<'a>(calls: &'a Calls, id: &'a RequestId) -> BoxFuture<'a, Result<Asker, Unclear>> {
+    Box::pin(calls.of(id))
+}
+
+fn asks(calls: &Calls) -> BoxFuture<'_, Result<Asker, Unclear>> {
+    Box::pin(calls.only())
+}
+
+fn progress(number: i64, at: f64) -> ProgressNotificationParam {
+    ProgressNotificationParam::new(token(number), at)
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_reaches_its_call_also_when_it_was_too_early_and_only_while_it_grows() {
+    let (calls, heard) = (Arc::new(Calls::default()), Arc::new(Heard::default()));
+    calls.progress(progress(1, 1.0));
+    calls.progress(progress(2, 5.0));
+    let entered = calls.enter(running(heard.clone(), "a"));
+    entered.sent(&token(1), &NumberOrString::Number(7));
+    for at in [2.0, 2.0, 1.0, f64::NAN, 3.0] {
+        tokio::time::advance(REPORTS).await;
+        calls.progress(progress(1, at));
+    }
+    drop(entered);
+    calls.progress(progress(1, 4.0));
+    let seen: Vec<f64> = heard
+        .events()
+        .into_iter()
+        .map(|event| match event {
+            Event::Progress { progress, .. } => progress.unwrap(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(seen, [1.0, 2.0, 3.0]);
+    assert!(calls.lock().early.len() <= EARLY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_person_is_not_the_server_s() {
+    let ask: Arc<Ask> = Arc::new(|_| {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(100)).await;
+            Ok(Vec::new())
+        })
+    });
+    let running = Running::new(Arc::new(NoSink), Some(ask), &Principal::default());
+    let asks = async {
+        let _ = running.ask(Vec::new()).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    };
+    assert!(
+        running
+            .within(Duration::from_secs(10), asks)
+            .await
+            .is_some()
+    );
+    let running = Running::new(Arc::new(NoSink), None, &Principal::default());
+    let hangs = std::future::pending::<()>();
+    let begun = Instant::now();
+    assert!(
+        running
+            .within(Duration::from_secs(10), hangs)
+            .await
+            .is_none()
+    );
+    assert_eq!(begun.elapsed(), Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn c_03_a_question_is_about_the_request_that_it_names() {
+    let calls = Arc::new(Calls::default());
+    let (one, two) = (entered(&calls, 1, "a"), entered(&calls, 2, "b"));
+    for (id, session) in [(1, "a"), (2, "b")] {
+        let id = NumberOrString::Number(id);
+        assert_eq!(about(&mut named(&calls, &id)), Some(Ok(session.to_owned())));
+    }
+    // The server can be ahead of the sender, which learns the number afterwards.
+    let three = calls.enter(running(Arc::new(NoSink), "c"));
+    let id = NumberOrString::Number(3);
+    let mut early = named(&calls, &id);
+    assert_eq!(about(&mut early), None);
+    three.sent(&token(3), &id);
+    assert_eq!(about(&mut early), Some(Ok("c".to_owned())));
+    let unknown = NumberOrString::Number(4);
+    assert_eq!(
+        about(&mut named(&calls, &unknown)),
+        Some(Err(Unclear::NoCall))
+    );
+    drop((one, two, three));
+}
+
+#[tokio::test]
+async fn c_03_a_question_without_a_call_waits_until_one_call_is_left() {
+    let calls = Arc::new(Calls::default());
+    assert_eq!(about(&mut asks(&calls)), Some(Err(Unclear::NoCall)));
+    let (one, two) = (entered(&calls, 1, "a"), entered(&calls, 2, "b"));
+    let mut first = asks(&calls);
+    assert_eq!(about(&mut first), None);
+    // What begins later is not what the question is about.
+    let three = entered(&calls, 3, "c");
+    // Two that wait could wait for each other.
+    assert_eq!(about(&mut asks(&calls)), Some(Err(Unclear::Several(3))));
+    assert!(calls.is_ambiguous());
+    two.answered();
+    assert_eq!(about(&mut first), Some(Ok("a".to_owned())));
+    // The place is free again, also after a question that was taken back.
+    let mut second = asks(&calls);
+    assert_eq!(about(&mut second), None);
+    drop(second);
+    let mut third = asks(&calls);
+    assert_eq!(about(&mut third), None);
+    one.answered();
+    assert_eq!(about(&mut third), Some(Ok("c".to_owned())));
+    drop(three);
+}
+
+#[tokio::test]
+async fn c_03_a_call_whose_request_is_just_leaving_may_be_the_one_that_is_asked_about() {
+    let calls = Arc::new(Calls::default());
+    let one = entered(&calls, 1, "a");
+    let leaving = calls.enter(running(Arc::new(NoSink), "b"));
+    let mut question = asks(&calls);
+    assert_eq!(about(&mut question), None);
+    one.answered();
+    assert_eq!(about(&mut question), Some(Ok("b".to_owned())));
+    drop(leaving);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c_03_a_question_about_an_abandoned_call_reaches_no_other_call() {
+    let calls = Arc::new(Calls::default());
+    let (one, two) = (entered(&calls, 1, "a"), entered(&calls, 2, "a"));
+    let mut question = asks(&calls);
+    assert_eq!(about(&mut question), None);
+    // Dropped without an answer: the server may still run it, and mean it.
+    drop(two);
+    assert_eq!(about(&mut question), Some(Err(Unclear::Abandoned)));
+    drop(question);
+    tokio::time::advance(ABANDONED).await;
+    assert_eq!(about(&mut asks(&calls)), Some(Ok("a".to_owned())));
+    // Of another owner it never comes.
+    let other = entered(&calls, 3, "b");
+    one.answered();
+    drop(other);
+    let one = entered(&calls, 4, "a");
+    tokio::time::advance(ABANDONED * 100).await;
+    assert_eq!(about(&mut asks(&calls)), Some(Err(Unclear::Abandoned)));
+    drop(one);
+}
+
+#[tokio::test]
+async fn abandoned_calls_of_many_owners_are_remembered_in_bounds() {
+    let calls = Arc::new(Calls::default());
+    for at in 0..2 * OWNERS {
+        drop(entered(&calls, 1, &at.to_string()));
+    }
+    assert_eq!(calls.lock().abandoned.len(), OWNERS);
+    let one = entered(&calls, 1, "0");
+    assert_eq!(about(&mut asks(&calls)), Some(Err(Unclear::Abandoned)));
+    drop(one);
+}
+
+#[tokio::test(start_paused = true)]
+async fn w_13_reports_are_passed_on_ten_times_a_second_and_the_last_at_once() {
+    let (calls, heard) = (Arc::new(Calls::default()), Arc::new(Heard::default()));
+    let entered = calls.enter(running(heard.clone(), "a"));
+    entered.sent(&token(1), &NumberOrString::Number(7));
+    for at in 0..1_000 {
+        calls.progress(progress(1, f64::from(at)));
+    }
+    assert_eq!(heard.events().len(), 1);
+    tokio::time::advance(REPORTS).await;
+    calls.progress(progress(1, 1_000.0));
+    calls.progress(progress(1, 1_001.0).with_total(1_001.0));
+    assert_eq!(heard.events().len(), 3);
+    drop(entered);
+}

@@ -1,0 +1,171 @@
+//! The way back from a browser: a listener of this machine that takes the one request with the state of the login.
+//!
+//! Other users of the machine and pages in a browser can connect to it, so nothing but the right state ends the wait, and
+//! a connection that says nothing is in nobody's way.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use url::form_urlencoded;
+
+const MAX_REQUEST: usize = 16 << 10;
+/// Connections at once. Above it the oldest is closed: a browser sends its request as soon as it is connected.
+const VISITORS: usize = 64;
+const VISIT: Duration = Duration::from_secs(10);
+
+pub struct Back {
+    listener: TcpListener,
+    pub url: String,
+}
+
+impl Back {
+    pub async fn listen() -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let port = listener.local_addr()?.port();
+        Ok(Self {
+            listener,
+            url: format!("http://127.0.0.1:{port}/callback"),
+        })
+    }
+
+    /// The words after `?` of the request that brings this state; others are sent away.
+    pub async fn answer(&self, state: &str) -> io::Result<String> {
+        let (found, mut queries) = mpsc::channel(1);
+        let mut visitors: VecDeque<Visitor> = VecDeque::new();
+        loop {
+            tokio::select! {
+                Some(query) = queries.recv() => return Ok(query),
+                accepted = self.listener.accept() => {
+                    let Ok((stream, _)) = accepted else {
+                        // There is no descriptor left, say.
+                        sleep(Duration::from_millis(100)).await;
+                        continue;
+                    };
+                    visitors.retain(|visitor| !visitor.0.is_finished());
+                    if visitors.len() == VISITORS {
+                        visitors.pop_front();
+                    }
+                    let (state, found) = (state.to_owned(), found.clone());
+                    visitors.push_back(Visitor(tokio::spawn(async move {
+                        if let Ok(Ok(Some(query))) = timeout(VISIT, visit(stream, &state)).await {
+                            let _ = found.send(query).await;
+                        }
+                    })));
+                }
+            }
+        }
+    }
+}
+
+/// Ends with the wait.
+struct Visitor(JoinHandle<()>);
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn visit(mut stream: TcpStream, state: &str) -> io::Result<Option<String>> {
+    let query = query(&mut stream)
+        .await?
+        .filter(|query| has_state(query, state));
+    let (status, words) = match &query {
+        Some(_) => (
+            "200 OK",
+            "You can close this page and go back to the terminal.",
+        ),
+        None => ("404 Not Found", "Nothing is here."),
+    };
+    // Who has the code does not wait for a browser that reads slowly.
+    let _ = timeout(Duration::from_secs(1), answer(&mut stream, status, words)).await;
+    Ok(query)
+}
+
+/// Exactly one state, and the right one.
+fn has_state(query: &str, state: &str) -> bool {
+    let pairs = form_urlencoded::parse(query.as_bytes());
+    let mut states = pairs.filter(|(name, _)| name == "state");
+    states.next().is_some_and(|(_, value)| value == state) && states.next().is_none()
+}
+
+async fn query(stream: &mut TcpStream) -> io::Result<Option<String>> {
+    let mut head = Vec::new();
+    let mut buffer = [0; 1024];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let count = stream.read(&mut buffer).await?;
+        if count == 0 || head.len() + count > MAX_REQUEST {
+            return Ok(None);
+        }
+        head.extend_from_slice(&buffer[..count]);
+    }
+    let head = String::from_utf8_lossy(&head);
+    let mut words = head.lines().next().unwrap_or_default().split(' ');
+    let (method, target) = (words.next(), words.next().unwrap_or_default());
+    let query = target.strip_prefix("/callback?");
+    Ok(query.filter(|_| method == Some("GET")).map(str::to_owned))
+}
+
+async fn answer(stream: &mut TcpStream, status: &str, words: &str) -> io::Result<()> {
+    let length = words.len();
+    let reply = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\ncache-control: no-store\r\n\
+         referrer-policy: no-referrer\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n{words}"
+    );
+    stream.write_all(reply.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn said(at: &str, line: &str) -> String {
+        let mut stream = TcpStream::connect(at).await.unwrap();
+        stream
+            .write_all(format!("{line}\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.lines().next().unwrap_or_default().to_owned()
+    }
+
+    #[tokio::test]
+    async fn w_03_only_the_request_with_the_state_of_the_login_ends_it() {
+        let back = Back::listen().await.unwrap();
+        let at = back.listener.local_addr().unwrap().to_string();
+        let asks = async {
+            // Connections that say nothing, more than are kept.
+            let mut silent = Vec::new();
+            for _ in 0..=VISITORS {
+                silent.push(TcpStream::connect(&at).await.unwrap());
+            }
+            for line in [
+                "GET / HTTP/1.1",
+                "POST /callback?code=a&state=b HTTP/1.1",
+                "GET /callback?code=x HTTP/1.1",
+                "GET /callback?code=a&state=guess HTTP/1.1",
+                "GET /callback?code=a&xstate=b HTTP/1.1",
+                "GET /callback?code=a&state=b&state=c HTTP/1.1",
+                "GET /callback?error=access_denied&state=guess HTTP/1.1",
+                "nonsense",
+            ] {
+                assert_eq!(said(&at, line).await, "HTTP/1.1 404 Not Found", "{line}");
+            }
+            assert_eq!(
+                said(&at, "GET /callback?code=a&state=b HTTP/1.1").await,
+                "HTTP/1.1 200 OK"
+            );
+            drop(silent);
+        };
+        let (query, ()) = tokio::join!(back.answer("b"), asks);
+        assert_eq!(query.unwrap(), "code=a&state=b");
+    }
+}

@@ -1,0 +1,322 @@
+//! What an authorization server says of itself, held against the server that named it.
+
+use rmcp::transport::auth::{AuthorizationMetadata, StoredCredentials};
+use toolhost_contract::text;
+use url::{Host, Url};
+
+use crate::config::Address;
+
+/// Refuses metadata that would send a login, a code or a secret where it does not belong. An error is a sentence.
+///
+/// - Every endpoint is spoken to over TLS, unless the operator lets the server itself be spoken to without.
+/// - The page where a person logs in belongs to the issuer. One that names a page of another authorization server gets
+///   the code for that page's login, with the proof that it is ours (a mix-up).
+pub fn check(address: &Address, metadata: &AuthorizationMetadata) -> Result<(), String> {
+    let page = endpoint(
+        address,
+        "authorization_endpoint",
+        &metadata.authorization_endpoint,
+    )?;
+    endpoint(address, "token_endpoint", &metadata.token_endpoint)?;
+    if let Some(registration) = &metadata.registration_endpoint {
+        endpoint(address, "registration_endpoint", registration)?;
+    }
+    let issuer = match &metadata.issuer {
+        Some(issuer) => endpoint(address, "issuer", issuer)?,
+        None => address.url.clone(),
+    };
+    if is_related(&issuer, &page) || address.oauth.hosts.iter().any(|host| is_host(&page, host)) {
+        return Ok(());
+    }
+    Err(format!(
+        "the authorization server {} wants the login to happen at {}, another host; if they belong together, add \
+         `hosts = [\"{}\"]` to `oauth` of the server",
+        host(&issuer),
+        host(&page),
+        host(&page)
+    ))
+}
+
+/// A client secret goes to the authorization server that it was used with before.
+pub fn check_issuer(
+    known: Option<&StoredCredentials>,
+    metadata: &AuthorizationMetadata,
+) -> Result<(), String> {
+    let Some(before) = known.and_then(|known| known.issuer.as_deref()) else {
+        return Ok(());
+    };
+    let now = metadata.issuer.as_deref();
+    if now == Some(before) {
+        return Ok(());
+    }
+    Err(format!(
+        "its authorization server is now {}, and the client secret was used with {}; if that is right, remove the \
+         server and add it again",
+        text::inline(now.unwrap_or("not named"), 200),
+        text::inline(before, 200)
+    ))
+}
+
+fn endpoint(address: &Address, what: &str, said: &str) -> Result<Url, String> {
+    let refuse = |reason: &str| format!("its {what} `{}` {reason}", text::inline(said, 200));
+    let url = Url::parse(said).map_err(|_| refuse("is not an address"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(refuse("holds a password"));
+    }
+    let is_open = address.url.scheme() == "http"
+        && (url.host() == address.url.host() || is_loopback(&url) && is_loopback(&address.url));
+    match url.scheme() {
+        "https" if url.host().is_some() => Ok(url),
+        "http" if is_open => Ok(url),
+        "http" => Err(refuse("would be spoken to without encryption")),
+        _ => Err(refuse("is neither https nor http")),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    }
+}
+
+/// The same host, or one below the other. Two hosts below a common one can belong to different people.
+fn is_related(issuer: &Url, page: &Url) -> bool {
+    match (issuer.host(), page.host()) {
+        (Some(Host::Domain(a)), Some(Host::Domain(b))) => {
+            a == b || is_below(a, b) || is_below(b, a)
+        }
+        (a, b) => a == b,
+    }
+}
+
+fn is_below(name: &str, above: &str) -> bool {
+    // A name without a dot, such as `com`, is nobody's.
+    above.contains('.')
+        && name
+            .strip_suffix(above)
+            .is_some_and(|front| front.ends_with('.'))
+}
+
+fn is_host(url: &Url, host: &str) -> bool {
+    url.host_str()
+        .is_some_and(|own| own.eq_ignore_ascii_case(host))
+}
+
+fn host(url: &Url) -> String {
+    text::inline(url.host_str().unwrap_or_default(), 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn metadata(issuer: &str, page: &str, token: &str) -> AuthorizationMetadata {
+        let mut said = json!({"authorization_endpoint": page, "token_endpoint": token});
+        if !issuer.is_empty() {
+            said["issuer"] = json!(issuer);
+        }
+        serde_json::from_value(said).unwrap()
+    }
+
+    #[test]
+    fn w_01_w_02_a_login_goes_over_tls_and_to_the_issuer() {
+        let https = "https://mcp.example.org/mcp";
+        let token = "https://tokens.example.net/token";
+        for (server, issuer, page, token, refused) in [
+            (
+                https,
+                "https://auth.example.net",
+                "https://auth.example.net/a",
+                token,
+                "",
+            ),
+            (
+                https,
+                "https://example.net/x",
+                "https://login.example.net/a",
+                token,
+                "",
+            ),
+            (
+                https,
+                "https://mcp.example.net",
+                "https://example.net/a",
+                token,
+                "",
+            ),
+            (https, "", "https://mcp.example.org/authorize", token, ""),
+            // A page of somebody else, also below a common host.
+            (
+                https,
+                "https://evil.example",
+                "https://accounts.example.net/a",
+                token,
+                "another host",
+            ),
+            (
+                https,
+                "https://evil.workers.dev",
+                "https://good.workers.dev/a",
+                token,
+                "another host",
+            ),
+            (
+                https,
+                "https://example.net",
+                "https://evilexample.net/a",
+                token,
+                "another host",
+            ),
+            (
+                https,
+                "https://com",
+                "https://example.com/a",
+                token,
+                "another host",
+            ),
+            (
+                https,
+                "",
+                "https://accounts.example.net/a",
+                token,
+                "another host",
+            ),
+            (
+                https,
+                "https://1.2.3.4",
+                "https://2.3.4/a",
+                token,
+                "another host",
+            ),
+            // Without encryption, and what is no page at all.
+            (
+                https,
+                "https://a.example",
+                "http://a.example/a",
+                token,
+                "without encryption",
+            ),
+            (
+                https,
+                "https://a.example",
+                "https://a.example/a",
+                "http://a.example/t",
+                "without encryption",
+            ),
+            (
+                https,
+                "http://a.example",
+                "https://a.example/a",
+                token,
+                "without encryption",
+            ),
+            (
+                https,
+                "https://a.example",
+                "javascript:alert(1)",
+                token,
+                "neither https nor http",
+            ),
+            (
+                https,
+                "https://a.example",
+                "file:///etc/passwd",
+                token,
+                "neither https nor http",
+            ),
+            (
+                https,
+                "https://a.example",
+                "https://u:p@a.example/",
+                token,
+                "password",
+            ),
+            (
+                https,
+                "https://a.example",
+                "https://a.example/a",
+                "no address",
+                "not an address",
+            ),
+            (
+                https,
+                "http://127.0.0.1:1",
+                "http://127.0.0.1:1/a",
+                token,
+                "without encryption",
+            ),
+            // On this machine.
+            (
+                "http://127.0.0.1:1/mcp",
+                "http://127.0.0.1:2",
+                "http://127.0.0.1:2/a",
+                "http://localhost:2/t",
+                "",
+            ),
+            (
+                "http://127.0.0.1:1/mcp",
+                "http://a.example",
+                "http://a.example/a",
+                token,
+                "without encryption",
+            ),
+        ] {
+            let address = Address::parse("one", server, BTreeMap::new(), false).unwrap();
+            let found = check(&address, &metadata(issuer, page, token)).err();
+            let found = found.unwrap_or_default();
+            assert!(
+                found.contains(refused) && found.is_empty() == refused.is_empty(),
+                "{issuer} {page} {token}: {found}"
+            );
+        }
+    }
+
+    #[test]
+    fn w_02_an_operator_can_say_that_two_hosts_belong_together() {
+        let mut address =
+            Address::parse("one", "https://mcp.example.org/mcp", BTreeMap::new(), false).unwrap();
+        let said = metadata(
+            "https://a.example",
+            "https://login.example.net/a",
+            "https://a.example/t",
+        );
+        let refused = check(&address, &said).unwrap_err();
+        assert!(
+            refused.contains(r#"`hosts = ["login.example.net"]`"#),
+            "{refused}"
+        );
+        address.oauth.hosts = vec!["Login.example.net".to_owned()];
+        assert_eq!(check(&address, &said), Ok(()));
+    }
+
+    #[test]
+    fn w_04_a_client_secret_stays_with_its_authorization_server() {
+        let known = |issuer: Option<&str>| {
+            StoredCredentials::new("me".to_owned(), None, Vec::new(), None)
+                .with_issuer(issuer.map(str::to_owned))
+        };
+        let said = metadata(
+            "https://a.example",
+            "https://a.example/a",
+            "https://a.example/t",
+        );
+        assert_eq!(check_issuer(None, &said), Ok(()));
+        assert_eq!(check_issuer(Some(&known(None)), &said), Ok(()));
+        assert_eq!(
+            check_issuer(Some(&known(Some("https://a.example"))), &said),
+            Ok(())
+        );
+        for before in ["https://b.example", "https://a.example/"] {
+            assert!(check_issuer(Some(&known(Some(before))), &said).is_err());
+        }
+        let silent = metadata("", "https://a.example/a", "https://a.example/t");
+        assert!(check_issuer(Some(&known(Some("https://a.example"))), &silent).is_err());
+    }
+}

@@ -1,0 +1,265 @@
+//! Logging in where the server, or the authorization server that it names, is hostile.
+
+use toolhost_contract::text;
+use url::Url;
+
+use super::*;
+use crate::error::ServerError;
+
+/// What an authorization server of this machine answers.
+#[derive(Clone)]
+struct Says {
+    /// Members of its metadata in place of the usual ones; null leaves one out.
+    metadata: Value,
+    registration: (u16, String),
+    token: (u16, String),
+}
+
+impl Default for Says {
+    fn default() -> Self {
+        let token = json!({"access_token": "new", "token_type": "bearer", "refresh_token": "r"});
+        Self {
+            metadata: json!({}),
+            registration: (
+                201,
+                json!({"client_id": "me", "redirect_uris": []}).to_string(),
+            ),
+            token: (200, token.to_string()),
+        }
+    }
+}
+
+/// A server that is its own authorization server. Its address, and the requests that it got.
+async fn start_issuer(says: Says) -> (String, Arc<Mutex<Vec<String>>>) {
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let at: Arc<Mutex<String>> = Arc::default();
+    let url = {
+        let (heard, at) = (Arc::clone(&heard), Arc::clone(&at));
+        serve(Arc::new(move |request: &Request| {
+            let host = at.lock().unwrap().clone();
+            let line = request.line.as_str();
+            heard
+                .lock()
+                .unwrap()
+                .push(format!("{line} {}", request.body));
+            let json = |(status, body): &(u16, String)| {
+                let kind = ("content-type".to_owned(), "application/json".to_owned());
+                (*status, vec![kind], body.clone())
+            };
+            if line.contains("/.well-known/oauth-protected-resource") {
+                let said =
+                    json!({"resource": format!("{host}/mcp"), "authorization_servers": [host]});
+                json(&(200, said.to_string()))
+            } else if line.contains("/.well-known/oauth-authorization-server") {
+                let mut said = json!({
+                    "issuer": host, "authorization_endpoint": format!("{host}/authorize"),
+                    "token_endpoint": format!("{host}/token"), "response_types_supported": ["code"],
+                    "registration_endpoint": format!("{host}/register"),
+                    "code_challenge_methods_supported": ["S256"],
+                });
+                for (name, value) in says.metadata.as_object().unwrap() {
+                    said[name] = value.clone();
+                }
+                said.as_object_mut()
+                    .unwrap()
+                    .retain(|_, value| !value.is_null());
+                json(&(200, said.to_string()))
+            } else if line.contains("/register") {
+                json(&says.registration)
+            } else if line.contains("/token") {
+                json(&says.token)
+            } else {
+                let challenge = ("www-authenticate".to_owned(), "Bearer".to_owned());
+                (401, vec![challenge], String::new())
+            }
+        }))
+        .await
+    };
+    url.strip_suffix("/mcp")
+        .unwrap()
+        .clone_into(&mut at.lock().unwrap());
+    (url, heard)
+}
+
+/// A login by a person who agrees to everything: how it ended, and the addresses that were opened.
+async fn login(url: &str, folder: &std::path::Path) -> (Result<(), ServerError>, Vec<String>) {
+    let mut address = Address::parse("one", url, BTreeMap::new(), false).unwrap();
+    address.oauth.scopes = vec!["read".to_owned()];
+    let opened = Arc::new(Mutex::new(Vec::new()));
+    let show = |page: &crate::login::LoginPage<'_>| {
+        opened.lock().unwrap().push(page.url.to_owned());
+        let url = Url::parse(page.url).unwrap();
+        let member = |wanted: &str| {
+            let found = url.query_pairs().find(|(name, _)| name == wanted);
+            found.unwrap().1.into_owned()
+        };
+        assert_eq!(member("code_challenge_method"), "S256");
+        assert_eq!(page.scopes, "read");
+        let back = format!(
+            "{}?code=c-1&state={}",
+            member("redirect_uri"),
+            member("state")
+        );
+        tokio::spawn(async move {
+            let _ = reqwest::get(back).await;
+        });
+    };
+    let ended = Logins::at(folder.to_owned())
+        .login("one", &address, None, show)
+        .await;
+    let opened = opened.lock().unwrap().clone();
+    (ended, opened)
+}
+
+#[tokio::test]
+async fn a_login_with_an_honest_server_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (url, _) = start_issuer(Says::default()).await;
+    let (ended, opened) = login(&url, dir.path()).await;
+    ended.unwrap();
+    assert_eq!(opened.len(), 1);
+    assert!(dir.path().join("one.json").exists());
+}
+
+#[tokio::test]
+async fn w_01_w_02_w_06_what_an_authorization_server_says_of_itself_is_checked_before_anything_is_opened()
+ {
+    for (metadata, refused) in [
+        (
+            json!({"authorization_endpoint": "http://localhost:9/a"}),
+            "another host",
+        ),
+        (
+            json!({"authorization_endpoint": "http://192.0.2.1/a"}),
+            "without encryption",
+        ),
+        (
+            json!({"authorization_endpoint": "javascript:alert(1)"}),
+            "neither https nor http",
+        ),
+        (
+            json!({"token_endpoint": "http://192.0.2.1/token"}),
+            "without encryption",
+        ),
+        (json!({"issuer": "https://evil.example"}), "evil.example"),
+        (
+            json!({"code_challenge_methods_supported": ["plain"]}),
+            "PKCE",
+        ),
+        (json!({"x": "y".repeat(2 << 20)}), "discovery failed"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let says = Says {
+            metadata: metadata.clone(),
+            ..Says::default()
+        };
+        let (url, heard) = start_issuer(says).await;
+        let (ended, opened) = login(&url, dir.path()).await;
+        let error = ended.unwrap_err().to_string();
+        let shown = text::inline(&metadata.to_string(), 100);
+        assert!(error.contains(refused), "{shown}: {error}");
+        assert!(opened.is_empty(), "{shown}: {opened:?}");
+        let heard = heard.lock().unwrap();
+        assert!(
+            !heard.iter().any(|line| line.contains("/token")),
+            "{shown}: {heard:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn w_07_what_a_hostile_authorization_server_answers_is_bounded_and_escaped() {
+    let long = "x".repeat(100_000);
+    for (says, refused) in [
+        (
+            Says {
+                registration: (201, json!({"client_id": long, "redirect_uris": []}).to_string()),
+                ..Says::default()
+            },
+            "the limit is 8000",
+        ),
+        (
+            Says {
+                registration: (400, "\u{1b}[2J\u{202e}no".repeat(10_000)),
+                ..Says::default()
+            },
+            "\\u{1b}[2J\\u{202e}no",
+        ),
+        (
+            Says {
+                token: (
+                    400,
+                    json!({"error": "invalid_grant", "error_description": "\u{1b}]0;x\u{7}client_secret=abcdefgh"})
+                        .to_string(),
+                ),
+                ..Says::default()
+            },
+            "logging in:",
+        ),
+        (
+            Says {
+                token: (200, "x".repeat(8 << 20)),
+                ..Says::default()
+            },
+            "logging in:",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (url, _) = start_issuer(says).await;
+        let (ended, _) = login(&url, dir.path()).await;
+        let error = ended.unwrap_err().to_string();
+        assert!(error.contains(refused), "{error}");
+        assert!(error.len() < 5_000, "{}", error.len());
+        assert!(!error.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{error:?}");
+        assert!(!error.contains("abcdefgh"), "{error}");
+        assert!(!dir.path().join("one.json").exists());
+    }
+}
+
+#[tokio::test]
+async fn w_05_a_refresh_token_goes_to_no_server_that_does_not_name_its_issuer() {
+    // It publishes nothing any more; without metadata its own `/token` would be the place to renew a login.
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let url = {
+        let heard = Arc::clone(&heard);
+        serve(Arc::new(move |request: &Request| {
+            heard
+                .lock()
+                .unwrap()
+                .push(format!("{} {}", request.line, request.body));
+            if request.line.contains("/.well-known/") {
+                return (404, Vec::new(), String::new());
+            }
+            let challenge = ("www-authenticate".to_owned(), "Bearer".to_owned());
+            (401, vec![challenge], String::new())
+        }))
+        .await
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let kept = json!({"url": url, "credentials": {
+        "client_id": "me", "granted_scopes": [], "token_received_at": 1, "issuer": "https://issuer.example",
+        "token_response": {
+            "access_token": "old", "token_type": "bearer", "expires_in": 1, "refresh_token": "precious",
+        },
+    }});
+    std::fs::write(dir.path().join("one.json"), kept.to_string()).unwrap();
+    let address = Address::parse("one", url.as_str(), BTreeMap::new(), false).unwrap();
+    let mut config = config("one");
+    config.way = Way::Http(address.clone());
+    let dial = Box::new(Web {
+        server: "one".to_owned(),
+        address,
+        logins: Some(Arc::new(Logins::at(dir.path().to_owned()))),
+    });
+    let (around, _) = surroundings(&approved(&config));
+    let server = Server::start(config, dial, around);
+    let error = first_failure(&server).await;
+    assert!(error.contains("wants to be logged in to"), "{error}");
+    let heard = heard.lock().unwrap();
+    assert!(
+        !heard.iter().any(|line| line.contains("precious")),
+        "{heard:?}"
+    );
+    // What was kept is still there for when the server names its issuer again.
+    assert!(dir.path().join("one.json").exists());
+}
