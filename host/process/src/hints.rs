@@ -20,6 +20,8 @@ const NETWORK: &[&str] = &[
     "socket: operation not permitted",
     "no address associated",
 ];
+/// What `ps` and `top` say without directories of processes.
+const PROCESSES: &[&str] = &["mount -t proc"];
 const CALLS: &[&str] = &[
     "operation not permitted",
     "ptrace",
@@ -44,9 +46,15 @@ pub fn hints(walls: Option<&Walls>, fence: &Fence, exit: Exit, text: &Kept) -> V
             listed(&fence.read)
         ));
     }
+    if says(PROCESSES) {
+        hints.push(
+            "the sandbox shows this command no processes in /proc on this machine".to_owned(),
+        );
+    }
     if says(CALLS) {
         hints.push(
-            "the sandbox refuses some system calls: other processes' memory, mounts, namespaces, kernel settings"
+            "the sandbox refuses some system calls: other processes' memory, mounts, namespaces, kernel settings, \
+             System V IPC, chown, set-user-ID"
                 .to_owned(),
         );
     }
@@ -124,6 +132,12 @@ mod tests {
             false,
             "unshare failed: Operation not permitted",
             &["system calls"],
+        );
+        check(
+            Exit::Code(1),
+            false,
+            "Error, do this: mount -t proc proc /proc",
+            &["no processes in /proc"],
         );
         check(Exit::Signal(libc::SIGSYS), false, "", &["architecture"]);
         check(Exit::Code(1), false, "test failed", &[]);
