@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::{Call, CallError, Descriptor, Grant, Outcome, Reach, Reads, Services, Staged};
+use crate::policy::RunningJob;
+use crate::{
+    Call, CallError, Descriptor, Grant, Outcome, Principal, Reach, Reads, Services, Staged,
+};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -31,6 +34,16 @@ pub trait Backend: Send + Sync {
     /// happens.
     fn executes(&self) -> bool {
         false
+    }
+
+    /// The shell that runs these commands, by name.
+    fn shell(&self) -> Option<&str> {
+        None
+    }
+
+    /// The program in the background that the caller means by this name.
+    fn job(&self, _caller: &Principal, _name: &str) -> Option<RunningJob> {
+        None
     }
 
     /// Can a call of this tool send something out of the host, or start something in it? That cannot be held back.

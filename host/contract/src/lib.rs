@@ -30,6 +30,7 @@ mod services;
 pub mod shell;
 pub mod text;
 pub mod units;
+pub mod variables;
 pub mod version;
 pub mod views;
 

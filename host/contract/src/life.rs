@@ -161,6 +161,8 @@ pub enum Step {
     Scheduled {
         by: String,
         wave: Option<usize>,
+        /// The command that was authorized, if there is one, masked.
+        command: Option<Value>,
     },
     /// A guest runs.
     Started,

@@ -15,11 +15,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::variables::Variables;
 use crate::{Descriptor, Digest, Effect, PluginName, Principal, ToolName, hook};
 
 mod address;
 mod approval;
 mod check;
+mod command;
 mod decide;
 mod diagnostic;
 mod example;
@@ -44,6 +46,7 @@ pub use approval::{
     Approval, ApprovalError, ApprovalState, Identity, Narrowing, NewApproval, PathNarrowing, Scope,
     definition,
 };
+pub use command::{AuthorizedCommand, AuthorizedTask, RunningJob};
 pub use decide::Hold;
 pub use diagnostic::{Diagnostic, Severity, Source};
 pub use example::Example;
@@ -57,7 +60,7 @@ pub use question::{Answer, AskKind, Question, Settled, settle};
 pub use rule::Rule;
 pub use rule_file::{RuleFile, RuleTable};
 pub use rule_spec::{RuleSpec, Tier};
-pub use subject::{PathUse, Subject};
+pub use subject::{PathUse, Subject, TaskUse};
 
 /// Everything a decision depends on, besides the policy.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +75,12 @@ pub struct Request<'a> {
     /// Does the host start processes for it? A tool that only says so changes whatever it was granted itself, and what
     /// its input calls a command tells nothing about that.
     pub executes: bool,
+    /// The shell that runs the command of its input, by name.
+    pub shell: Option<&'a str>,
+    /// Environment variables of the session, as the host has them now.
+    pub variables: &'a Variables,
+    /// The program in the background that its input names.
+    pub job: Option<&'a RunningJob>,
     /// All that the call can do it does through calls of other tools, and these are judged by themselves.
     pub delegates: bool,
     /// Of the component's bytes.

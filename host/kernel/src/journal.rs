@@ -522,7 +522,7 @@ fn transitions(record: &Record, from: usize) -> Vec<TransitionRow> {
                 .note
                 .as_deref()
                 .map(toolhost_contract::life::masked_text),
-            detail: Value::Null,
+            detail: line.detail.clone().unwrap_or(Value::Null),
         })
         .collect()
 }

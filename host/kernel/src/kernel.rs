@@ -26,7 +26,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use serde_json::Value;
 use toolhost_contract::life::{Input, Millis, Origin, Step};
-use toolhost_contract::policy::{HookSaid, Mode, Policy};
+use toolhost_contract::policy::{AuthorizedCommand, HookSaid, Mode, Policy};
+use toolhost_contract::variables::Variables;
 use toolhost_contract::{
     CallError, CallId, Denial, DenialCode, ErrorClass, Failure, Outcome, QuotaKind, SessionKey,
     Sink,
@@ -333,7 +334,16 @@ impl Kernel {
                 }
             };
             let (by, held) = (grant.by().to_owned(), grant.is_held());
-            run.life.step(Step::Scheduled { by, wave: None }).await?;
+            let command = grant
+                .command()
+                .filter(|_| entry.backend.executes() && !held)
+                .map(AuthorizedCommand::recorded);
+            let scheduled = Step::Scheduled {
+                by,
+                wave: None,
+                command,
+            };
+            run.life.step(scheduled).await?;
             let permit = halt.or(self.admit(&entry, run)).await?;
             run.life.step(Step::Started).await?;
             if !held {
@@ -350,7 +360,7 @@ impl Kernel {
                 slot.start();
             }
             run.life.start_clock();
-            let services = Arc::new(CallServices::new(self, &entry, run));
+            let services = Arc::new(CallServices::new(self, &entry, run, held));
             run.sink.serve(Arc::<CallServices>::clone(&services));
             let ran = invoke(&entry, grant, &services, run).await;
             let mut permit = permit;
@@ -364,14 +374,15 @@ impl Kernel {
             }
             if !held {
                 if ran.as_ref().is_ok_and(|ran| !ran.outcome.is_error()) {
-                    services.keep();
+                    services.keep(&[]);
                 }
                 break (ran.map(|ran| ran.outcome), permit);
             }
+            run.sets = services.steering();
             match Box::pin(self.release(&entry, ran, permit, run)).await {
                 Ok(Released::Through(outcome)) => {
                     if !outcome.is_error() {
-                        services.keep();
+                        services.keep(&run.sets);
                     }
                     break (Ok(*outcome), None);
                 }
@@ -473,7 +484,9 @@ impl Kernel {
             duration: Duration::ZERO,
             given_up: false,
             said: HookSaid::default(),
-            has_variables: false,
+            variables: Variables::new(),
+            job: None,
+            sets: Vec::new(),
             known: false,
             edits: Vec::new(),
             commits: Vec::new(),

@@ -47,6 +47,8 @@ pub enum ProcessError {
     SessionEnded,
     #[error("no job {id} in this session; jobs: {known}")]
     UnknownJob { id: u64, known: String },
+    #[error("job {id} has its standard input closed, so nothing can be typed into it")]
+    InputClosed { id: u64 },
     #[error("job {id} takes no input: {reason}")]
     NoInput { id: u64, reason: &'static str },
     #[error(

@@ -95,6 +95,12 @@ impl Processes {
         Ok(started.handle.process.job())
     }
 
+    /// Returns whether a program of this name may be started and is installed.
+    pub fn finds(&self, program: &str) -> bool {
+        let settings = &self.inner.settings;
+        settings.programs.find(program, &settings.path).is_ok()
+    }
+
     /// The jobs of an owner, the oldest first; also those that ended, as far as they are remembered.
     pub fn jobs(&self, owner: &JobOwner) -> Vec<Job> {
         let listed = self.inner.listed(owner);
@@ -144,9 +150,7 @@ impl Processes {
         if process.state() != State::Running {
             return Err(no_input("it has ended"));
         }
-        let writer = stdin
-            .as_ref()
-            .ok_or(no_input("it was started with its input closed"))?;
+        let writer = stdin.as_ref().ok_or(ProcessError::InputClosed { id })?;
         let mut written = 0;
         while written < bytes.len() {
             match tokio::time::timeout(INPUT_PATIENCE, writer.write(&bytes[written..])).await {

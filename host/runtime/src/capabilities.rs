@@ -10,7 +10,7 @@ use toolhost_net::Net;
 use toolhost_process::JobOwner;
 
 use crate::http::{Way, names_addresses};
-use crate::programs::{ProgramGrant, Programs};
+use crate::programs::{Authorized, ProgramGrant, Programs};
 use crate::within::Window;
 
 /// From the manifest and the operator.
@@ -59,7 +59,13 @@ pub struct Allowed {
 impl Capabilities {
     /// A tool that says what it requires gets nothing else. Sub-agents and other tools act, so only a tool that says that
     /// it changes something, and names them, gets them: whoever reads the description knows.
-    pub fn of(&self, tool: &Descriptor, input: &Value, owner: &JobOwner) -> Allowed {
+    pub fn of(
+        &self,
+        tool: &Descriptor,
+        input: &Value,
+        owner: &JobOwner,
+        authorized: Authorized,
+    ) -> Allowed {
         let effect = tool.effect();
         if effect == Effect::Pure {
             return Allowed::default();
@@ -82,7 +88,7 @@ impl Capabilities {
                 .programs
                 .clone()
                 .filter(|_| wants(tool, Capability::Process))
-                .map(|grant| Programs::new(grant, owner.clone(), acts, input)),
+                .map(|grant| Programs::new(grant, owner.clone(), acts, authorized)),
             net: self
                 .net
                 .as_ref()
@@ -218,7 +224,12 @@ mod tests {
             net: None,
             programs: None,
         };
-        let allowed = all.of(&tool, &Value::Null, &JobOwner::default());
+        let allowed = all.of(
+            &tool,
+            &Value::Null,
+            &JobOwner::default(),
+            Authorized::Anything,
+        );
         let words = [
             (allowed.session, "session"),
             (allowed.people, "people"),

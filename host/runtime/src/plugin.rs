@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolhost_contract::policy::Mode;
+use toolhost_contract::policy::{Mode, RunningJob};
 use toolhost_contract::{
     Access, Backend, BoxFuture, Call, CallError, Descriptor, Effects, ErrorClass, FileAccess,
-    Grant, Limits, Outcome, PluginName, Ran, Reach, SessionKey, Sink,
+    Grant, Limits, Outcome, PluginName, Principal, Ran, Reach, SessionKey, Sink,
 };
 use toolhost_vfs::{PathGrant, Reads, Scope, Stage, StageLimits};
 
@@ -18,6 +18,7 @@ use crate::instance::{self, Setting};
 use crate::load::Loaded;
 use crate::looks::Looks;
 use crate::owners::job_owner;
+use crate::programs::{Authorized, ProgramGrant};
 use crate::staging::{Held, Staging};
 use crate::within::Within;
 
@@ -64,6 +65,8 @@ pub struct Plugin {
     env: Vec<(String, String)>,
     staging: Option<Staging>,
     capabilities: Capabilities,
+    /// Runs the commands of its calls.
+    shell: Option<&'static str>,
 }
 
 impl Plugin {
@@ -77,6 +80,11 @@ impl Plugin {
             own: grants.own,
             env: grants.env,
             staging: grants.staging,
+            shell: grants
+                .capabilities
+                .programs
+                .as_ref()
+                .and_then(ProgramGrant::shell),
             capabilities: grants.capabilities,
         })
     }
@@ -152,11 +160,12 @@ impl Plugin {
             (FileAccess::AsGranted, None) => own.granted.clone(),
         };
         use_guest_names(&mut call.input, files.scope());
+        let authorized = Authorized::of(&grant, |path| use_guest_name(path, files.scope()));
         let within = Within::new(grant.within());
         let files = files.within(&within).await;
         let allowed = tool.map_or_else(Allowed::default, |tool| {
             let owner = job_owner(&call.caller, self.name());
-            self.capabilities.of(tool, &call.input, &owner)
+            self.capabilities.of(tool, &call.input, &owner, authorized)
         });
         // Whatever it is called: nothing leaves a call whose changes are judged afterwards.
         let allowed = if grant.is_held() {
@@ -272,6 +281,15 @@ impl Backend for Plugin {
     fn executes(&self) -> bool {
         // Programs are started only as the input of a call says.
         self.capabilities.programs.is_some()
+    }
+
+    fn shell(&self) -> Option<&str> {
+        self.shell
+    }
+
+    fn job(&self, caller: &Principal, name: &str) -> Option<RunningJob> {
+        let programs = self.capabilities.programs.as_ref()?;
+        programs.job(&job_owner(caller, self.name()), name)
     }
 
     fn reaches_out(&self, tool: &Descriptor) -> bool {

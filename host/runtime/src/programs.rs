@@ -1,14 +1,14 @@
-//! Programs for one call: what may be started is what the input of the call says, so that what a rule or a person
-//! allowed is what runs.
+//! Programs for one call: what may be started is what was authorized, so that what a rule or a person allowed is what
+//! runs.
 
-use std::collections::BTreeMap;
 use std::fs::read_link;
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::Value;
-use toolhost_contract::{Failure, text};
+use toolhost_contract::policy::{AuthorizedCommand, AuthorizedTask, RunningJob};
+use toolhost_contract::{Failure, Grant, text};
 use toolhost_process::{Fence, JobOwner, OpenPath, Processes};
 use toolhost_vfs::{Access, OpenHow, Refusal, Root, Scope};
 
@@ -34,6 +34,38 @@ impl std::fmt::Debug for ProgramGrant {
     }
 }
 
+impl ProgramGrant {
+    /// The shell that runs the commands of calls.
+    pub fn shell(&self) -> Option<&'static str> {
+        let granted = |shell: &&&str| self.programs.iter().any(|name| name == **shell);
+        let mut shells = SHELLS.iter().filter(granted);
+        shells.find(|shell| self.processes.finds(shell)).copied()
+    }
+
+    /// The program in the background that a caller means: by its id, or by its process id.
+    pub fn job(&self, owner: &JobOwner, name: &str) -> Option<RunningJob> {
+        let jobs = self.processes.jobs(owner);
+        let name = name.trim();
+        let by_id = jobs.iter().find(|job| job_name(job.id) == name);
+        let job = by_id.or_else(|| jobs.iter().find(|job| job.pid.to_string() == name))?;
+        let command = match job.command.as_slice() {
+            [shell, flag, command] if SHELLS.contains(&shell.as_str()) && flag.starts_with('-') => {
+                command.clone()
+            }
+            words => words.join(" "),
+        };
+        Some(RunningJob {
+            id: job_name(job.id),
+            command,
+        })
+    }
+}
+
+/// `job-1`
+pub fn job_name(id: u64) -> String {
+    format!("job-{id}")
+}
+
 /// What one call may do with programs.
 #[derive(Clone)]
 pub struct Programs {
@@ -41,63 +73,78 @@ pub struct Programs {
     pub owner: JobOwner,
     /// It may start programs, write to them and end them.
     pub acts: bool,
-    /// What its input says; None: it names no command.
-    said: Option<Said>,
+    authorized: Authorized,
+    /// What was authorized was done.
+    used: Arc<AtomicBool>,
 }
 
-#[derive(Clone)]
-struct Said {
-    command: String,
-    cwd: Option<String>,
-    env: BTreeMap<String, String>,
+/// What the call was authorized to start, or which program to use.
+#[derive(Debug, Clone)]
+pub enum Authorized {
+    /// Its input names neither a command nor a running program.
+    Anything,
+    Command(AuthorizedCommand),
+    Task(AuthorizedTask),
+}
+
+impl Authorized {
+    /// With the names that the guest knows; the working directory was authorized by the name that the caller wrote.
+    pub fn of(grant: &Grant, in_guest_names: impl Fn(&mut String)) -> Self {
+        if let Some(command) = grant.command() {
+            let mut command = command.clone();
+            if let Some(cwd) = &mut command.cwd {
+                in_guest_names(cwd);
+            }
+            return Self::Command(command);
+        }
+        match grant.task() {
+            Some(task) => Self::Task(task.clone()),
+            None => Self::Anything,
+        }
+    }
 }
 
 /// What a guest wants started.
-pub struct Wanted<'a> {
-    pub program: &'a str,
-    pub arguments: &'a [String],
-    pub cwd: Option<&'a str>,
-    pub environment: &'a [(String, String)],
-    pub stdin: Option<&'a [u8]>,
+pub struct Wanted {
+    pub program: String,
+    pub arguments: Vec<String>,
+    pub cwd: Option<String>,
+    pub environment: Vec<(String, String)>,
+    pub stdin: Option<Vec<u8>>,
+    pub tty: bool,
 }
 
 const SHELLS: [&str; 2] = ["bash", "sh"];
 
 impl Programs {
-    pub fn new(grant: ProgramGrant, owner: JobOwner, acts: bool, input: &Value) -> Self {
-        let word = |member: &str| input.get(member).and_then(Value::as_str).map(str::to_owned);
-        let variables = input.get("env").and_then(Value::as_object);
-        let env = variables
-            .into_iter()
-            .flatten()
-            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
-            .collect();
-        // What the policy judges is what is bound.
-        let said = word("command").or_else(|| word("cmd")).map(|command| Said {
-            command,
-            cwd: word("cwd"),
-            env,
-        });
+    pub fn new(grant: ProgramGrant, owner: JobOwner, acts: bool, authorized: Authorized) -> Self {
         Self {
             grant,
             owner,
             acts,
-            said,
+            authorized,
+            used: Arc::default(),
         }
     }
 
-    /// Its input says what it runs, and that was judged: whatever else its plugin does is not.
+    /// Its input says what it runs or uses, and that was judged. What else its plugin does was not.
     pub fn is_bound(&self) -> bool {
-        self.said.is_some()
+        !matches!(self.authorized, Authorized::Anything)
     }
 
-    /// Is this what the call was allowed to start? `shared`: the variables that the session has set.
-    pub fn check(
-        &self,
-        wanted: &Wanted<'_>,
-        shared: &BTreeMap<String, String>,
-    ) -> Result<(), Failure> {
-        let program = wanted.program;
+    /// Standard input of a program that it starts in the background stays open.
+    pub fn opens_input(&self) -> bool {
+        match &self.authorized {
+            Authorized::Anything => true,
+            Authorized::Command(command) => command.tty,
+            Authorized::Task(_) => false,
+        }
+    }
+
+    /// What is started: of a call that was authorized for a command that command, whatever the guest has made of it.
+    /// A guest that wants something else is told so.
+    pub fn authorize(&self, wanted: Wanted) -> Result<Wanted, Failure> {
+        let program = &wanted.program;
         if !self.acts {
             return Err(Failure::new(
                 "service_not_granted",
@@ -117,43 +164,82 @@ impl Programs {
                 )
             });
         }
-        let Some(said) = &self.said else {
-            return Ok(());
-        };
-        let differs = |what: &str| {
-            Err(Failure::new(
-                "command_differs",
-                format!("{what} is not what the input of the call says, and only that was allowed"),
-            ))
-        };
-        let as_said = match wanted.arguments {
-            [flag, command] => matches!(flag.as_str(), "-c" | "-lc") && *command == said.command,
-            _ => false,
-        };
-        if !SHELLS.contains(&program) || !as_said {
-            return differs("the program");
-        }
-        if wanted.stdin.is_some() {
-            return differs("the standard input");
-        }
-        if wanted.cwd != said.cwd.as_deref() {
-            return differs("the folder");
-        }
-        for (name, value) in wanted.environment {
-            let known = said.env.get(name) == Some(value) || shared.get(name) == Some(value);
-            if !known {
-                return differs("a variable");
-            }
-            // What a person sees in the input is theirs to judge; what was set earlier must not change what runs.
-            if !said.env.contains_key(name) && steers(name) {
-                let shown = text::inline(name, 80);
-                return Err(Failure::new(
-                    "variable_refused",
-                    format!("the variable `{shown}` changes which programs run"),
+        let command = match &self.authorized {
+            Authorized::Anything => return Ok(wanted),
+            Authorized::Command(command) => command,
+            Authorized::Task(_) => {
+                return Err(differs(
+                    "a new program",
+                    "only the use of a running one was authorized",
                 ));
             }
+        };
+        check(&wanted, command)?;
+        if self.used.load(Ordering::Relaxed) {
+            return Err(Failure::new(
+                "command_used",
+                "the command of this call was started already, and it was authorized once",
+            ));
         }
-        Ok(())
+        let [shell, flag, text] = command.argv.as_slice() else {
+            return Err(differs("the program", "no shell was authorized"));
+        };
+        let variables = command.variables.iter();
+        Ok(Wanted {
+            program: shell.clone(),
+            arguments: vec![flag.clone(), text.clone()],
+            cwd: command.cwd.clone(),
+            environment: variables
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            stdin: None,
+            tty: command.tty,
+        })
+    }
+
+    /// What was authorized was done, and counts no more.
+    pub fn done(&self) {
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    /// May the call send a signal to the job of this name?
+    pub fn authorize_signal(&self, job: &str) -> Result<(), Failure> {
+        match &self.authorized {
+            Authorized::Task(task) if task.job.as_deref() != Some(job) => Err(differs(
+                "the program",
+                "this call was authorized to end another one",
+            )),
+            Authorized::Task(_) | Authorized::Anything | Authorized::Command(_) => Ok(()),
+        }
+    }
+
+    /// May the call type this into the job of this name?
+    pub fn authorize_input(&self, job: &str, bytes: &[u8]) -> Result<(), Failure> {
+        let refused = |message: &str| {
+            Err(Failure {
+                recommendations: vec![
+                    "type with `shell_input`, which is judged by the program and the text"
+                        .to_owned(),
+                ],
+                ..Failure::new("input_not_authorized", message)
+            })
+        };
+        match &self.authorized {
+            Authorized::Anything => Ok(()),
+            Authorized::Command(_) => refused(
+                "this call was authorized to run its command, and not to type into a program",
+            ),
+            Authorized::Task(task) if task.job.as_deref() != Some(job) => {
+                refused("this call was authorized to type into another program")
+            }
+            Authorized::Task(task) if task.text.as_bytes() != bytes => {
+                refused("this call was authorized to type another text")
+            }
+            Authorized::Task(_) if self.used.load(Ordering::Relaxed) => {
+                refused("the text of this call was typed already")
+            }
+            Authorized::Task(_) => Ok(()),
+        }
     }
 
     /// The guest's name of a file that a program wrote to.
@@ -299,223 +385,50 @@ fn is_where_it_was(window: &Window) -> bool {
     matches!((there, held), (Ok(there), Ok(held)) if (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino))
 }
 
-/// Does the variable say which program is run, or what it loads?
-fn steers(name: &str) -> bool {
-    const NAMES: [&str; 22] = [
-        "BASH_ENV",
-        "BROWSER",
-        "CDPATH",
-        "EDITOR",
-        "ENV",
-        "GLOBIGNORE",
-        "IFS",
-        "JAVA_TOOL_OPTIONS",
-        "LESSCLOSE",
-        "LESSOPEN",
-        "MANPAGER",
-        "NODE_OPTIONS",
-        "NODE_PATH",
-        "PAGER",
-        "PATH",
-        "PROMPT_COMMAND",
-        "PS4",
-        "RUSTC_WRAPPER",
-        "SHELL",
-        "SHELLOPTS",
-        "TMPDIR",
-        "VISUAL",
-    ];
-    const FRONTS: [&str; 9] = [
-        "BASH_FUNC",
-        "CARGO_",
-        "DYLD_",
-        "GIT_",
-        "LD_",
-        "NPM_CONFIG_",
-        "PERL5",
-        "PYTHON",
-        "RUBY",
-    ];
-    let name = name.to_ascii_uppercase();
-    NAMES.contains(&name.as_str())
-        || FRONTS.iter().any(|front| name.starts_with(front))
-        || name.ends_with("_COMMAND")
-        || name.ends_with("_EDITOR")
-        || name.ends_with("_PAGER")
+fn differs(what: &str, why: &str) -> Failure {
+    Failure::new(
+        "command_differs",
+        format!("{what} is not what the input of the call says: {why}"),
+    )
+}
+
+/// Does the guest want what was authorized?
+fn check(wanted: &Wanted, command: &AuthorizedCommand) -> Result<(), Failure> {
+    let why = "only what the input says was authorized";
+    if !SHELLS.contains(&wanted.program.as_str()) {
+        return Err(differs("the program", "a command is run by bash or sh"));
+    }
+    match (wanted.arguments.as_slice(), command.argv.as_slice()) {
+        ([_, text], [_, _, authorized]) if text != authorized => {
+            return Err(differs("the program", why));
+        }
+        ([flag, _], [_, authorized, _]) if flag != authorized => {
+            return Err(differs(
+                "the way the shell is started",
+                "it is a login shell where the input has `login`, and only then",
+            ));
+        }
+        ([_, _], [_, _, _]) => {}
+        _ => return Err(differs("the program", why)),
+    }
+    if wanted.stdin.is_some() {
+        return Err(differs("the standard input", why));
+    }
+    if wanted.cwd != command.cwd {
+        return Err(differs("the folder", why));
+    }
+    if wanted.tty && !command.tty {
+        return Err(differs("a terminal", "the input has no `tty`"));
+    }
+    let known = |(name, value): &(String, String)| command.variables.get(name) == Some(value);
+    match wanted.environment.iter().find(|variable| !known(variable)) {
+        Some((name, _)) => Err(differs(
+            &format!("the variable `{}`", text::inline(name, 80)),
+            "only those of the input and of the session, as they were when the call was authorized, are passed on",
+        )),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-    use toolhost_process::{Launcher, Settings};
-
-    use super::*;
-
-    fn programs(acts: bool, input: &Value) -> Programs {
-        let dir = std::env::temp_dir().join(format!("toolhost-programs-{}", std::process::id()));
-        let settings = Settings::new(Launcher::this_program([]), dir);
-        let grant = ProgramGrant {
-            processes: Processes::new(settings).unwrap(),
-            programs: Arc::new(["bash".to_owned(), "git".to_owned()]),
-            network: false,
-            output: "/output".to_owned(),
-        };
-        Programs::new(grant, JobOwner::default(), acts, input)
-    }
-
-    /// Program, arguments, folder, variables.
-    type Asked<'a> = (
-        &'a str,
-        &'a [&'a str],
-        Option<&'a str>,
-        &'a [(&'a str, &'a str)],
-    );
-
-    fn check(input: &Value, wanted: Asked<'_>, expected: &str) {
-        let (program, arguments, cwd, environment) = wanted;
-        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-        let environment: Vec<_> = environment
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
-        let wanted = Wanted {
-            program,
-            arguments: &arguments,
-            cwd,
-            environment: &environment,
-            stdin: None,
-        };
-        let shared = [("LANG", "C"), ("GIT_SSH_COMMAND", "evil")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into();
-        let said = programs(true, input).check(&wanted, &shared);
-        let code = said
-            .err()
-            .and_then(|failure| failure.code)
-            .unwrap_or_default();
-        assert_eq!(code, expected, "{input} {program} {arguments:?}");
-    }
-
-    #[test]
-    fn what_was_allowed_is_what_runs() {
-        let status = json!({"command": "git status"});
-        check(&status, ("bash", &["-c", "git status"], None, &[]), "");
-        check(
-            &status,
-            ("bash", &["-c", "git push"], None, &[]),
-            "command_differs",
-        );
-        check(&status, ("git", &["status"], None, &[]), "command_differs");
-        check(
-            &status,
-            ("bash", &["-c", "git status", "x"], None, &[]),
-            "command_differs",
-        );
-        check(
-            &status,
-            ("zsh", &["-c", "git status"], None, &[]),
-            "program_not_allowed",
-        );
-        check(
-            &status,
-            ("bash", &["-c", "git status"], Some("/extra/1"), &[]),
-            "command_differs",
-        );
-        check(
-            &status,
-            ("bash", &["-c", "git status"], None, &[("LANG", "C")]),
-            "",
-        );
-        check(
-            &status,
-            ("bash", &["-c", "git status"], None, &[("LANG", "D")]),
-            "command_differs",
-        );
-        check(
-            &status,
-            (
-                "bash",
-                &["-c", "git status"],
-                None,
-                &[("GIT_SSH_COMMAND", "evil")],
-            ),
-            "variable_refused",
-        );
-        let with = json!({"command": "make", "cwd": "src", "env": {"GIT_DIR": "x"}});
-        check(
-            &with,
-            ("bash", &["-lc", "make"], Some("src"), &[("GIT_DIR", "x")]),
-            "",
-        );
-        check(&json!({}), ("git", &["status"], None, &[]), "");
-    }
-
-    #[test]
-    fn a_tool_that_only_reads_starts_nothing() {
-        let arguments = ["-c".to_owned(), "ls".to_owned()];
-        let wanted = Wanted {
-            program: "bash",
-            arguments: &arguments,
-            cwd: None,
-            environment: &[],
-            stdin: None,
-        };
-        let said = programs(false, &json!({"command": "ls"})).check(&wanted, &BTreeMap::new());
-        assert!(said.is_err());
-    }
-
-    fn folder(dir: &Path, guest: &str, access: Access) -> toolhost_vfs::PathGrant {
-        toolhost_vfs::PathGrant {
-            host: dir.to_owned(),
-            guest: guest.to_owned(),
-            access,
-            dangerous: false,
-            exclude: Vec::new(),
-        }
-    }
-
-    /// The inode that a descriptor holds.
-    fn inode(held: impl AsFd) -> u64 {
-        rustix::fs::fstat(held).unwrap().st_ino
-    }
-
-    #[test]
-    fn a_12_the_fence_holds_the_folders_that_were_opened() {
-        use std::os::unix::fs::{MetadataExt as _, symlink};
-        let dir = tempfile::tempdir().unwrap();
-        let base = dir.path().canonicalize().unwrap();
-        for folder in ["ws/sub/deep", "outside/deep"] {
-            std::fs::create_dir_all(base.join(folder)).unwrap();
-        }
-        std::fs::write(base.join("ws/file"), "").unwrap();
-        symlink(base.join("outside"), base.join("ws/link")).unwrap();
-        let grants = [
-            folder(&base.join("ws"), "/ws", Access::ReadWrite),
-            folder(&base.join("ws/sub"), "/ws/sub", Access::ReadWrite),
-        ];
-        let scope = Scope::open(&grants, &[]).unwrap();
-        let windows: Vec<Window> = scope.roots().iter().map(Window::of).collect();
-        let of = |path: &str| base.join(path).metadata().unwrap().ino();
-        let programs = programs(true, &json!({"command": "true"}));
-        let place = |cwd: &str| programs.place(Some(cwd), &scope, &windows);
-        let code = |cwd: &str| place(cwd).unwrap_err().code.unwrap_or_default();
-
-        let (cwd, fence) = place("sub/deep").unwrap();
-        assert_eq!(inode(&cwd), of("ws/sub/deep"));
-        assert_eq!(cwd.path(), base.join("ws/sub/deep"));
-        let held: Vec<u64> = fence.write.iter().map(inode).collect();
-        let opened = [of("ws"), of("ws/sub")];
-        assert_eq!(held, opened);
-        assert_eq!(code("link"), "path_not_in_workspace");
-        assert_eq!(code("../outside"), "path_not_in_workspace");
-        assert_eq!(code("none"), "directory_not_found");
-        assert_eq!(code("file"), "path_is_not_a_directory");
-
-        std::fs::rename(base.join("ws/sub"), base.join("ws/moved")).unwrap();
-        symlink(base.join("outside"), base.join("ws/sub")).unwrap();
-        assert_eq!(code("sub/deep"), "folder_exchanged");
-        // What was made before holds what was opened, whatever has its name now.
-        assert_eq!(inode(&cwd), of("ws/moved/deep"));
-        assert_eq!(fence.write.iter().map(inode).collect::<Vec<_>>(), opened);
-    }
-}
+mod tests;

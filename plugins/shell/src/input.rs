@@ -27,8 +27,9 @@ pub struct Typed {
     next_offset: u64,
 }
 
-/// Write to the standard input of a background command and read its answer. End a line with `\n`, or nothing is
-/// entered. For a command that was started with `tty`, `\u0003` interrupts it. At most 64 KiB at a time.
+/// Write to the standard input of a background command that was started with `tty`, and read its answer. Each text is
+/// judged as a call that runs something. End a line with `\n`, or nothing is entered; `\u0003` interrupts the command.
+/// At most 64 KiB at a time.
 #[tool(
     destroys,
     requires = ["process", "session"],

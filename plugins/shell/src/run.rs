@@ -11,8 +11,6 @@ use crate::begin::begin;
 use crate::gather::bounded;
 use crate::show::label;
 
-/// Where `set_env` keeps the variables of a session.
-const OVERLAY: &str = "shared/env";
 /// The kernel takes no longer argument.
 const MOST_COMMAND_BYTES: usize = (128 << 10) - 1;
 const MOST_VARIABLES: usize = 64;
@@ -95,9 +93,11 @@ pub fn shell(
     /// In the background: wait so many milliseconds for its first output, 200 by default.
     #[arg(max = 60_000)]
     delay_ms: Option<u32>,
-    /// Variables for this command, beside those of set_env. Which programs run cannot be changed with them (`PATH`).
+    /// Variables for this command, beside those of set_env. The user is asked about a command with variables that can
+    /// change what it runs.
     env: Option<BTreeMap<String, String>>,
-    /// Give it a terminal, for a program that wants one. Both outputs are then one.
+    /// Give it a terminal, for a program that wants one. Both outputs are then one. In the background its standard
+    /// input then stays open, so that shell_input can type into it.
     #[arg(default = false)]
     tty: bool,
     /// Run a login shell, which reads the profile files.
@@ -121,7 +121,8 @@ pub fn shell(
             (if login { "-lc" } else { "-c" }).to_owned(),
             command.clone(),
         ],
-        environment: environment(cx, env)?,
+        // The host adds those of the session as they were when the call was authorized.
+        environment: env.into_iter().collect(),
         tty,
         label: label(&command),
         cwd,
@@ -182,13 +183,6 @@ fn check(command: &str, cwd: Option<&str>, env: &BTreeMap<String, String>) -> Re
         }
     }
     Ok(())
-}
-
-/// Those of the session, and over them those of this call.
-fn environment(cx: &Context, env: BTreeMap<String, String>) -> Result<Vec<(String, String)>> {
-    let mut overlay: BTreeMap<String, String> = cx.recall(OVERLAY)?.unwrap_or_default();
-    overlay.extend(env);
-    Ok(overlay.into_iter().collect())
 }
 
 /// Only the name of the shell changes from one attempt to the next, never what it is to run: that is what a person

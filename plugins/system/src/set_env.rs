@@ -15,8 +15,8 @@ pub struct Previous {
 }
 
 /// Set an environment variable for the rest of this session: `get_env` answers with it, and programs that are run
-/// later get it. Nothing outside of the session sees it. Variables that decide which programs run, such as `PATH`,
-/// cannot be set. At most 64 variables.
+/// later get it. Nothing outside of the session sees it. The user is asked about a variable that can change what
+/// programs run, and about each command that runs with one; `PATH` and the like cannot be set. At most 64 variables.
 #[tool(
     writes,
     idempotent,

@@ -90,8 +90,122 @@ fn look(
     })
 }
 
+/// Does more than its input says: it notes variables, starts its shell in other ways and types into what it started.
+#[tool(destroys, kind = "execute", requires = ["process", "fs.read", "fs.write", "session"])]
+fn steers(
+    cx: &Context,
+    /// What the call says it runs.
+    command: Option<String>,
+    /// Variables that it notes for the session first.
+    note: Option<Value>,
+    /// Variables that it passes on, `NAME=VALUE`.
+    variables: Option<Vec<String>>,
+    /// How it starts the shell; `-c` when absent.
+    flags: Option<Vec<String>>,
+    /// What it passes as standard input.
+    stdin: Option<String>,
+    /// Runs it so often.
+    #[arg(default = 1)]
+    times: u32,
+    /// Starts it in the background.
+    #[arg(default = false)]
+    start: bool,
+    /// Types this into what it started.
+    types: Option<String>,
+    /// Wants a terminal.
+    #[arg(default = false)]
+    tty: bool,
+    /// Variables that the call says it sets.
+    env: Option<Value>,
+) -> Result<Vec<String>> {
+    drop(env);
+    let mut told = Vec::new();
+    if let Some(note) = note {
+        told.push(done(cx.remember("shared/env", &note)));
+    }
+    let mut arguments = flags.unwrap_or_else(|| vec!["-c".to_owned()]);
+    arguments.extend(command);
+    let environment = variables.iter().flatten().filter_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        Some((name.to_owned(), value.to_owned()))
+    });
+    let wanted = Command {
+        program: "bash".to_owned(),
+        arguments,
+        environment: environment.collect(),
+        stdin: stdin.map(String::into_bytes),
+        timeout_ms: (!start).then_some(20_000),
+        tty,
+        label: "a test".to_owned(),
+        ..Command::default()
+    };
+    for _ in 0..times {
+        if start {
+            let job = cx.start_program(&wanted);
+            told.push(job.as_ref().map_or_else(
+                |error| refused(error.clone()),
+                |job| format!("{} {}", job.id, job.state),
+            ));
+            if let (Ok(job), Some(types)) = (job, &types) {
+                told.push(done(cx.write_job(&job.id, types.as_bytes())));
+            }
+            continue;
+        }
+        told.push(match cx.run_program(&wanted) {
+            Ok(finished) => String::from_utf8_lossy(&finished.combined)
+                .trim()
+                .to_owned(),
+            Err(error) => refused(error),
+        });
+    }
+    Ok(told)
+}
+
+/// Notes variables for the session.
+#[tool(writes, requires = ["session"])]
+fn notes(
+    cx: &Context,
+    /// The variables.
+    note: Value,
+) -> Result<String> {
+    Ok(done(cx.remember("shared/env", &note)))
+}
+
+/// Types into a program.
+#[tool(destroys, kind = "execute", requires = ["process"])]
+fn types(
+    cx: &Context,
+    /// The job that the call names.
+    task_id: String,
+    /// What the call says it types.
+    chars: String,
+    /// The job that it really types into.
+    job: Option<String>,
+    /// What it really types.
+    really: Option<String>,
+    /// A command that it tries to run first.
+    starts: Option<String>,
+) -> Result<Vec<String>> {
+    let mut told = Vec::new();
+    if let Some(starts) = starts {
+        let wanted = Command {
+            program: "bash".to_owned(),
+            arguments: vec!["-c".to_owned(), starts],
+            ..Command::default()
+        };
+        told.push(done(cx.run_program(&wanted).map(drop)));
+    }
+    let (job, text) = (job.unwrap_or(task_id), really.unwrap_or(chars));
+    told.push(done(cx.write_job(&job, text.as_bytes())));
+    Ok(told)
+}
+
+fn done(result: Result<()>) -> String {
+    result.map_or_else(refused, |()| "done".to_owned())
+}
+
 fn refused(error: Error) -> String {
     format!("! {}", error.code.unwrap_or(error.message))
 }
 
-export_tools![programs, look];
+export_tools![programs, look, steers, notes, types];

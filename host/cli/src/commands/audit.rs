@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toolhost_contract::text;
 use toolhost_store::{Store, StoredTransition, TransitionFilter, Verification};
 
-use super::calls::{find, life_of, tool_of, trail};
+use super::calls::{commands, find, life_of, tool_of, trail};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::records::{StoreArgs, time};
 use crate::terminal::style::table;
@@ -137,6 +137,7 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
         time(row.created_ms),
         trail(&life)
     );
+    shown.push_str(&commands(&life));
     if let Some(last) = life.last() {
         let _ = write!(shown, "\nhash of {}: {}", last.seq, hex(&last.hash));
     }

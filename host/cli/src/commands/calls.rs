@@ -1,5 +1,6 @@
 //! `host calls`: what was called, by whom it was allowed, and how it ended.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -281,7 +282,36 @@ fn for_people(row: &CallRow, life: &[StoredTransition]) -> String {
     field("ran for", duration(row));
     lines.push(String::new());
     lines.push(trail(life));
-    lines.join("\n")
+    lines.push(commands(life));
+    lines.join("\n").trim_end().to_owned()
+}
+
+/// Each command that was authorized, as its step in the chain holds it: arguments, directory, variables and standard
+/// input.
+pub fn commands(life: &[StoredTransition]) -> String {
+    let mut out = String::new();
+    for line in life {
+        let Some(command) = line.row.detail.get("command").and_then(Value::as_object) else {
+            continue;
+        };
+        let _ = writeln!(out, "\ncommand authorized in {}", line.seq);
+        for name in ["argv", "cwd", "stdin"] {
+            let value = command.get(name).filter(|value| !value.is_null());
+            let value = value.map_or_else(|| "the first folder".to_owned(), Value::to_string);
+            let _ = writeln!(out, "  {name:<8} {}", text::inline(&value, 16_000));
+        }
+        let variables = command.get("variables").and_then(Value::as_object);
+        for (name, value) in variables.into_iter().flatten() {
+            let variable = format!("{name}={}", value.as_str().unwrap_or_default());
+            let _ = writeln!(
+                out,
+                "  {:<8} {}",
+                "variable",
+                text::inline(&variable, 1_000)
+            );
+        }
+    }
+    out
 }
 
 /// One line for each step, with the time since the first.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::sync::{Semaphore, oneshot};
 use toolhost_contract::format::Format;
+use toolhost_contract::variables::Variables;
 use toolhost_contract::{
     Answer, BoxFuture, Call, Interview, Principal, Question, Reply, SessionKey, Sink,
 };
@@ -299,7 +300,7 @@ impl Prompter for Lines {
             let changes = set.changes.iter();
             changes.map(json::change).collect::<Vec<_>>()
         });
-        out(&json!({"ask": {
+        let mut line = json!({"ask": {
             "id": id,
             "call": call.id.0,
             "plugin": question.plugin,
@@ -311,7 +312,12 @@ impl Prompter for Lines {
             "input": call.input,
             "changes": changes,
             "offers": question.offers.iter().map(|offer| offer.words.as_str()).collect::<Vec<_>>(),
-        }}));
+        }});
+        if !question.variables.is_empty() {
+            let variables = question.variables.iter().cloned();
+            line["ask"]["variables"] = json!(variables.collect::<Variables>());
+        }
+        out(&line);
         Box::pin(async move { answer.await.unwrap_or(Answer::NobodyToAsk) })
     }
 

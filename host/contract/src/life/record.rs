@@ -22,6 +22,8 @@ pub struct Record {
     /// The model turn it belongs to.
     pub batch: Option<String>,
     pub wave: Option<usize>,
+    /// The command that it was last authorized to run, masked.
+    pub command: Option<Value>,
     pub found: Option<Arc<Found>>,
     pub state: CallState,
     pub approval: Approval,
@@ -96,6 +98,8 @@ pub struct Trail {
     pub at: Millis,
     pub kind: &'static str,
     pub note: Option<String>,
+    /// More of the same, as data.
+    pub detail: Option<Value>,
 }
 
 /// A step that cannot happen in the state the call is in. A fault of ours, never of a guest.
@@ -118,6 +122,7 @@ impl Record {
             parent: None,
             batch: None,
             wave: None,
+            command: None,
             found: None,
             state: CallState::Pending,
             approval: Approval::default(),
@@ -138,6 +143,7 @@ impl Record {
                 at,
                 kind: "requested",
                 note: None,
+                detail: None,
             }],
         }
     }
@@ -152,6 +158,12 @@ impl Record {
             });
         };
         let kind = step.kind();
+        let detail = match &step {
+            Step::Scheduled { command, .. } => command
+                .as_ref()
+                .map(|command| serde_json::json!({ "command": command })),
+            _ => None,
+        };
         let note = self.fold(step, at);
         self.state = to;
         self.updated_at = at;
@@ -163,6 +175,7 @@ impl Record {
             at,
             kind,
             note,
+            detail,
         });
         Ok(to)
     }
@@ -200,9 +213,10 @@ impl Record {
                 self.approval.scope = Some(scope);
                 Some(said)
             }
-            Step::Scheduled { by, wave } => {
+            Step::Scheduled { by, wave, command } => {
                 self.allowed_by = Some(by.clone());
                 self.wave = wave;
+                self.command = command;
                 Some(by)
             }
             Step::Released { by, commit } => {
@@ -295,7 +309,9 @@ impl Record {
             .sum();
         let error = self.error.as_ref().map_or(0, |error| error.message.len());
         let meta = approval.meta.as_ref().map_or(0, weight);
-        self.id.0.len() + self.name.len() + long + error + meta
+        // It stands in the record and in its trail.
+        let command = self.command.as_ref().map_or(0, weight);
+        self.id.0.len() + self.name.len() + long + error + meta + 2 * command
     }
 
     /// May the call change something? What is not known counts as yes.

@@ -122,6 +122,7 @@ pub fn draw(record: &Record) -> Map<String, Value> {
         );
     }
     put("policyRuleId", json!(record.allowed_by));
+    put("command", json!(record.command));
     put("suppliedBy", json!(record.supplied_by));
     put("backgroundTask", json!(record.backgrounded));
     put(

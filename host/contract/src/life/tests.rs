@@ -39,6 +39,7 @@ fn steps() -> Vec<Step> {
         Step::Scheduled {
             by: words(),
             wave: None,
+            command: None,
         },
         Step::Started,
         Step::Released {
@@ -191,6 +192,7 @@ fn a_record_tells_the_whole_story() {
             Step::Scheduled {
                 by: "person".to_owned(),
                 wave: Some(0),
+                command: None,
             },
             60_001,
         ),

@@ -140,6 +140,7 @@ impl Narrowing {
             } => self.domains.contains(host),
             What::Address { host: None, named } => !named && (self.tool || self.input.is_some()),
             What::Whole => self.tool || self.input.is_some(),
+            What::Variable { named, .. } => *named && self.input.is_some(),
         }
     }
 }

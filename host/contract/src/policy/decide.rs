@@ -186,9 +186,13 @@ impl Policy {
                 ..Denial::new(
                     DenialCode::PolicyViolation,
                     format!(
-                        "`{name}` may not {} in mode {mode}: {}",
+                        "`{name}` may not {} in mode {mode}: {}{}",
                         trace.shown.replace("the call", "run"),
-                        super::question::words(*column, facts)
+                        super::question::words(*column, facts),
+                        facts
+                            .steering
+                            .reason()
+                            .map_or_else(String::new, |why| format!("; {why}"))
                     ),
                 )
             },

@@ -139,6 +139,9 @@ fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, St
             aliases: &[],
             // It shows what the rule is meant for, and not what a tool may make of it.
             executes: true,
+            shell: None,
+            variables: &crate::variables::NO_VARIABLES,
+            job: None,
             delegates: false,
             digest: None,
             definition: None,

@@ -113,6 +113,7 @@ fn show_layer(at: usize, layer: &Layer<'_>) -> Value {
                 "part": trace.shown, "columns": columns, "tiers": tiers,
                 "decision": trace.decision.as_str(), "because": because,
                 "approvals": approvals, "outcome": trace.outcome().as_str(),
+                "steered": layer.facts.steering.reason().filter(|_| part.is_command()),
             })
         })
         .collect();
@@ -174,6 +175,9 @@ impl fmt::Display for Explanation {
                             text(&rule, "source"),
                         )?;
                     }
+                }
+                if let Some(why) = part["steered"].as_str() {
+                    writeln!(f, "    {why}")?;
                 }
                 let because = &part["because"];
                 if let Some(mode) = because["mode"].as_str() {

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 
 use serde_json::Value;
 
+use super::command::Steering;
 use super::names::{Names, is_foreign};
 use super::place::Spot;
 use super::protected::Protected;
@@ -38,6 +39,11 @@ pub(super) enum What {
         host: Option<String>,
         named: bool,
     },
+    /// A variable for the programs of the session. `named`: the input holds its name and its value.
+    Variable {
+        name: String,
+        named: bool,
+    },
     /// The call as such, when there is nothing finer.
     Whole,
 }
@@ -60,6 +66,10 @@ impl Part {
                 host: Some(host), ..
             } => format!("reach `{host}`"),
             What::Address { .. } => "reach out".to_owned(),
+            What::Variable { name, .. } => format!(
+                "set the variable `{}` for the programs of this session",
+                text::inline(name, 80)
+            ),
             What::Whole => "the call".to_owned(),
         }
     }
@@ -72,8 +82,10 @@ pub(super) struct Facts<'a> {
     pub foreign: bool,
     /// It has a command, or says of itself that it runs some.
     pub runs_command: bool,
-    /// The host runs the command, so that what the command says is what happens.
+    /// The host runs the command, and nothing but its words says what it does, so that what they say is what happens.
     pub executes: bool,
+    /// What besides its words says what the command does.
+    pub steering: Steering,
     /// The tool may change files, and its input names none that it writes.
     pub writes_unnamed: bool,
     /// The same of a tool whose business it is to change files: any file may be meant.
@@ -95,13 +107,15 @@ impl<'a> Facts<'a> {
         let runner = tool.kind == "execute";
         let runs_command =
             runner || subject.command.is_some() && (effect > Effect::Reads || foreign);
-        let executes = runs_command && request.executes;
+        let steering = Steering::of(&request);
+        let executes = runs_command && request.executes && !steering.is_some();
         let mut facts = Self {
             names: Names::of(&request),
             request,
             foreign,
             runs_command,
             executes,
+            steering,
             writes_unnamed: false,
             hides_writes: false,
             other_effects: false,
@@ -170,6 +184,11 @@ impl<'a> Facts<'a> {
             for host in hosts {
                 facts.push(What::Address { host, named }, Column::Network);
             }
+        }
+        for (name, value) in &subject.variables {
+            let named = mentions_text(request.input, name) && mentions_text(request.input, value);
+            let name = name.clone();
+            facts.push(What::Variable { name, named }, Column::Other);
         }
         facts.effects();
         if facts.parts.is_empty() {
@@ -311,8 +330,22 @@ impl<'a> Facts<'a> {
         match part.what {
             What::Command(_) => !self.executes,
             What::Path { .. } | What::Address { .. } => self.hides_writes,
-            What::Whole | What::Unknown(_) => false,
+            What::Whole | What::Unknown(_) | What::Variable { .. } => false,
         }
+    }
+
+    /// Which program it types into. None: it types nothing.
+    pub(super) fn types_into(&self) -> Option<String> {
+        let task = self.request.subject.task.as_ref();
+        task.filter(|task| self.request.executes && !task.text.is_empty())?;
+        Some(match self.request.job {
+            Some(job) => format!(
+                "it types into `{}` ({})",
+                text::inline(&job.command, 200),
+                text::inline(&job.id, 40)
+            ),
+            None => "it types into a program that is not running".to_owned(),
+        })
     }
 
     /// The input as JSON with sorted members, for rules that were imported as expressions over it.
@@ -320,6 +353,12 @@ impl<'a> Facts<'a> {
         self.sorted
             .get_or_init(|| sorted(self.request.input).to_string())
     }
+}
+
+/// Does a member of the input hold exactly this text?
+fn mentions_text(input: &Value, text: &str) -> bool {
+    let members = input.as_object();
+    members.is_some_and(|members| members.values().any(|value| value == text))
 }
 
 /// Every word that may be a path, up to its first wildcard, and what follows the `=` of an option.

@@ -158,10 +158,14 @@ impl Target {
 
     pub(super) fn matches(&self, part: &Part, facts: &Facts, decision: Decision) -> bool {
         let input = facts.request.input;
+        let allows = decision == Decision::Allow;
+        // What the input does not name, no rule about the input allows.
+        if allows && matches!(part.what, What::Variable { named: false, .. }) {
+            return false;
+        }
         if let Some((name, pattern)) = &self.argument {
             return argument(input, name, &Value::String(pattern.clone()));
         }
-        let allows = decision == Decision::Allow;
         match &part.what {
             What::Path { spot, .. } if allows => self.paths.iter().any(|path| path.surely(spot)),
             What::Path { spot, .. } => self.paths.iter().any(|path| path.maybe(spot)),
@@ -179,7 +183,7 @@ impl Target {
                     .any(|pattern| pattern.could_match(command))
                     || self.regex_finds(&command.text())
             }
-            What::Unknown(_) => false,
+            What::Unknown(_) | What::Variable { .. } => false,
             What::Address {
                 host: Some(host), ..
             } => self.domains.iter().any(|domain| domain.matches(host)),

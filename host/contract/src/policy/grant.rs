@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Effect, Request};
+use super::{AuthorizedCommand, AuthorizedTask, Effect, Request};
 use crate::Limits;
 
 /// How much of what the plugin was granted this call gets.
@@ -28,6 +28,8 @@ pub struct Grant {
     approvals: Vec<String>,
     held: bool,
     within: Vec<Arc<[String]>>,
+    command: Option<Box<AuthorizedCommand>>,
+    task: Option<Box<AuthorizedTask>>,
 }
 
 impl Grant {
@@ -50,6 +52,8 @@ impl Grant {
                 .narrow
                 .map(super::Restriction::directories)
                 .unwrap_or_default(),
+            command: AuthorizedCommand::of(request).map(Box::new),
+            task: AuthorizedTask::of(request).map(Box::new),
         }
     }
 
@@ -78,6 +82,16 @@ impl Grant {
     /// Of the granted files only those that lie in a directory of each of these lists; no list, no limit.
     pub fn within(&self) -> &[Arc<[String]>] {
         &self.within
+    }
+
+    /// The only command that the call may start, once. None: its input names none.
+    pub fn command(&self) -> Option<&AuthorizedCommand> {
+        self.command.as_deref()
+    }
+
+    /// The only running program that the call may type into and end; it may start none. None: its input names none.
+    pub fn task(&self) -> Option<&AuthorizedTask> {
+        self.task.as_deref()
     }
 
     /// May the call see the variables that its plugin was granted?

@@ -73,7 +73,10 @@ impl Family {
                     What::Whole => {
                         matches!(tool.kind.as_str(), "read" | "search") && (only_reads || !allows)
                     }
-                    What::Command(_) | What::Unknown(_) | What::Address { .. } => false,
+                    What::Command(_)
+                    | What::Unknown(_)
+                    | What::Address { .. }
+                    | What::Variable { .. } => false,
                 }
             }
             // Any part of it may be about a file that is not named.
@@ -84,7 +87,10 @@ impl Family {
                     What::Path { write, .. } if allows => !facts.other_effects && (*write || edits),
                     What::Path { write, .. } => *write,
                     What::Whole => edits,
-                    What::Command(_) | What::Unknown(_) | What::Address { .. } => false,
+                    What::Command(_)
+                    | What::Unknown(_)
+                    | What::Address { .. }
+                    | What::Variable { .. } => false,
                 }
             }
             // A command's redirections belong to it. A kind that a plugin chose is no command that the host runs.
@@ -93,7 +99,9 @@ impl Family {
             Family::Fetch => match &part.what {
                 What::Address { .. } => true,
                 What::Whole => tool.kind == "fetch",
-                What::Path { .. } | What::Command(_) | What::Unknown(_) => false,
+                What::Path { .. } | What::Command(_) | What::Unknown(_) | What::Variable { .. } => {
+                    false
+                }
             },
         }
     }

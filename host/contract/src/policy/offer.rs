@@ -43,6 +43,16 @@ pub(super) fn how_to_allow<'a>(facts: &Facts, parts: impl IntoIterator<Item = &'
     if forms.is_empty() || forms.len() > MOST_FORMS || forms.contains(&name) {
         forms = vec![name];
     }
+    let without = if facts.steering.is_some() {
+        // A rule for commands would not cover it.
+        forms = vec![format!("{}/{}", request.plugin, request.tool.name)];
+        format!(
+            "{}, or to allow it with any variables ",
+            facts.steering.remedy()
+        )
+    } else {
+        String::new()
+    };
     let flags: Vec<String> = forms
         .iter()
         .map(|form| {
@@ -52,7 +62,7 @@ pub(super) fn how_to_allow<'a>(facts: &Facts, parts: impl IntoIterator<Item = &'
         .collect();
     let quoted: Vec<String> = forms.iter().map(|form| format!("\"{form}\"")).collect();
     format!(
-        "run host with {}, or put `allow = [{}]` under [policy] in toolhost.toml",
+        "{without}run host with {}, or put `allow = [{}]` under [policy] in toolhost.toml",
         flags.join(" "),
         quoted.join(", ")
     )
@@ -80,7 +90,11 @@ fn narrowed(part: &Part) -> Option<String> {
         What::Address {
             host: Some(host), ..
         } => Some(format!("domain:{host}")),
-        What::Path { .. } | What::Address { .. } | What::Unknown(_) | What::Whole => None,
+        What::Path { .. }
+        | What::Address { .. }
+        | What::Unknown(_)
+        | What::Variable { .. }
+        | What::Whole => None,
     }
 }
 
@@ -177,12 +191,14 @@ fn narrow(
                 words.push(format!("`{name}` to reach `{host}`"));
                 narrowing.domains.push(host.clone());
             }
-            What::Address { named: true, .. } | What::Unknown(_) => return None,
+            What::Address { named: true, .. }
+            | What::Unknown(_)
+            | What::Variable { named: false, .. } => return None,
             What::Address { .. } | What::Whole if wide => {
                 words.push(format!("every call of `{name}`"));
                 narrowing.tool = true;
             }
-            What::Address { .. } | What::Whole => {
+            What::Variable { named: true, .. } | What::Address { .. } | What::Whole => {
                 narrowing.input = Some(facts.request.input.clone());
             }
         }

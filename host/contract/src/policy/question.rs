@@ -55,6 +55,8 @@ pub struct Question {
     pub offers: Vec<Offer>,
     /// What a yes would make real. None: the call has not run.
     pub changes: Option<Arc<ChangeSet>>,
+    /// Variables that its input does not show or that it sets for later programs, with their values.
+    pub variables: Vec<(String, String)>,
     /// What would make the question unnecessary where there is nobody to ask.
     pub remedy: String,
     grant: Grant,
@@ -220,6 +222,14 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
 }
 
 impl Question {
+    /// Bytes of the variables that a person reads before answering.
+    pub fn variable_bytes(&self) -> usize {
+        let variables = self.variables.iter();
+        variables
+            .map(|(name, value)| name.len() + value.len())
+            .sum()
+    }
+
     /// The yes to keep for a call whose caller has gone away: for this very input, files and commands, and nothing
     /// else. None when such a call has to be asked about each time it comes, as a dangerous one has.
     pub fn in_advance(&self, scope: Scope) -> Option<NewApproval> {
@@ -306,6 +316,13 @@ impl Question {
                 .as_ref()
                 .map(|_| request.caller.agent.clone()),
             changes: None,
+            variables: {
+                let session = facts.steering.session().iter();
+                let session = session.map(|(name, value)| (name.clone(), value.clone()));
+                session
+                    .chain(request.subject.variables.iter().cloned())
+                    .collect()
+            },
             offers: offers(&asking, facts, may_remember, places),
             exact: exactly(&asking, facts, places).filter(|_| may_look_up),
             remedy,
@@ -342,6 +359,11 @@ pub(super) fn words(column: Column, facts: &Facts) -> &'static str {
     }
 }
 
+fn sets_variable(trace: &Trace, layer: &Layer<'_>) -> bool {
+    let mut parts = layer.facts.parts.iter();
+    parts.any(|part| matches!(part.what, What::Variable { .. }) && part.shown() == trace.shown)
+}
+
 fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
     let mut reason = match &trace.because {
         Because::Rule(at) => {
@@ -360,6 +382,9 @@ fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
         ),
         Because::Tail => "a tool's result asks for it".to_owned(),
         Because::Mode(..) if unreadable => format!("it would {}", trace.shown),
+        Because::Mode(..) if sets_variable(trace, layer) => {
+            format!("it would {}, which can change what they run", trace.shown)
+        }
         Because::Mode(_, column) => {
             let destroys =
                 layer.facts.request.tool.effect() == Effect::Destroys && !layer.facts.runs_command;
@@ -370,9 +395,14 @@ fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
         }
         Because::HookAllows(_) | Because::Outside(_) => String::new(),
     };
-    if let Some(danger) = layer.facts.danger {
+    let remarks = [
+        layer.facts.danger.map(str::to_owned),
+        layer.facts.types_into(),
+        layer.facts.steering.reason(),
+    ];
+    for remark in remarks.into_iter().flatten() {
         reason.push_str("; ");
-        reason.push_str(danger);
+        reason.push_str(&remark);
     }
     reason
 }

@@ -226,7 +226,9 @@ impl Rule {
                 let named = !facts.hides_writes
                     || !matches!(part.what, What::Path { .. })
                     || target.paths.is_empty();
-                let run = facts.executes || !part.is_command() || form.name.is_one_tool();
+                let run = facts.executes
+                    || !part.is_command()
+                    || form.name.is_one_tool() && !facts.steering.is_some();
                 named && run && target.matches(part, facts, self.decision)
             }
             // And it may be any of those that a rule forbids to change.

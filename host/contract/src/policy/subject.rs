@@ -39,10 +39,23 @@ pub struct PathUse {
     pub on_host: bool,
 }
 
+/// A running program that a call names, and what it types into it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskUse {
+    pub task: String,
+    /// The member `chars`; empty when the call types nothing.
+    pub text: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Subject {
     pub paths: Vec<PathUse>,
     pub command: Option<String>,
+    /// The running program that the input names in `task_id` or `pid`, where it names no command.
+    pub task: Option<TaskUse>,
+    /// Variables that the call sets for the programs of its session and that are not inert, with their values. Known
+    /// when it has run.
+    pub variables: Vec<(String, String)>,
     /// Those of the members `url` and `urls`, as the caller wrote them; an empty one stands for what cannot be told.
     pub urls: Vec<String>,
     /// There were more paths than are looked at, or deeper ones, or one that is no text: no rule about paths may allow
@@ -58,6 +71,14 @@ impl Subject {
         };
         let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
         subject.command = text("command").or_else(|| text("cmd"));
+        let pid = || Some(members.get("pid")?.as_u64()?.to_string());
+        subject.task = text("task_id")
+            .or_else(pid)
+            .filter(|_| subject.command.is_none())
+            .map(|task| TaskUse {
+                task,
+                text: text("chars").unwrap_or_default(),
+            });
         subject.urls.extend(text("url"));
         // Whatever is there besides texts, or beyond the limit, no rule may allow.
         let urls = members.get("urls").and_then(Value::as_array);
@@ -91,6 +112,13 @@ impl Subject {
             }));
         known.unclear |= changed.next().is_some() || changes.goes_deeper();
         known
+    }
+
+    /// The same with variables that the call sets for the programs of its session.
+    #[must_use]
+    pub fn setting(mut self, variables: Vec<(String, String)>) -> Self {
+        self.variables = variables;
+        self
     }
 
     /// Looks into everything that may hold a path, such as `edits: [{"path": …}]`.

@@ -6,10 +6,12 @@ use expect_test::Expect;
 use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::variables::Variables;
 use crate::{Annotations, ChangeKind, ChangeSet, FileChange, FileKind, UserId};
 
 mod approvals;
 mod attacks;
+mod commands;
 mod edits;
 mod files;
 mod imports;
@@ -129,13 +131,16 @@ fn words(line: &str) -> Vec<String> {
 /// A call: `plugin/tool`, words of the SDK, `kind=…`, `alias=…`, `in:MODE`, `hook:allow|ask|risk`, `agent:…`,
 /// `user:…`, `session:…`, and with `claims` it runs no commands whatever its kind, `wants=…` is an alias that it did not
 /// get, `own=…` its own name, `bytes=unknown` leaves out the digest, `tail` is a call that a result asks for, `changed=…` or `nothing` is what it has changed, now that
-/// it has run; and members of the input as `name=value`.
+/// it has run, `session.NAME=VALUE` is a variable of the session, `sets.NAME=VALUE` one that the call sets, `runs=COMMAND` the
+/// program that it types into; and members of the input as `name=value`.
 pub(super) struct World {
     pub plugin: PluginName,
     pub name: ToolName,
     pub tool: Descriptor,
     pub aliases: Vec<String>,
     pub executes: bool,
+    pub variables: Variables,
+    pub job: Option<RunningJob>,
     pub digest: Option<Digest>,
     pub input: Value,
     pub subject: Subject,
@@ -160,6 +165,7 @@ impl World {
         let mut aliases = vec![format!("{plugin}/{name}"), format!("{plugin}__{name}")];
         let (mut claims, mut tail, mut digest) = (false, false, Some(Digest([7; 32])));
         let mut changed = None;
+        let (mut variables, mut sets, mut job) = (Variables::new(), Vec::new(), None);
         for word in &words[1..] {
             let hints = &mut tool.annotations;
             let said = |read_only, pure, destructive| Annotations {
@@ -215,6 +221,21 @@ impl World {
                             "timeout" => {
                                 tool.timeout = Some(crate::units::parse_duration(value).unwrap());
                             }
+                            "runs" => {
+                                job = Some(RunningJob {
+                                    id: "job-1".to_owned(),
+                                    command: value.to_owned(),
+                                });
+                            }
+                            name if name.starts_with("session.") => {
+                                let name = name["session.".len()..].to_owned();
+                                variables.insert(name, value.to_owned());
+                            }
+                            name if name.starts_with("sets.") => {
+                                let name = name["sets.".len()..].to_owned();
+                                sets.push((name, value.to_owned()));
+                                changed.get_or_insert_with(ChangeSet::default);
+                            }
                             name => {
                                 let value = match value.chars().next() {
                                     Some('[' | '{' | '0'..='9') => {
@@ -236,10 +257,12 @@ impl World {
             plugin: PluginName::parse(plugin).unwrap(),
             name,
             subject: match &changed {
-                Some(changes) => Subject::of(&tool, &input).known(changes),
+                Some(changes) => Subject::of(&tool, &input).known(changes).setting(sets),
                 None => Subject::of(&tool, &input),
             },
             executes: tool.kind == "execute" && !claims,
+            variables,
+            job,
             tool,
             aliases,
             digest,
@@ -260,6 +283,9 @@ impl World {
             tool: &self.tool,
             aliases: &self.aliases,
             executes: self.executes,
+            shell: None,
+            variables: &self.variables,
+            job: self.job.as_ref(),
             delegates: false,
             digest: self.digest.as_ref(),
             definition: None,

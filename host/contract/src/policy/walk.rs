@@ -152,7 +152,10 @@ impl Policy {
             .iter()
             .map(|part| {
                 let mut trace = self.rules_on(part, facts, &live);
-                self.hook_allows(&mut trace, said.hooks);
+                // A hook sees the input, and not the variables of the session.
+                if facts.steering.session().is_empty() {
+                    self.hook_allows(&mut trace, said.hooks);
+                }
                 if trace.matched.is_empty() && !matches!(trace.because, Because::HookAllows(_)) {
                     (trace.decision, trace.because) = self.modes_on(part, facts, &modes);
                 }
@@ -410,7 +413,10 @@ fn look_up(
     identity: &Identity,
     said: Said<'_>,
 ) {
-    trace.may_remember &= facts.danger.is_none();
+    // An approval is for an input, which holds neither the variables of the session nor the program that is typed into.
+    trace.may_remember &= facts.danger.is_none()
+        && facts.steering.session().is_empty()
+        && facts.types_into().is_none();
     if trace.decision != Decision::Ask || !trace.may_remember {
         return;
     }

@@ -2,6 +2,7 @@
 
 use super::{Simple, Word};
 use crate::text;
+use crate::variables::is_inert_name;
 
 /// Where a system keeps its programs: `/usr/bin/git` is what `git` means, `./git` is not.
 const SYSTEM: &[&str] = &[
@@ -12,31 +13,9 @@ const SYSTEM: &[&str] = &[
     "/usr/sbin/",
 ];
 
-/// Variables that do not change what a program runs.
-const HARMLESS: &[&str] = &[
-    "CARGO_TERM_COLOR",
-    "CI",
-    "CLICOLOR",
-    "COLUMNS",
-    "FORCE_COLOR",
-    "GOARCH",
-    "GOOS",
-    "LANG",
-    "LINES",
-    "NODE_ENV",
-    "NO_COLOR",
-    "PYTHONUNBUFFERED",
-    "RUST_BACKTRACE",
-    "RUST_LOG",
-    "TERM",
-    "TZ",
-];
-
 /// Whether setting these variables leaves a command what it is.
 pub(super) fn are_harmless(assignments: &[String]) -> bool {
-    assignments
-        .iter()
-        .all(|name| HARMLESS.contains(&name.as_str()) || name.starts_with("LC_"))
+    assignments.iter().all(|name| is_inert_name(name))
 }
 
 /// Stands for a word that is not known; no pattern can spell it, so only a `*` covers it.

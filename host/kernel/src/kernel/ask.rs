@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use toolhost_contract::life::Step;
 use toolhost_contract::policy::{self, NewApproval, OnHeadlessAsk, Scope, Settled};
+use toolhost_contract::variables::Variables;
 use toolhost_contract::{Answer, Call, CallError, Edit, ErrorClass, Grant, Question, text};
 
 use super::judge::{Cleared, Judged};
@@ -247,6 +248,10 @@ fn content(question: &Question, input: &Value) -> Value {
     if let Some(command) = &question.subject.command {
         shown["command"] = json!(command);
         shown["root_command"] = json!(command.split_whitespace().next());
+    }
+    if !question.variables.is_empty() {
+        let variables = question.variables.iter().cloned();
+        shown["variables"] = json!(variables.collect::<Variables>());
     }
     if !question.subject.urls.is_empty() {
         shown["urls"] = json!(question.subject.urls);

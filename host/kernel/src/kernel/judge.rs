@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolhost_contract::life::{Origin, Step};
 use toolhost_contract::policy::{
-    Approval, Explanation, HookAsk, HookSaid, Policy, Request, Subject,
+    Approval, Explanation, HookAsk, HookSaid, Policy, Request, RunningJob, Subject,
 };
+use toolhost_contract::variables::NO_VARIABLES;
 use toolhost_contract::{Denial, Grant, Outcome, Principal, Verdict};
 
 use super::run::{Run, denied};
@@ -75,8 +76,9 @@ impl Kernel {
     }
 
     async fn judge(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Judged, Refusal> {
-        run.has_variables = run.session.shelf().has_variables();
+        run.variables = run.session.shelf().variables();
         let subject = Subject::of(&entry.tool, &run.input);
+        run.job = job_of(entry, &run.caller, &subject);
         let weights = if self.hooks().is_empty() {
             Weights::default()
         } else {
@@ -187,7 +189,13 @@ impl Kernel {
     ) -> T {
         let subject = Subject::of(&entry.tool, input);
         let within = Within::default();
-        let request = request(entry, input, caller, &subject, &within);
+        let variables = self.session(&caller.session_key()).shelf().variables();
+        let job = job_of(entry, caller, &subject);
+        let request = Request {
+            variables: &variables,
+            job: job.as_ref(),
+            ..request(entry, input, caller, &subject, &within)
+        };
         let now = self.journal.clock.now().0;
         look(
             &self.policy_in(&caller.session_key()),
@@ -265,7 +273,10 @@ pub(super) fn request<'a>(
         name: &entry.name,
         tool: &entry.tool,
         aliases: &entry.keys,
-        executes: entry.backend.executes() && !sets_variables(input),
+        executes: entry.backend.executes(),
+        shell: entry.backend.shell(),
+        variables: &NO_VARIABLES,
+        job: None,
         delegates: entry.backend.delegates(&entry.tool),
         digest: entry.plugin.digest.as_ref(),
         definition: None,
@@ -280,10 +291,10 @@ pub(super) fn request<'a>(
     }
 }
 
-/// What a command does depends on its variables as much as on its words.
-fn sets_variables(input: &Value) -> bool {
-    let set = input.get("env").and_then(Value::as_object);
-    set.is_some_and(|variables| !variables.is_empty())
+/// The running program that the call names.
+fn job_of(entry: &Entry, caller: &Principal, subject: &Subject) -> Option<RunningJob> {
+    let task = subject.task.as_ref()?;
+    entry.backend.job(caller, &task.task)
 }
 
 pub(super) fn request_of<'a>(
@@ -294,8 +305,8 @@ pub(super) fn request_of<'a>(
     let request = request(entry, &run.input, &run.caller, subject, &run.within);
     Request {
         known: run.known,
-        // Variables that a session has set change what a command does, and no rule knows them.
-        executes: request.executes && !run.has_variables,
+        variables: &run.variables,
+        job: run.job.as_ref(),
         ..request
     }
 }

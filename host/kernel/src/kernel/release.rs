@@ -84,7 +84,11 @@ impl Kernel {
             .take(&run.caller.user, bytes(changes))
             .map_err(CallError::from)?;
         let named = Subject::of(&entry.tool, &run.input);
-        let subject = named.known(changes);
+        let subject = match &result {
+            Ok(outcome) if !outcome.is_error() => named.known(changes).setting(run.sets.clone()),
+            // What a failed call has noted is forgotten.
+            _ => named.known(changes),
+        };
         run.known = true;
         let said = std::mem::take(&mut run.said);
         let halt = run.halt.clone();

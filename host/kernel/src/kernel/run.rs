@@ -9,7 +9,8 @@ use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
 use toolhost_contract::life::Input;
-use toolhost_contract::policy::HookSaid;
+use toolhost_contract::policy::{HookSaid, RunningJob};
+use toolhost_contract::variables::Variables;
 use toolhost_contract::{
     Call, CallError, CallId, Denial, DenialCode, Edit, ErrorClass, Event, Grant, Level, Outcome,
     Principal, Ran, Sink, ToolName,
@@ -57,8 +58,12 @@ pub(super) struct Run<'a> {
     pub(super) given_up: bool,
     /// What hooks said, for when the changes of the call are judged.
     pub(super) said: HookSaid,
-    /// The session has variables of its own.
-    pub(super) has_variables: bool,
+    /// Variables of the session when the call was judged.
+    pub(super) variables: Variables,
+    /// The running program that the call names, as it was found when the call was judged.
+    pub(super) job: Option<RunningJob>,
+    /// Variables that the call has set for the programs of its session and that a person or a rule has to allow.
+    pub(super) sets: Vec<(String, String)>,
     /// It has run, and what it changed is known.
     pub(super) known: bool,
     /// What a person saved in place of what it proposed, when they said yes.

@@ -45,6 +45,8 @@ pub(crate) struct CallServices {
     /// As it was when the call was judged.
     policy: Arc<Policy>,
     halt: Halt,
+    /// What the call changes is judged when it is known.
+    held: bool,
     notes: Mutex<Notes>,
     asked: AtomicUsize,
     called: AtomicUsize,
@@ -52,7 +54,7 @@ pub(crate) struct CallServices {
 }
 
 impl CallServices {
-    pub(super) fn new(kernel: &Kernel, entry: &Arc<Entry>, run: &Run<'_>) -> Self {
+    pub(super) fn new(kernel: &Kernel, entry: &Arc<Entry>, run: &Run<'_>, held: bool) -> Self {
         Self {
             kernel: kernel.me.get().cloned(),
             session: Arc::clone(&run.session),
@@ -62,6 +64,7 @@ impl CallServices {
             within: run.within.clone(),
             policy: kernel.policy_of(&run.session),
             halt: run.halt.clone(),
+            held,
             notes: Mutex::default(),
             asked: AtomicUsize::new(0),
             called: AtomicUsize::new(0),
@@ -69,10 +72,19 @@ impl CallServices {
         }
     }
 
-    /// The result of the call counts, so what it noted does too.
-    pub(super) fn keep(&self) {
+    /// The result of the call counts, so what it noted does too. Of the variables that steer programs it sets those
+    /// in `allowed`.
+    pub(super) fn keep(&self, allowed: &[(String, String)]) {
         let notes = std::mem::take(&mut *self.notes());
-        self.session.shelf().keep(notes);
+        self.session.shelf().keep(notes, allowed);
+    }
+
+    /// Variables that the call sets for the programs of its session and that can change what these run.
+    pub(super) fn steering(&self) -> Vec<(String, String)> {
+        match self.notes().variables() {
+            Some(variables) => self.session.shelf().steering(&variables),
+            None => Vec::new(),
+        }
     }
 
     /// Time of the run that was not the tool's.
@@ -241,6 +253,9 @@ impl Services for CallServices {
                 text::inline(key, 80)
             );
             return Err(Failure::new("not_writable", message));
+        }
+        if let Some(value) = value.as_ref().filter(|_| key == notes::VARIABLES) {
+            self.check_variables(value)?;
         }
         let key = self.key(key)?;
         let mut notes = self.notes();

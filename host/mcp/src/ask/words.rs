@@ -29,7 +29,7 @@ pub(super) fn too_long(question: &Question, call: &Call) -> Option<String> {
              allow it unseen"
         ));
     }
-    let size = call.input.to_string().len();
+    let size = call.input.to_string().len() + question.variable_bytes();
     (size > MAX_INPUT).then(|| {
         format!(
             "its input is {}, too long to be judged in a form; start with --allow-tool {tool} to allow it unseen",
@@ -63,6 +63,10 @@ pub(super) fn question(question: &Question, call: &Call, remark: Option<&str>) -
     }
     if let Some(meta) = &question.meta {
         fact(&mut out, "a hook says", &meta.to_string());
+    }
+    for (name, value) in &question.variables {
+        let variable = text::inline(&format!("{name}={value}"), usize::MAX);
+        let _ = writeln!(out, "variable: {variable}");
     }
     match (&question.changes, question.kind) {
         (Some(changes), _) => changed(&mut out, changes),

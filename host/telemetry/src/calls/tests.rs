@@ -26,6 +26,7 @@ fn scheduled() -> Step {
     Step::Scheduled {
         by: "rule 3".to_owned(),
         wave: None,
+        command: None,
     }
 }
 

@@ -225,14 +225,12 @@ fn the_command_its_directory_and_its_variables_arrive_unchanged() {
         *seen.borrow_mut() = input;
         Ok(serde_json::to_value(finished("", "", exited(0)))?)
     });
-    cx.remember("shared/env", &json!({"A": "session", "B": "session"}))
-        .unwrap();
     let input = json!({
         "command": " ls \"a b\" && echo 'x\ny' ", "cwd": "./src ", "env": {"B": "call", "C": "1"}, "login": true,
         "timeout_ms": 5000, "description": "List",
     });
     testing::call::<shell>(&cx, input).unwrap();
-    expect![[r#"{"program":"bash","arguments":["-lc"," ls \"a b\" && echo 'x\ny' "],"cwd":"./src ","environment":[["A","session"],["B","call"],["C","1"]],"stdin":null,"timeout_ms":5000,"inactivity_timeout_ms":300000,"tty":false,"label":"ls \"a b\" && echo 'x\\ny'"}"#]]
+    expect![[r#"{"program":"bash","arguments":["-lc"," ls \"a b\" && echo 'x\ny' "],"cwd":"./src ","environment":[["B","call"],["C","1"]],"stdin":null,"timeout_ms":5000,"inactivity_timeout_ms":300000,"tty":false,"label":"ls \"a b\" && echo 'x\\ny'"}"#]]
         .assert_eq(&asked.borrow().to_string());
 }
 

@@ -27,7 +27,7 @@ pub const PROMPT: &str = "  answer: ";
 
 /// Why the question cannot be asked at a terminal.
 pub fn too_long(question: &Question, call: &Call) -> Option<String> {
-    let size = call.input.to_string().len();
+    let size = call.input.to_string().len() + question.variable_bytes();
     let changes = question.changes.as_ref().map_or(0, |set| set.changes.len());
     if changes > MAX_CHANGES {
         return Some(format!(
@@ -79,6 +79,9 @@ pub fn question(
     }
     if let Some(meta) = &question.meta {
         risk(meta, look, &mut out);
+    }
+    for (name, value) in &question.variables {
+        out.push_str(&margin::fact("variable", &format!("{name}={value}"), look));
     }
     match question.kind {
         AskKind::Edit if question.changes.is_some() => changes::changed(draft, look, &mut out),

@@ -190,7 +190,8 @@ fn an_explanation_shows_every_layer() {
                     "rule": "user:1"
                   },
                   "approvals": [],
-                  "outcome": "ask"
+                  "outcome": "ask",
+                  "steered": null
                 }
               ]
             }

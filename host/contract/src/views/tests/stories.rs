@@ -74,6 +74,7 @@ fn scheduled(by: &str) -> Part {
     Takes(Step::Scheduled {
         by: by.to_owned(),
         wave: Some(0),
+        command: None,
     })
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use toolhost_contract::variables::{
+    MAX_VARIABLE_BYTES, MAX_VARIABLES, Variables, is_inert, is_variable_name,
+};
 use toolhost_contract::{Failure, PluginName, Sight, text};
 
 use super::CallServices;
@@ -10,8 +13,8 @@ use super::CallServices;
 /// Keys that begin so are one shelf for all plugins of the host.
 pub(super) const SHARED: &str = "shared/";
 
-/// Where the variables of a session are.
-const VARIABLES: &str = "shared/env";
+/// Where the environment variables of a session are: an object of texts.
+pub(super) const VARIABLES: &str = "shared/env";
 
 const MAX_KEY: usize = 256;
 const MAX_KEYS: usize = 256;
@@ -45,6 +48,12 @@ pub(in crate::kernel) struct Notes {
 impl Notes {
     pub(super) fn get(&self, key: &Key) -> Option<&Option<Value>> {
         self.values.get(key)
+    }
+
+    /// The variables as the call has noted them. None: it has not.
+    pub(super) fn variables(&self) -> Option<Variables> {
+        let noted = self.values.get(&variables_key())?;
+        Some(noted.as_ref().map(read).unwrap_or_default())
     }
 
     pub(super) fn set(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
@@ -97,14 +106,24 @@ pub(in crate::kernel) struct Shelf {
 }
 
 impl Shelf {
-    /// Has somebody set variables for programs?
-    pub(in crate::kernel) fn has_variables(&self) -> bool {
-        let key = Key {
-            owner: ShelfOwner::AllPlugins,
-            key: VARIABLES.to_owned(),
+    /// Environment variables that the session has set for its programs.
+    pub(in crate::kernel) fn variables(&self) -> Variables {
+        self.values
+            .get(&variables_key())
+            .map(read)
+            .unwrap_or_default()
+    }
+
+    /// Those of these variables that are not set so already and can change what programs run.
+    pub(super) fn steering(&self, variables: &Variables) -> Vec<(String, String)> {
+        let now = self.variables();
+        let steers = |(name, value): &(&String, &String)| {
+            now.get(*name) != Some(*value) && !is_inert(name, value)
         };
-        let set = self.values.get(&key).and_then(Value::as_object);
-        set.is_some_and(|variables| !variables.is_empty())
+        let steering = variables.iter().filter(steers);
+        steering
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
     }
 
     pub(super) fn get(&self, key: &Key) -> Option<Value> {
@@ -118,8 +137,19 @@ impl Shelf {
     }
 
     /// Whoever came last is right: calls that must not overtake each other are serial.
-    pub(super) fn keep(&mut self, notes: Notes) {
-        for (key, value) in notes.values {
+    pub(super) fn keep(&mut self, notes: Notes, allowed: &[(String, String)]) {
+        let variables = variables_key();
+        for (key, mut value) in notes.values {
+            if let Some(value) = value.as_mut().filter(|_| key == variables) {
+                // Another call may have removed one meanwhile, which must not come back with this one's older list.
+                let mut kept = read(value);
+                for one in self.steering(&kept) {
+                    if !allowed.contains(&one) {
+                        kept.remove(&one.0);
+                    }
+                }
+                *value = json!(kept);
+            }
             match value {
                 Some(value) if self.has_room(&key, &value) => {
                     self.values.insert(key, value);
@@ -182,6 +212,20 @@ impl Shelf {
     }
 }
 
+fn variables_key() -> Key {
+    Key {
+        owner: ShelfOwner::AllPlugins,
+        key: VARIABLES.to_owned(),
+    }
+}
+
+fn read(value: &Value) -> Variables {
+    let members = value.as_object().into_iter().flatten();
+    members
+        .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+        .collect()
+}
+
 fn size_of(value: &Value) -> usize {
     value.to_string().len()
 }
@@ -196,6 +240,52 @@ fn full() -> Failure {
 }
 
 impl CallServices {
+    /// Whether the call may set these variables. Which of them steer programs is judged when it has run, so a call
+    /// that is not judged then may set none of those.
+    pub(super) fn check_variables(&self, value: &Value) -> Result<(), Failure> {
+        let refuse = |message: String| Err(Failure::new("invalid_environment", message));
+        let members = value.as_object();
+        let variables = read(value);
+        if members.is_none_or(|members| members.len() != variables.len()) {
+            return refuse(format!("`{VARIABLES}` is not an object of texts"));
+        }
+        if let Some((name, _)) = variables
+            .iter()
+            .find(|(name, value)| !is_variable_name(name) || value.contains('\0'))
+        {
+            return refuse(format!(
+                "`{}` cannot be a variable: a name has letters, digits and `_`, and a value no NUL",
+                text::inline(name, 80)
+            ));
+        }
+        let bytes: usize = variables
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
+        if variables.len() > MAX_VARIABLES || bytes > MAX_VARIABLE_BYTES {
+            return refuse(format!(
+                "{} variables of {bytes} bytes; a session has at most {MAX_VARIABLES} of {MAX_VARIABLE_BYTES} bytes in all",
+                variables.len()
+            ));
+        }
+        let steering = self.session.shelf().steering(&variables);
+        match steering.first().filter(|_| !self.held) {
+            Some((name, _)) => Err(Failure {
+                recommendations: vec![
+                    "set it with `set_env`, which the user is asked about".to_owned(),
+                ],
+                ..Failure::new(
+                    "not_writable",
+                    format!(
+                        "the variable `{}` can change what programs run, and this call was not judged as one that sets it",
+                        text::inline(name, 80)
+                    ),
+                )
+            }),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn key(&self, key: &str) -> Result<Key, Failure> {
         if key.is_empty() || key.len() > MAX_KEY {
             let shown = text::inline(key, 40);

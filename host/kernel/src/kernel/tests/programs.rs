@@ -140,6 +140,7 @@ fn step(kind: &str) -> Vec<Step> {
         "scheduled" => Step::Scheduled {
             by: by(),
             wave: None,
+            command: None,
         },
         "started" => Step::Started,
         "released" => Step::Released {

@@ -9,6 +9,7 @@ mod modes;
 mod others;
 mod people;
 mod permissions;
+mod variables;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

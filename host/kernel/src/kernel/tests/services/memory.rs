@@ -127,9 +127,9 @@ async fn the_shared_shelf_is_written_by_tools_that_write_and_read_by_all() {
             ("look", "forget shared/env", "! not_writable"),
             // It needs no yes, so it must not need one for this.
             ("relay", "remember shared/env {}", "! not_writable"),
-            ("act", r#"remember shared/env {"A":"b"}"#, "done"),
-            ("other", "recall shared/env", r#"{"A":"b"}"#),
-            ("other@s/helper", "recall shared/env", r#"{"A":"b"}"#),
+            ("act", r#"remember shared/env {"LANG":"C"}"#, "done"),
+            ("other", "recall shared/env", r#"{"LANG":"C"}"#),
+            ("other@s/helper", "recall shared/env", r#"{"LANG":"C"}"#),
             ("other@t", "recall shared/env", "-"),
             ("act@s/helper", "forget shared/env", "done"),
             ("look", "recall shared/env", "-"),

@@ -1,10 +1,8 @@
 //! The interface `process` over the crate `process`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use serde_json::Value;
 use toolhost_contract::{Event, Failure, Sink, text};
 use toolhost_process::{
     Chunk, Command, Exit, Finished, Input, Job, Kept, Leftovers, ProcessError, Signal,
@@ -15,7 +13,7 @@ use toolhost_vfs::Scope;
 use super::bindings::toolhost::plugin::process::{self, Ending};
 use super::convert::failure;
 use super::types;
-use crate::programs::{Programs, Wanted};
+use crate::programs::{Programs, Wanted, job_name};
 use crate::state::State;
 
 /// Live output of one program; the rest is in its result.
@@ -24,8 +22,6 @@ const MAX_LIVE: usize = 1 << 20;
 const LOOK: Duration = Duration::from_millis(50);
 const MAX_WAIT: Duration = Duration::from_mins(5);
 const MAX_CHUNK: u32 = 1 << 20;
-/// Where the session's own variables are, set by calls that were judged.
-const SHARED: &str = "shared/env";
 
 impl State {
     fn programs(&self) -> Result<Programs, types::Failure> {
@@ -54,42 +50,45 @@ impl State {
         )))
     }
 
+    /// The program that is started, with a standard input that stays open where that was authorized.
     fn command(
         &self,
         wanted: process::Command,
-        input: Input,
+        ground: Ground,
     ) -> Result<(Programs, Command), types::Failure> {
         let programs = self.acting()?;
-        let shared = self.shared_variables();
-        programs
-            .check(
-                &Wanted {
-                    program: &wanted.program,
-                    arguments: &wanted.arguments,
-                    cwd: wanted.cwd.as_deref(),
-                    environment: &wanted.environment,
-                    stdin: wanted.stdin.as_deref(),
-                },
-                &shared,
-            )
+        let started = programs
+            .authorize(Wanted {
+                program: wanted.program,
+                arguments: wanted.arguments,
+                cwd: wanted.cwd,
+                environment: wanted.environment,
+                stdin: wanted.stdin,
+                tty: wanted.tty,
+            })
             .map_err(failure)?;
         let (cwd, fence) = programs
             .place(
-                wanted.cwd.as_deref(),
+                started.cwd.as_deref(),
                 self.files.scope(),
                 &self.allowed.folders,
             )
             .map_err(failure)?;
+        let input = match (ground, started.stdin) {
+            (Ground::Background, _) if programs.opens_input() => Input::Open,
+            (_, Some(bytes)) => Input::Bytes(bytes),
+            (_, None) => Input::Closed,
+        };
         let millis = |ms: u32| Duration::from_millis(ms.into());
         let command = Command {
-            program: wanted.program,
-            arguments: wanted.arguments,
+            program: started.program,
+            arguments: started.arguments,
             cwd,
-            env: wanted.environment,
+            env: started.environment,
             input,
             timeout: wanted.timeout_ms.map(millis),
             inactivity: wanted.inactivity_timeout_ms.map(millis),
-            tty: wanted.tty,
+            tty: started.tty,
             fence,
             leftovers: Leftovers::Keep,
             owner: programs.owner.clone(),
@@ -97,17 +96,13 @@ impl State {
         };
         Ok((programs, command))
     }
+}
 
-    fn shared_variables(&self) -> BTreeMap<String, String> {
-        let services = self.sink.services();
-        let shared = services.and_then(|services| services.recall(SHARED).ok().flatten());
-        let members = shared.as_ref().and_then(Value::as_object);
-        members
-            .into_iter()
-            .flatten()
-            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
-            .collect()
-    }
+/// Where a program runs.
+#[derive(Clone, Copy)]
+enum Ground {
+    Foreground,
+    Background,
 }
 
 impl process::Host for State {
@@ -115,8 +110,7 @@ impl process::Host for State {
         &mut self,
         command: process::Command,
     ) -> Result<process::Finished, types::Failure> {
-        let input = command.stdin.clone().map_or(Input::Closed, Input::Bytes);
-        let (programs, command) = self.command(command, input)?;
+        let (programs, command) = self.command(command, Ground::Foreground)?;
         let sink = Arc::clone(&self.sink);
         let mut left = MAX_LIVE;
         let mut live = |stream: Stream, bytes: &[u8]| {
@@ -139,14 +133,16 @@ impl process::Host for State {
             .run(command, &mut live, stop)
             .await
             .map_err(|error| refused(&error))?;
+        programs.done();
         Ok(shown(finished, &programs, self.files.scope()))
     }
 
     async fn start(&mut self, command: process::Command) -> Result<process::Job, types::Failure> {
-        let (programs, command) = self.command(command, Input::Open)?;
+        let (programs, command) = self.command(command, Ground::Background)?;
         let job = programs.grant.processes.start(command).await;
-        job.map(|job| listed(&job, &programs))
-            .map_err(|error| refused(&error))
+        let job = job.map_err(|error| refused(&error))?;
+        programs.done();
+        Ok(listed(&job, &programs))
     }
 
     async fn jobs(&mut self) -> Result<Vec<process::Job>, types::Failure> {
@@ -188,6 +184,8 @@ impl process::Host for State {
 
     async fn write(&mut self, id: String, bytes: Vec<u8>) -> Result<(), types::Failure> {
         let programs = self.acting()?;
+        programs.authorize_input(&id, &bytes).map_err(failure)?;
+        programs.done();
         let id = number(&id)?;
         let written = programs
             .grant
@@ -199,6 +197,7 @@ impl process::Host for State {
 
     async fn kill(&mut self, id: String, signal: String) -> Result<process::Job, types::Failure> {
         let programs = self.acting()?;
+        programs.authorize_signal(&id).map_err(failure)?;
         let id = number(&id)?;
         let signal = Signal::parse(&signal).ok_or_else(|| {
             let shown = text::inline(&signal, 40);
@@ -245,6 +244,12 @@ fn unknown(id: u64) -> types::Failure {
 }
 
 fn refused(error: &ProcessError) -> types::Failure {
+    let recommendations = match error {
+        ProcessError::InputClosed { .. } => vec![
+            "start the command again in the background with `tty`: its standard input then stays open".to_owned(),
+        ],
+        _ => Vec::new(),
+    };
     let code = match error {
         ProcessError::NotAllowed { .. } => "program_not_allowed",
         ProcessError::NotFound { .. } => "program_not_found",
@@ -253,6 +258,7 @@ fn refused(error: &ProcessError) -> types::Failure {
         ProcessError::TooLarge { .. } | ProcessError::Malformed { .. } => "invalid_command",
         ProcessError::TooMany { .. } | ProcessError::OutputFull { .. } => "too_many_jobs",
         ProcessError::UnknownJob { .. } => "task_not_found",
+        ProcessError::InputClosed { .. } => "input_not_authorized",
         ProcessError::NoInput { .. } | ProcessError::InputFull { .. } => "input_not_taken",
         ProcessError::Start { .. }
         | ProcessError::Launcher { .. }
@@ -261,7 +267,10 @@ fn refused(error: &ProcessError) -> types::Failure {
         | ProcessError::SessionEnded
         | ProcessError::Closing => "process_failed",
     };
-    failure(Failure::new(code, text::block(&error.to_string(), 2_000)))
+    failure(Failure {
+        recommendations,
+        ..Failure::new(code, text::block(&error.to_string(), 2_000))
+    })
 }
 
 fn shown(finished: Finished, programs: &Programs, scope: &Scope) -> process::Finished {
@@ -322,7 +331,7 @@ fn listed(job: &Job, programs: &Programs) -> process::Job {
         Life::Running | Life::Left { .. } => None,
     };
     process::Job {
-        id: format!("{FRONT}{}", job.id),
+        id: job_name(job.id),
         pid: u32::try_from(job.pid).unwrap_or_default(),
         label: job.label.clone(),
         state: state.to_owned(),

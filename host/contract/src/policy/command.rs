@@ -1,0 +1,209 @@
+//! The command of a call as it is authorized: its arguments, working directory, variables and standard input.
+
+use serde_json::{Value, json};
+
+use super::Request;
+use crate::life::{masked, masked_text};
+use crate::text;
+use crate::variables::{Variables, is_inert};
+
+/// Characters of an argument that the record keeps.
+const MAX_RECORDED: usize = 4_000;
+/// Variables that a reason names.
+const NAMED: usize = 8;
+
+/// A command that was authorized. It is carried by value to the process that runs it; nothing in it is looked up again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthorizedCommand {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// As the caller wrote it; the first granted directory when absent.
+    pub cwd: Option<String>,
+    /// Those of the session when the call was authorized, and over them those of the call.
+    pub variables: Variables,
+    /// It gets a terminal. Only then does its standard input stay open in the background.
+    pub tty: bool,
+}
+
+impl AuthorizedCommand {
+    pub(super) fn of(request: &Request<'_>) -> Option<Self> {
+        let command = request.subject.command.as_ref()?;
+        let input = request.input;
+        let flag = if is_true(input, "login") { "-lc" } else { "-c" };
+        let mut variables = request.variables.clone();
+        let set = own(input).filter_map(|(name, value)| Some((name, value.as_str()?)));
+        variables.extend(set.map(|(name, value)| (name.clone(), value.to_owned())));
+        Some(Self {
+            argv: [request.shell.unwrap_or("sh"), flag, command]
+                .map(str::to_owned)
+                .to_vec(),
+            cwd: input.get("cwd").and_then(Value::as_str).map(str::to_owned),
+            variables,
+            tty: is_true(input, "tty"),
+        })
+    }
+
+    /// For the record, with secrets masked and long texts cut.
+    pub fn recorded(&self) -> Value {
+        let words = |word: &String| {
+            let shown = masked_text(text::head(word, MAX_RECORDED));
+            let cut = if word.len() > MAX_RECORDED { "…" } else { "" };
+            format!("{shown}{cut}")
+        };
+        let mut recorded = json!({
+            "argv": self.argv.iter().map(words).collect::<Vec<_>>(),
+            "cwd": self.cwd.as_ref().map(words),
+            "stdin": if self.tty { "terminal" } else { "closed" },
+        });
+        // All names: `masked` leaves out members beyond its own limit.
+        let variables = self.variables.iter().map(|(name, value)| {
+            let one = masked(&json!({ name: value }));
+            let value = one.get(name).cloned().unwrap_or(Value::Null);
+            (text::head(name, 200).to_owned(), value)
+        });
+        recorded["variables"] = variables.collect();
+        recorded
+    }
+}
+
+/// A program in the background that a call may end, and may type a text into. The call may start no program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthorizedTask {
+    /// The job as the host found it when the call was authorized; None: there was none.
+    pub job: Option<String>,
+    pub text: String,
+}
+
+impl AuthorizedTask {
+    pub(super) fn of(request: &Request<'_>) -> Option<Self> {
+        let task = request.subject.task.as_ref()?;
+        Some(Self {
+            job: request.job.map(|job| job.id.clone()),
+            text: task.text.clone(),
+        })
+    }
+}
+
+/// A program in the background that a call names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningJob {
+    pub id: String,
+    /// What it runs, for a person.
+    pub command: String,
+}
+
+/// What changes a command besides its words, so that nothing which was said of the words covers it.
+#[derive(Debug, Default)]
+pub(super) struct Steering {
+    /// Variables of the session that are not inert.
+    session: Variables,
+    /// Names of such variables in the input of the call.
+    own: Vec<String>,
+    login: bool,
+}
+
+impl Steering {
+    pub(super) fn of(request: &Request<'_>) -> Self {
+        if request.subject.command.is_none() {
+            return Self::default();
+        }
+        let input = request.input;
+        let inert =
+            |name: &str, value: &Value| value.as_str().is_some_and(|value| is_inert(name, value));
+        let set = own(input).filter(|(name, value)| !inert(name, value));
+        let session = request.variables.iter().filter(|(name, value)| {
+            let replaced = own(input).any(|(own, _)| own == *name);
+            !replaced && !is_inert(name, value)
+        });
+        Self {
+            session: session
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            own: set.map(|(name, _)| name.clone()).collect(),
+            login: is_true(input, "login"),
+        }
+    }
+
+    pub(super) fn is_some(&self) -> bool {
+        self.login || !self.session.is_empty() || !self.own.is_empty()
+    }
+
+    /// Those of the session, which the input of the call does not show.
+    pub(super) fn session(&self) -> &Variables {
+        &self.session
+    }
+
+    /// Why rules and approvals for the words of the command do not cover it. None: they may.
+    pub(super) fn reason(&self) -> Option<String> {
+        let mut causes = Vec::new();
+        let session: Vec<&String> = self.session.keys().collect();
+        let own: Vec<&String> = self.own.iter().collect();
+        for (names, place) in [(session, "set for the session"), (own, "in its input")] {
+            if !names.is_empty() {
+                causes.push(format!("{} ({place})", listed(&names)));
+            }
+        }
+        let variables = causes.join(" and ");
+        let login = "a login shell runs profile files first";
+        let why = match (variables.is_empty(), self.login) {
+            (true, false) => return None,
+            (true, true) => login.to_owned(),
+            (false, false) => format!("{variables} can change what it runs"),
+            (false, true) => format!("{variables} can change what it runs, and {login}"),
+        };
+        Some(format!(
+            "{why}, so rules and approvals for commands do not cover it"
+        ))
+    }
+
+    /// How the command would be covered again.
+    pub(super) fn remedy(&self) -> String {
+        let mut ways = Vec::new();
+        if !self.session.is_empty() {
+            let names: Vec<&String> = self.session.keys().collect();
+            ways.push(format!(
+                "remove {} with `set_env` without a value",
+                listed(&names)
+            ));
+        }
+        if !self.own.is_empty() {
+            ways.push("leave the variables out of its input".to_owned());
+        }
+        if self.login {
+            ways.push("leave `login` out of its input".to_owned());
+        }
+        ways.join(" and ")
+    }
+}
+
+/// `the variable MAKEFILES`, `the variables A, B and 3 more`
+fn listed(names: &[&String]) -> String {
+    let shown: Vec<String> = names
+        .iter()
+        .take(NAMED)
+        .map(|name| format!("`{}`", text::inline(name, 80)))
+        .collect();
+    let word = if names.len() == 1 {
+        "variable"
+    } else {
+        "variables"
+    };
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("the {word} {}{more}", shown.join(", "))
+}
+
+/// The variables that the input of a call sets for its command.
+fn own(input: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    input
+        .get("env")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+}
+
+fn is_true(input: &Value, member: &str) -> bool {
+    input.get(member) == Some(&Value::Bool(true))
+}

@@ -1,0 +1,249 @@
+//! Commands under variables, and what is carried to the process that runs them.
+
+use expect_test::expect;
+
+use super::rules::decision;
+use super::*;
+
+const RUN: &str = "shell/shell destroys kind=execute";
+
+fn grant(rules: &str, call: &str) -> Grant {
+    match World::of(call).decide(&policy(rules), &[]) {
+        Verdict::Allow(grant) => grant,
+        Verdict::Ask(question) => match settle(*question, Answer::once()) {
+            Ok(Settled::Granted { grant, .. }) => grant,
+            other => panic!("{other:?}"),
+        },
+        Verdict::Deny(denial) => panic!("{}", denial.reason),
+    }
+}
+
+#[test]
+fn a_05_a_rule_for_commands_covers_none_whose_variables_steer_it() {
+    table(
+        "allow Bash
+         allow Bash(make *)
+         allow shell/shell(make *)
+         allow shell(make *)",
+        r#"shell/shell destroys kind=execute command="make test"
+           shell/shell destroys kind=execute command="make test" env={'RUST_LOG':'debug'} session.LANG=C
+           shell/shell destroys kind=execute command="make test" session.MAKEFILES=evil.mk
+           shell/shell destroys kind=execute command="make test" env={'CC':'./cc','LANG':'C'}
+           shell/shell destroys kind=execute command="make test" env={'LC_ALL':'../../x'}
+           shell/shell destroys kind=execute command="make test" env={'BASH_FUNC_make%%':'x'}
+           shell/shell destroys kind=execute command="make test" env={'LANG':1}
+           shell/shell destroys kind=execute command="make test" session.CC=./a env={'CC':'./b'}
+           shell/shell destroys kind=execute command="make test" session.A=1 session.B=2 env={'C':'3'}
+           shell/shell destroys kind=execute command="make test" session.A=1 hook:allow"#,
+        expect![[r#"
+            shell/shell destroys kind=execute command="make test" → allow by rule user:1 allow `Bash`
+            shell/shell destroys kind=execute command="make test" env={'RUST_LOG':'debug'} session.LANG=C → allow by rule user:1 allow `Bash`
+            shell/shell destroys kind=execute command="make test" session.MAKEFILES=evil.mk → ask: it runs a command; the variable `MAKEFILES` (set for the session) can change what it runs, so rules and approvals for commands do not cover it
+            shell/shell destroys kind=execute command="make test" env={'CC':'./cc','LANG':'C'} → ask: it runs a command; the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it
+            shell/shell destroys kind=execute command="make test" env={'LC_ALL':'../../x'} → ask: it runs a command; the variable `LC_ALL` (in its input) can change what it runs, so rules and approvals for commands do not cover it
+            shell/shell destroys kind=execute command="make test" env={'BASH_FUNC_make%%':'x'} → ask: it runs a command; the variable `BASH_FUNC_make%%` (in its input) can change what it runs, so rules and approvals for commands do not cover it
+            shell/shell destroys kind=execute command="make test" env={'LANG':1} → ask: it runs a command; the variable `LANG` (in its input) can change what it runs, so rules and approvals for commands do not cover it
+            shell/shell destroys kind=execute command="make test" session.CC=./a env={'CC':'./b'} → ask: it runs a command; the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it
+            shell/shell destroys kind=execute command="make test" session.A=1 session.B=2 env={'C':'3'} → ask: it runs a command; the variables `A`, `B` (set for the session) and the variable `C` (in its input) can change what it runs, so rules and approvals for commands do not cover it
+            shell/shell destroys kind=execute command="make test" session.A=1 hook:allow → ask: it runs a command; the variable `A` (set for the session) can change what it runs, so rules and approvals for commands do not cover it
+        "#]],
+    );
+    table(
+        "allow shell/shell",
+        r#"shell/shell destroys kind=execute command="make test" session.MAKEFILES=evil.mk"#,
+        expect![[r#"
+            shell/shell destroys kind=execute command="make test" session.MAKEFILES=evil.mk → allow by rule user:1 allow `shell/shell`
+        "#]],
+    );
+    for (mode, expected) in [("auto", Decision::Allow), ("plan", Decision::Deny)] {
+        let call = format!("{RUN} command=make session.MAKEFILES=x");
+        assert_eq!(decision(&format!("mode {mode}"), &call), expected, "{mode}");
+    }
+}
+
+#[test]
+fn a_05_the_refusal_names_the_variable_and_the_remedy() {
+    let call = format!("{RUN} command=\"make test\" session.MAKEFILES=evil.mk env={{'CC':'x'}}");
+    let question = question("allow Bash(make *)", &call);
+    assert_eq!(
+        question.variables,
+        [("MAKEFILES".to_owned(), "evil.mk".to_owned())]
+    );
+    let denial = settle(question, Answer::NobodyToAsk).unwrap_err();
+    expect!["`shell` needs a person's yes (it runs a command; the variable `MAKEFILES` (set for the session) and the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it), and there is no terminal to ask at"].assert_eq(&denial.reason);
+    expect![[r#"to allow it: remove the variable `MAKEFILES` with `set_env` without a value and leave the variables out of its input, or to allow it with any variables run host with --allow-tool shell/shell, or put `allow = ["shell/shell"]` under [policy] in toolhost.toml"#]].assert_eq(&denial.remedy.unwrap());
+    let policy = policy("allow Bash(make *)");
+    let world = World::of(&call);
+    expect![[r#"
+        shell/shell: ask, it runs a command; the variable `MAKEFILES` (set for the session) and the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it
+        policy in mode default
+          run `make test`: ask
+            the variable `MAKEFILES` (set for the session) and the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it
+            no rule speaks; mode default, exec: ask
+        to change it: remove the variable `MAKEFILES` with `set_env` without a value and leave the variables out of its input, or to allow it with any variables run host with --allow-tool shell/shell, or put `allow = ["shell/shell"]` under [policy] in toolhost.toml
+    "#]].assert_eq(
+        &policy
+            .explain(world.request(), &world.hooks, &[], NOW)
+            .to_string(),
+    );
+    let denied = World::of(&format!("{call} in:plan"));
+    let Verdict::Deny(denial) = denied.decide(&policy, &[]) else {
+        panic!("denied")
+    };
+    expect!["`shell` may not run `make test` in mode plan: it runs a command; the variable `MAKEFILES` (set for the session) and the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it"].assert_eq(&denial.reason);
+}
+
+#[test]
+fn a_05_no_approval_is_kept_for_a_command_under_variables_of_the_session() {
+    let steered = format!("{RUN} command=\"make test\" session.MAKEFILES=evil.mk");
+    let offers = question("", &steered).offers;
+    assert_eq!(offers.len(), 1, "once alone: {offers:?}");
+    assert!(question("", &steered).in_advance(Scope::Session).is_none());
+    // One that was given for the plain command, or for exactly this input, covers none of it either.
+    let plain = format!("{RUN} command=\"make test\"");
+    let own = format!("{RUN} command=\"make test\" env={{'CC':'x'}}");
+    for given in [plain, own] {
+        let asked = question("", &given);
+        assert!(asked.offers.len() > 1, "{given}");
+        let answer = Answer::Allow {
+            offer: 1,
+            note: None,
+        };
+        let Ok(Settled::Granted {
+            approval: Some(approval),
+            ..
+        }) = settle(asked, answer)
+        else {
+            panic!("kept")
+        };
+        let approval = approval.stored("a1", "user", NOW - 10);
+        for (variables, covers) in [
+            ("", true),
+            (" session.LANG=C", true),
+            (" session.MAKEFILES=x", false),
+        ] {
+            let call = format!("{given}{variables}");
+            let world = World::of(&call);
+            let verdict = world.decide(&policy(""), std::slice::from_ref(&approval));
+            assert_eq!(matches!(verdict, Verdict::Allow(_)), covers, "{call}");
+        }
+    }
+}
+
+#[test]
+fn a_05_setting_a_variable_that_steers_programs_is_asked_about() {
+    table(
+        "",
+        "system/set_env writes kind=other key=RUST_LOG value=debug nothing
+         system/set_env writes kind=other key=MAKEFILES value=x sets.MAKEFILES=x
+         system/set_env writes kind=other key=RUST_LOG value=debug sets.MAKEFILES=x",
+        expect![[r#"
+            system/set_env writes kind=other key=RUST_LOG value=debug nothing → allow by mode default: read
+            system/set_env writes kind=other key=MAKEFILES value=x sets.MAKEFILES=x → ask: it would set the variable `MAKEFILES` for the programs of this session, which can change what they run
+            system/set_env writes kind=other key=RUST_LOG value=debug sets.MAKEFILES=x → ask: it would set the variable `MAKEFILES` for the programs of this session, which can change what they run
+        "#]],
+    );
+    let named = "system/set_env writes kind=other key=CC value=gcc sets.CC=gcc";
+    let other = "system/set_env writes kind=other key=CC value=gcc sets.MAKEFILES=x";
+    for (rules, call, expected) in [
+        ("mode plan", named, Decision::Deny),
+        ("mode accept_edits", named, Decision::Ask),
+        ("mode auto", named, Decision::Allow),
+        ("allow set_env", other, Decision::Allow),
+        ("allow set_env(key:CC)", named, Decision::Allow),
+        // The tool does not do what its input says.
+        ("allow set_env(key:CC)", other, Decision::Ask),
+        ("allow Edit", other, Decision::Ask),
+        ("allow Bash", other, Decision::Ask),
+        ("deny set_env(key:CC)", named, Decision::Deny),
+    ] {
+        assert_eq!(decision(rules, call), expected, "{rules}: {call}");
+    }
+    assert!(question("", named).offers.len() > 1);
+    assert_eq!(question("", other).offers.len(), 1);
+    assert_eq!(
+        question("", other).variables,
+        [("MAKEFILES".to_owned(), "x".to_owned())]
+    );
+}
+
+#[test]
+fn a_01_the_grant_holds_the_command_and_its_variables() {
+    let call = format!(
+        "{RUN} command=\"git status\" cwd=src session.LANG=C session.HOME=. env={{'LANG':'D','TOKEN':'x','N':1}}"
+    );
+    let held = grant("", &call);
+    expect![[r#"
+        Some(
+            AuthorizedCommand {
+                argv: [
+                    "sh",
+                    "-c",
+                    "git status",
+                ],
+                cwd: Some(
+                    "src",
+                ),
+                variables: {
+                    "HOME": ".",
+                    "LANG": "D",
+                    "TOKEN": "x",
+                },
+                tty: false,
+            },
+        )
+    "#]]
+    .assert_debug_eq(&held.command());
+    expect![[r#"{"argv":["sh","-c","git status"],"cwd":"src","stdin":"closed","variables":{"HOME":".","LANG":"D","TOKEN":"***"}}"#]].assert_eq(&held.command().unwrap().recorded().to_string());
+    // A login shell is a wish of the input, and no rule for commands covers it.
+    let mut world = World::of(&format!("{RUN} command=\"git status\""));
+    world.input["login"] = json!(true);
+    let verdict = world.decide(&policy("allow Bash(git *)"), &[]);
+    expect!["ask: it runs a command; a login shell runs profile files first, so rules and approvals for commands do not cover it"].assert_eq(&show(&verdict));
+    let Verdict::Ask(question) = verdict else {
+        panic!("asked")
+    };
+    let Ok(Settled::Granted { grant, .. }) = settle(*question, Answer::once()) else {
+        panic!("granted")
+    };
+    assert_eq!(grant.command().unwrap().argv[1], "-lc");
+    world.input["login"] = json!("true");
+    let Verdict::Allow(grant) = world.decide(&policy("allow Bash(git *)"), &[]) else {
+        panic!("allowed")
+    };
+    assert_eq!(grant.command().unwrap().argv[1], "-c");
+}
+
+#[test]
+fn a_04_the_grant_holds_what_is_typed_and_into_which_program() {
+    let call = "shell/shell_input destroys kind=execute task_id=job-1 chars=y";
+    let running = format!("{call} runs=python3");
+    table(
+        "",
+        &format!("{running}\n{call}"),
+        expect![[r#"
+        shell/shell_input destroys kind=execute task_id=job-1 chars=y runs=python3 → ask: it runs a command; it types into `python3` (job-1)
+        shell/shell_input destroys kind=execute task_id=job-1 chars=y → ask: it runs a command; it types into a program that is not running
+    "#]],
+    );
+    assert_eq!(decision("allow Bash(python3)", &running), Decision::Ask);
+    // The next job of this name may be another program.
+    assert_eq!(question("", &running).offers.len(), 1);
+    let held = grant("", &running);
+    expect![[r#"
+        Some(
+            AuthorizedTask {
+                job: Some(
+                    "job-1",
+                ),
+                text: "y",
+            },
+        )
+    "#]]
+    .assert_debug_eq(&held.task());
+    assert_eq!(held.command(), None);
+    // One that names a program and types nothing is bound to it as well.
+    let kill = "shell/shell_kill destroys kind=execute pid=70 runs=python3";
+    assert_eq!(grant("", kill).task().unwrap().text, "");
+    assert!(question("", kill).offers.len() > 1);
+}

@@ -1,0 +1,77 @@
+//! Environment variables that a session sets for its programs: those that steer programs are judged.
+
+use std::time::Duration;
+
+use toolhost_contract::Answer;
+
+use super::Plan;
+
+const INERT: &str = r#"remember shared/env {"LANG":"C"}"#;
+const STEERS: &str = r#"remember shared/env {"LANG":"C","MAKEFILES":"x"}"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_05_a_call_that_sets_a_variable_that_steers_programs_is_asked_about() {
+    let answers = [Answer::Deny { note: None }, Answer::once()];
+    let house = Plan::rules("allow Edit").answers(answers).build();
+    let denied = "Denied [user_denied]: Permission denied: the user said no to `draft`";
+    house
+        .check(&[
+            ("draft", INERT, "done"),
+            ("draft", STEERS, denied),
+            ("look", "recall shared/env", r#"{"LANG":"C"}"#),
+            ("draft", &format!("{STEERS}\nfail"), "no: no luck"),
+            ("draft", STEERS, "done"),
+            (
+                "look",
+                "recall shared/env",
+                r#"{"LANG":"C","MAKEFILES":"x"}"#,
+            ),
+            // It is set so already, and to take it away is no question.
+            ("draft", STEERS, "done"),
+            ("draft", INERT, "done"),
+            ("look", "recall shared/env", r#"{"LANG":"C"}"#),
+        ])
+        .await;
+    let asked = "may draft (it would set the variable `MAKEFILES` for the programs of this session, which can change what they run)";
+    assert_eq!(house.person.saw(), [asked, asked]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_01_a_call_that_is_judged_before_it_runs_sets_no_such_variable() {
+    let house = Plan::rules("allow act").build();
+    house
+        .check(&[
+            ("act", STEERS, "! not_writable"),
+            ("act", INERT, "done"),
+            (
+                "act",
+                r#"remember shared/env {"BASH_FUNC_x%%":"x"}"#,
+                "! invalid_environment",
+            ),
+            (
+                "act",
+                r#"remember shared/env {"LANG":1}"#,
+                "! invalid_environment",
+            ),
+            ("act", "remember shared/env 1", "! invalid_environment"),
+            ("look", "recall shared/env", r#"{"LANG":"C"}"#),
+        ])
+        .await;
+}
+
+/// A call keeps what it has set, and not what it only found: that may have been taken away meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_05_a_variable_that_was_removed_meanwhile_does_not_come_back() {
+    let house = Plan::rules("allow act")
+        .answers([Answer::once(), Answer::once()])
+        .build();
+    house.check(&[("draft", STEERS, "done")]).await;
+    // The person takes three seconds for the question about its files.
+    let running = house.start("draft", STEERS);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    house.check(&[("act", "forget shared/env", "done")]).await;
+    running.await.unwrap();
+    house
+        .check(&[("look", "recall shared/env", r#"{"LANG":"C"}"#)])
+        .await;
+}

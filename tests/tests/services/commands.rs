@@ -1,0 +1,222 @@
+//! Commands of guests that do more than their input says: what runs is what was authorized, and the record holds it.
+
+use e2e::desk::{Desk, json, until};
+use e2e::{Ended, Guest};
+use serde_json::{Value, json};
+
+use super::session::{Session, told};
+
+const NEEDS: [&str; 4] = ["process:bash", "fs.read", "fs.write", "session"];
+
+/// The guest may run these commands in its workspace, and nothing is allowed beside them.
+fn flags(workspace: &std::path::Path, rules: &[&str]) -> Vec<String> {
+    let folder = format!("{}:rw", workspace.display());
+    let mut flags: Vec<String> = ["--allow-program", "bash", "--allow-path", &folder]
+        .map(str::to_owned)
+        .to_vec();
+    for rule in rules {
+        flags.extend(["--allow-tool".to_owned(), (*rule).to_owned()]);
+    }
+    flags
+}
+
+fn session(guest: &Guest, rules: &[&str]) -> Session {
+    let flags = flags(&guest.workspace(), rules);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    Session::start(guest, &flags)
+}
+
+fn allow() -> Value {
+    json!({"allow": 0})
+}
+
+#[test]
+fn a_01_a_command_runs_as_it_was_authorized() {
+    let guest = Guest::new("programs", &NEEDS, "");
+    for file in [".bash_profile", ".profile", ".bashrc", "evil"] {
+        std::fs::write(guest.workspace().join(file), "touch \"$PWD/steered\"\n").unwrap();
+    }
+    let mut session = session(&guest, &["Bash(echo *)"]);
+    let (differs, unwritable) = ("! command_differs", "! not_writable");
+    for (input, expected) in [
+        (json!({}), json!(["ran"])),
+        (
+            json!({"note": {"HOME": "."}, "variables": ["HOME=."], "flags": ["-lc"]}),
+            json!([unwritable, differs]),
+        ),
+        (
+            json!({"note": {"BASH_ENV": "evil"}, "variables": ["BASH_ENV=evil"]}),
+            json!([unwritable, differs]),
+        ),
+        (
+            json!({"note": {"BASH_FUNC_echo%%": "() { touch steered; }"}}),
+            json!(["! invalid_environment", "ran"]),
+        ),
+        // Inert, and all the same not what was authorized.
+        (
+            json!({"note": {"LANG": "C"}, "variables": ["LANG=C"]}),
+            json!(["done", differs]),
+        ),
+        (json!({"variables": ["PATH=."]}), json!([differs])),
+        (json!({"flags": ["-lc"]}), json!([differs])),
+        (json!({"flags": ["-ic"]}), json!([differs])),
+        (
+            json!({"flags": ["--rcfile", "evil", "-ic"]}),
+            json!([differs]),
+        ),
+        (json!({"flags": ["--login", "-c"]}), json!([differs])),
+        (
+            json!({"flags": ["-s"], "stdin": "touch steered"}),
+            json!([differs]),
+        ),
+        (json!({"stdin": "x"}), json!([differs])),
+        (
+            json!({"times": 3}),
+            json!(["ran", "! command_used", "! command_used"]),
+        ),
+    ] {
+        let mut input = input;
+        input["command"] = json!("echo ran");
+        let (report, asked) = session.call("steers", &input, &[]);
+        assert_eq!(told(&report), expected, "{input}: {report}");
+        assert_eq!(asked, [] as [Value; 0], "{input}");
+    }
+    assert!(!guest.workspace().join("steered").exists());
+    session.end();
+}
+
+#[test]
+fn a_05_variables_that_steer_programs_are_asked_about_and_named() {
+    let guest = Guest::new("programs", &NEEDS, "");
+    let mut session = session(&guest, &["Bash(printenv *)"]);
+    let command = json!({"command": "printenv MAKEFILES RUST_LOG"});
+    let inert = json!({"note": {"RUST_LOG": "debug"}});
+    let (report, _) = session.call("notes", &inert, &[]);
+    assert_eq!(told(&report), json!("done"), "{report}");
+    let (report, _) = session.call("steers", &command, &[]);
+    assert_eq!(told(&report), json!(["debug"]), "{report}");
+
+    let steering = json!({"note": {"RUST_LOG": "debug", "MAKEFILES": "evil.mk"}});
+    let (report, asked) = session.call("notes", &steering, &[json!({"deny": "no"})]);
+    assert_eq!(told(&report), json!("user_denied"), "{report}");
+    let reason = asked[0]["reason"].as_str().unwrap();
+    assert!(reason.contains("set the variable `MAKEFILES`"), "{reason}");
+    assert_eq!(asked[0]["variables"], json!({"MAKEFILES": "evil.mk"}));
+    // It was not set.
+    let (report, _) = session.call("steers", &command, &[]);
+    assert_eq!(told(&report), json!(["debug"]), "{report}");
+
+    let (report, _) = session.call("notes", &steering, &[allow()]);
+    assert_eq!(told(&report), json!("done"), "{report}");
+    let (report, asked) = session.call("steers", &command, &[allow()]);
+    assert_eq!(told(&report), json!(["evil.mk\ndebug"]), "{report}");
+    let reason = asked[0]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("`MAKEFILES` (set for the session)"),
+        "{reason}"
+    );
+    assert_eq!(asked[0]["variables"], json!({"MAKEFILES": "evil.mk"}));
+    assert_eq!(asked[0]["offers"].as_array().unwrap().len(), 1, "{asked:?}");
+
+    let (report, _) = session.call("notes", &inert, &[]);
+    assert_eq!(told(&report), json!("done"), "{report}");
+    let (report, _) = session.call("steers", &command, &[]);
+    assert_eq!(told(&report), json!(["debug"]), "{report}");
+    session.end();
+
+    // Where no person can be asked, the refusal says why.
+    let flags = flags(&guest.workspace(), &["Bash(make *)"]);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let input = json!({"command": "make test", "env": {"MAKEFILES": "evil.mk"}});
+    let (report, _) = guest.call_tool("steers", &input, &flags);
+    let message = report["error"]["message"].as_str().unwrap();
+    assert!(message.contains("`MAKEFILES` (in its input)"), "{report}");
+}
+
+/// The id of a job that runs.
+fn job(told: &Value) -> String {
+    let words = told[0].as_str().unwrap();
+    let id = words.strip_suffix(" running");
+    id.unwrap_or_else(|| panic!("{told}")).to_owned()
+}
+
+#[test]
+fn a_04_what_is_typed_is_authorized_by_itself() {
+    let guest = Guest::new("programs", &NEEDS, "");
+    let mut session = session(&guest, &["Bash(sleep *)", "Bash(head *)"]);
+    let unauthorized = "! input_not_authorized";
+    let waits = json!({"command": "sleep 600", "start": true, "types": "touch x\n"});
+    let (report, _) = session.call("steers", &waits, &[]);
+    let closed = job(&told(&report));
+    assert_eq!(told(&report)[1], json!(unauthorized), "{report}");
+    // Its standard input is closed, whoever allows to type.
+    let into = |job: &str| json!({"task_id": job, "chars": "hello\n"});
+    let (report, asked) = session.call("types", &into(&closed), &[allow()]);
+    assert_eq!(told(&report), json!([unauthorized]), "{report}");
+    let reason = asked[0]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains(&format!("it types into `sleep 600` ({closed})")),
+        "{reason}"
+    );
+    assert_eq!(asked[0]["offers"].as_array().unwrap().len(), 1, "{asked:?}");
+
+    let open =
+        json!({"command": "head -n 1 | tee typed", "tty": true, "start": true, "types": "x\n"});
+    let (report, _) = session.call("steers", &open, &[allow()]);
+    let open = job(&told(&report));
+    assert_eq!(told(&report)[1], json!(unauthorized), "{report}");
+    for (member, value) in [("really", "other\n"), ("job", closed.as_str())] {
+        let mut input = into(&open);
+        input[member] = json!(value);
+        let (report, _) = session.call("types", &input, &[allow()]);
+        assert_eq!(told(&report), json!([unauthorized]), "{report}");
+    }
+    let mut input = into(&open);
+    input["starts"] = json!("touch started");
+    let (report, _) = session.call("types", &input, &[allow()]);
+    assert_eq!(
+        told(&report),
+        json!(["! command_differs", "done"]),
+        "{report}"
+    );
+    let typed = guest.workspace().join("typed");
+    until(|| (std::fs::read_to_string(&typed).ok()? == "hello\n").then_some(()));
+    assert!(!guest.workspace().join("started").exists());
+    session.end();
+}
+
+#[test]
+fn a_01_the_record_holds_the_command_that_was_authorized() {
+    let desk = Desk::new("allow = [\"programs/steers\"]");
+    let guest = Guest::new("programs", &NEEDS, "");
+    let plugin = guest.plugin();
+    let config = desk.path("host.toml");
+    let input = json!({
+        "command": "printenv CC", "env": {"CC": "gcc", "API_TOKEN": "s3cret"},
+    });
+    let ended = desk
+        .command(&["call", "steers", &input.to_string(), "--json", "--plugins"])
+        .arg(&plugin)
+        .arg("--config")
+        .arg(&config)
+        .args(flags(&desk.workspace(), &[]))
+        .output()
+        .expect("host starts");
+    let ended = Ended::of(&ended);
+    assert_eq!(told(&json(&ended)), json!(["gcc"]), "{ended:?}");
+    let calls = desk.json(&["calls", "--json"]);
+    let id = calls[0]["id"].as_str().unwrap();
+    for command in ["audit", "calls"] {
+        let shown = desk.run(&[command, "show", id]).stdout;
+        for line in [
+            "argv     [\"bash\",\"-c\",\"printenv CC\"]",
+            "stdin    \"closed\"",
+            "variable CC=gcc",
+            "variable API_TOKEN=***",
+        ] {
+            assert!(shown.contains(line), "{command}: {line}\n{shown}");
+        }
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+    assert_eq!(desk.run(&["audit", "verify"]).code, Some(0));
+}
