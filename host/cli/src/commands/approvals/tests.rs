@@ -77,7 +77,7 @@ fn c_11_an_approval_of_an_ended_session_does_not_hold() {
     let kept = |ended_ms| {
         let approval = Approval {
             scope: Scope::Session,
-            session: Some("s-1".to_owned()),
+            session: Some("s-1".to_owned().into()),
             ..approval(None, None)
         };
         Kept::of(toolhost_kernel::approval_row(&approval, None), ended_ms)
