@@ -18,6 +18,8 @@ const DIFFS: usize = 200;
 /// A difference that takes longer to find is shown less fine.
 const DIFF_TIME: Duration = Duration::from_millis(200);
 
+const EXECUTE: u32 = 0o111;
+
 /// Makes differences as long as there is room for them.
 pub(crate) struct Diffs<'a> {
     scope: &'a Scope,
@@ -63,6 +65,10 @@ impl<'a> Diffs<'a> {
             sizes: (old.map(|file| file.size), new.map(|file| file.size)),
             modes: match (old, new) {
                 (Some(old), Some(new)) if old.mode != new.mode => Some((old.mode, new.mode)),
+                // A new file is not executable unless the call asked for it.
+                (None, Some(new)) if new.mode & EXECUTE != 0 && moved_from.is_none() => {
+                    Some((new.mode & !EXECUTE, new.mode))
+                }
                 _ => None,
             },
             diff,

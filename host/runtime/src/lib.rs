@@ -15,6 +15,7 @@ mod deadline;
 mod difference;
 mod engine;
 mod error;
+mod executable;
 mod files;
 #[cfg(test)]
 mod fuzz;

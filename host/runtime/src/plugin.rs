@@ -13,6 +13,7 @@ use toolhost_vfs::{PathGrant, Reads, Scope, Stage, StageLimits};
 
 use crate::api::v0_1::{self, types};
 use crate::capabilities::{self, Allowed, Capabilities};
+use crate::executable;
 use crate::files::Files;
 use crate::instance::{self, Setting};
 use crate::load::Loaded;
@@ -240,7 +241,7 @@ impl Plugin {
             .filter(|_| grant.is_held() && grant.files() == FileAccess::AsGranted);
         let Some(staging) = staging else {
             return Ok(Ran {
-                outcome: self.run(call, grant, sink, &own, None).await?,
+                outcome: self.run_at_once(call, grant, sink, &own).await?,
                 effects: Effects::None,
             });
         };
@@ -252,12 +253,32 @@ impl Plugin {
                 files: self.limits.changed,
             },
         );
-        let outcome = self.run(call, grant, sink, &own, Some(&stage)).await?;
+        let mut outcome = self.run(call, grant, sink, &own, Some(&stage)).await?;
+        let bits = executable::take(&mut outcome);
         let blobs = Arc::clone(&staging.blobs);
-        let effects = tokio::task::spawn_blocking(move || Held::of(stage, blobs))
+        let work = move || {
+            let left = executable::apply(&stage, bits)?;
+            Ok::<_, CallError>((Held::of(stage, blobs)?, left))
+        };
+        let (effects, left) = tokio::task::spawn_blocking(work)
             .await
             .map_err(CallError::internal)??;
+        executable::tell(&mut outcome, &left);
         Ok(Ran { outcome, effects })
+    }
+
+    /// Without a stage: what the call writes is real at once, and the host changes no mode afterwards.
+    async fn run_at_once(
+        &self,
+        call: Call,
+        grant: Grant,
+        sink: Arc<dyn Sink>,
+        own: &CallerFiles,
+    ) -> Result<Outcome, CallError> {
+        let mut outcome = self.run(call, grant, sink, own, None).await?;
+        let left = executable::take(&mut outcome);
+        executable::tell(&mut outcome, &left);
+        Ok(outcome)
     }
 }
 
@@ -274,7 +295,7 @@ impl Backend for Plugin {
     ) -> BoxFuture<'_, Result<Outcome, CallError>> {
         Box::pin(async move {
             let own = self.files_of(&call).await?;
-            self.run(call, grant, sink, &own, None).await
+            self.run_at_once(call, grant, sink, &own).await
         })
     }
 

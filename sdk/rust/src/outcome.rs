@@ -133,6 +133,9 @@ impl Outcome {
     }
 
     /// Adds a JSON object for programs.
+    ///
+    /// The host reads the member `executable`: `{"executable": {"/workspace/run.sh": true}}` sets or clears the
+    /// executable bit of files that this call wrote. WASI has no call for that.
     #[must_use]
     pub fn meta(mut self, meta: Value) -> Self {
         self.meta = Some(meta);

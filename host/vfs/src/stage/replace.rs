@@ -1,6 +1,9 @@
 //! Puts another content into a file that a call made or changed: what a person saved in place of what was proposed.
+//! Sets the executable bit of such a file.
 
 use std::{fs, fs::File, io::Write as _, path::Path};
+
+use rustix::fs::{Mode, OFlags};
 
 use super::{
     Stage, StageError,
@@ -16,6 +19,13 @@ impl Stage {
     /// changes anew afterwards.
     pub fn replace(&self, at: &Location, content: &[u8]) -> Result<(), StageError> {
         self.layers().replace(&at.root.join(&at.path), content)
+    }
+
+    /// Makes a file executable for those who may read it, or for nobody. `path` is where the file is on the host. Only
+    /// regular files that the call created or wrote are changed; for any other path the answer is `false`. Ask for the
+    /// changes anew afterwards.
+    pub fn set_executable(&self, path: &Path, on: bool) -> Result<bool, StageError> {
+        self.layers().set_executable(path, on)
     }
 }
 
@@ -36,9 +46,42 @@ impl Layers {
         let pool = self.pool().map_err(failed)?;
         pool.rewrite(item, content).map_err(failed)
     }
+
+    fn set_executable(&mut self, path: &Path, on: bool) -> Result<bool, StageError> {
+        let difference = self.difference()?;
+        let Some(After::Item(item)) = difference.after.get(path) else {
+            return Ok(false);
+        };
+        let item = *item;
+        if item.kind != Kind::File {
+            return Ok(false);
+        }
+        let set = self.pool().and_then(|pool| pool.set_executable(item, on));
+        set.map_err(|source| StageError::Failed {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(true)
+    }
 }
 
 impl Pool {
+    /// The bits of `chmod +x` under any umask: a class that may not read the file may not execute it either. No other
+    /// bit changes.
+    fn set_executable(&self, item: Item, on: bool) -> Result<(), Refusal> {
+        const READ: u32 = 0o444;
+        const EXECUTE: u32 = 0o111;
+        let mode = Base::of(self.name(item)?)?.mode;
+        let mode = if on {
+            mode | (mode & READ) >> 2
+        } else {
+            mode & !EXECUTE
+        };
+        let file = self.open_with(item, OFlags::RDONLY | OFlags::CLOEXEC)?;
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+        Ok(())
+    }
+
     /// Not written into the file itself: it may have a second name, which stays as it was, and whoever still holds it
     /// open must not be able to write into what a person has seen.
     fn rewrite(&mut self, item: Item, content: &[u8]) -> Result<(), Refusal> {
