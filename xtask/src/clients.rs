@@ -1,4 +1,5 @@
-//! Other people's MCP clients and the official conformance suite, put into the target folder for the tests to run.
+//! Other people's MCP clients, the official conformance suite and the validator of notebooks, put into the target folder
+//! for the tests to run.
 //!
 //! They come from the registries of their languages. A machine that reaches none, or has no Python, tests without
 //! them: what is missing has a file `NAME.skipped` that says why, and the tests print it.
@@ -14,7 +15,7 @@ use crate::job::Job;
 use crate::shell;
 
 /// What is installed, each by its list in `tests/clients`.
-const KITS: [Kit; 6] = [
+const KITS: [Kit; 7] = [
     Kit {
         name: "node",
         list: "node.txt",
@@ -33,6 +34,11 @@ const KITS: [Kit; 6] = [
     Kit {
         name: "python-2",
         list: "python-2.txt",
+        install: python,
+    },
+    Kit {
+        name: "notebook",
+        list: "notebook.txt",
         install: python,
     },
     Kit {

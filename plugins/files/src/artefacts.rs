@@ -1,9 +1,17 @@
 //! Finds what a model writes into a file by mistake: a phrase that stands for code it left out, and what only the
 //! output of `read_file` has. Either would destroy a file while looking like a success.
+//!
+//! Files about this program contain such lines on purpose. Output of `read_file` is therefore refused only where this
+//! session was shown it; otherwise the answer warns.
 
+use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::path::Path;
 
 use toolhost_sdk::prelude::*;
+
+use crate::path::Target;
+use crate::read::sha256;
 
 /// What begins a comment, longest first where one is the beginning of another.
 const MARKERS: &[&str] = &[
@@ -36,47 +44,171 @@ const PROSE: &[&str] = &["adoc", "md", "markdown", "rst", "txt"];
 /// An omission is a few words; a longer line is a remark.
 const MOST_WORDS: usize = 10;
 
-/// Refuses `content` for the file `path` if it has something that can only be there by mistake. What was in `old`
-/// already is no mistake.
-pub fn check(content: &str, old: &str, path: &Path) -> Result<()> {
+/// Lines that look like the output of `read_file`. Only [`judge`] knows whether this session was shown them: a file may
+/// well contain such lines.
+#[derive(Debug, Default)]
+pub struct Suspects {
+    /// Number and text of each line that looks like a notice.
+    notices: Vec<(usize, String)>,
+    /// How many of how many lines begin with a line number and an arrow, where most do.
+    numbered: Option<(usize, usize)>,
+    /// Most of these are lines of the old file behind their own numbers.
+    is_numbered_copy: bool,
+}
+
+/// Refuses `content` for the file `path` if a placeholder stands in it for left-out text. What was in `known` already is
+/// no mistake. `file` is the text of the whole file as it is.
+pub fn check(content: &str, known: &str, file: &str, path: &Path) -> Result<Suspects> {
     let is_prose = path.extension().is_some_and(|extension| {
         PROSE.contains(&extension.to_string_lossy().to_lowercase().as_str())
     });
-    let is_new = |line: &str| !old.lines().any(|known| known.trim() == line.trim());
-    let mut numbered = 0;
+    let is_new = |line: &str| !known.lines().any(|known| known.trim() == line.trim());
+    let mut lines = content.lines().enumerate();
+    let omission = lines.find(|(_, line)| !is_prose && is_omission(line) && is_new(line));
+    if let Some((index, line)) = omission {
+        return Err(refused(format!(
+            "line {} of `content` is a placeholder for left-out text: {:?}; write the whole content",
+            index + 1,
+            shorten(line.trim())
+        )));
+    }
+    Ok(suspects(content, known, file))
+}
+
+/// What in `content` looks like output of `read_file` and is not in `known`.
+pub fn suspects(content: &str, known: &str, file: &str) -> Suspects {
+    let known_lines: OnceCell<HashSet<&str>> = OnceCell::new();
+    let is_new = |line: &str| {
+        let known = known_lines.get_or_init(|| known.lines().map(str::trim).collect());
+        !known.contains(line.trim())
+    };
+    let mut suspects = Suspects::default();
+    let mut numbered = Vec::new();
     let mut lines = 0;
     for (index, line) in content.lines().enumerate() {
-        let refuse = |what: &str, advice: &str| {
-            let line_number = index + 1;
-            let message = format!(
-                "line {line_number} of `content` is {what}: {:?}; {advice}",
-                shorten(line.trim())
-            );
-            Err(Error::invalid_input(message).code("content_has_artefacts"))
-        };
-        if !is_prose && is_omission(line) && is_new(line) {
-            return refuse("a placeholder for left-out text", "write the whole content");
-        }
-        if is_notice(line) && is_new(line) {
-            return refuse(
-                "a notice of read_file and not of the file",
-                "leave it out and write the whole content",
-            );
+        if is_notice(line) && suspects.notices.len() < MOST_NOTICES && is_new(line) {
+            suspects.notices.push((index + 1, line.to_owned()));
         }
         if !line.trim().is_empty() {
             lines += 1;
-            numbered += usize::from(is_numbered(line) && is_new(line));
+            numbered.extend(number(line).filter(|_| is_new(line)));
         }
     }
     // One such line may be the topic of a file; when most are, the output of a tool was pasted.
-    if numbered > 0 && numbered * 2 > lines {
-        let message = format!(
-            "{numbered} of {lines} lines of `content` begin with a line number and an arrow, which \
-             read_file shows and the file does not have; leave them out"
-        );
-        return Err(Error::invalid_input(message).code("content_has_artefacts"));
+    if !numbered.is_empty() && numbered.len() * 2 > lines {
+        suspects.numbered = Some((numbered.len(), lines));
+        let file: Vec<&str> = file.lines().collect();
+        let copied = numbered.iter().filter(|(number, text)| {
+            let line = number.checked_sub(1).and_then(|index| file.get(index));
+            line.is_some_and(|line| line.trim_end() == text.trim_end())
+        });
+        suspects.is_numbered_copy = copied.count() * 2 > numbered.len();
     }
-    Ok(())
+    suspects
+}
+
+/// Refuses what this session was really shown, and returns a warning for what only looks like it. `what` names the
+/// parameter.
+pub fn judge(
+    cx: &Context,
+    target: &Target,
+    suspects: &Suspects,
+    what: &str,
+) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    let shown = if suspects.notices.is_empty() {
+        Vec::new()
+    } else {
+        shown(cx)
+    };
+    for (line, text) in &suspects.notices {
+        let notice = format!("line {line} of {what} is a notice of read_file");
+        let quoted = shorten(text.trim());
+        if shown.contains(&fingerprint(text)) {
+            return Err(refused(format!(
+                "{notice} and not of the file: {quoted:?}; leave it out and write the whole content"
+            )));
+        }
+        warnings.push(format!(
+            "line {line} of {what} looks like a notice of read_file and was written as it is: {quoted:?}"
+        ));
+    }
+    if let Some((numbered, lines)) = suspects.numbered {
+        let many =
+            format!("{numbered} of {lines} lines of {what} begin with a line number and an arrow");
+        let is_seen = || {
+            let path = target.path.display().to_string();
+            cx.last_seen(&path).ok().flatten().is_some()
+        };
+        if suspects.is_numbered_copy && is_seen() {
+            return Err(refused(format!(
+                "{many}, which read_file shows and the file does not have; leave them out"
+            )));
+        }
+        warnings.push(format!(
+            "{many}, as read_file shows lines; they were written as they are"
+        ));
+    }
+    Ok(warnings)
+}
+
+/// Adds a line to an answer for each warning.
+pub fn warn(text: &mut String, warnings: &[String]) {
+    for warning in warnings {
+        text.push_str("\nwarning: ");
+        text.push_str(warning);
+    }
+}
+
+/// The warnings as a member of an answer, which is absent without any.
+pub fn told(warnings: &[String]) -> Option<Vec<String>> {
+    (!warnings.is_empty()).then(|| warnings.to_vec())
+}
+
+fn refused(message: String) -> Error {
+    Error::invalid_input(message).code("content_has_artefacts")
+}
+
+/// Notices that are looked up, of one content.
+const MOST_NOTICES: usize = 20;
+/// Notices that a session remembers.
+const MOST_SHOWN: usize = 500;
+/// Where the session keeps the fingerprints of the notices that it was shown.
+const SHOWN: &str = "shown_notices";
+
+/// Notes what the model is about to be shown that is not in the file: notices and cut lines. Most pages have none, and
+/// then nothing is noted.
+pub fn remember(cx: &Context, notices: &[String]) {
+    let new: Vec<String> = notices
+        .iter()
+        .filter(|line| is_notice(line))
+        .take(MOST_SHOWN)
+        .map(|line| fingerprint(line))
+        .collect();
+    if new.is_empty() {
+        return;
+    }
+    let mut known = shown(cx);
+    known.retain(|known| !new.contains(known));
+    known.extend(new);
+    let from = known.len().saturating_sub(MOST_SHOWN);
+    // A host that remembers nothing is no reason not to read.
+    if let Err(error) = cx.remember(SHOWN, &known[from..].to_vec()) {
+        cx.debug(&format!("notices not noted as shown: {error}"));
+    }
+}
+
+fn shown(cx: &Context) -> Vec<String> {
+    cx.recall(SHOWN).ok().flatten().unwrap_or_default()
+}
+
+/// Of a line without white space around it and without a line number.
+fn fingerprint(line: &str) -> String {
+    let line = line.trim();
+    let line = number(line).map_or(line, |(_, text)| text);
+    let mut hash = sha256(line.trim().as_bytes());
+    hash.truncate(16);
+    hash
 }
 
 /// Nothing but a comment marker, a known phrase and dots.
@@ -114,13 +246,11 @@ fn is_notice(line: &str) -> bool {
         })
 }
 
-/// `     1→like this`
-fn is_numbered(line: &str) -> bool {
-    line.trim_start()
-        .split_once('→')
-        .is_some_and(|(number, _)| {
-            !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-        })
+/// `     1→like this`, as the number and the line.
+fn number(line: &str) -> Option<(usize, &str)> {
+    let (number, text) = line.trim_start().split_once('→')?;
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    Some((number.parse().ok().filter(|_| is_number)?, text))
 }
 
 fn shorten(line: &str) -> String {
@@ -135,14 +265,32 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
+    use crate::path::resolve;
+    use crate::testing::Workspace;
 
     fn check(content: &str, old: &str, path: &str, expected: Expect) {
-        let answer = super::check(content, old, Path::new(path));
-        expected.assert_eq(
-            &answer
-                .err()
-                .map_or_else(|| "fine".to_owned(), |error| error.to_string()),
-        );
+        let answer = super::check(content, old, old, Path::new(path));
+        expected.assert_eq(&match answer {
+            Ok(_) => "fine".to_owned(),
+            Err(error) => error.to_string(),
+        });
+    }
+
+    /// What is said of `content` in a session that was shown `notice` and has seen the file `a.txt`.
+    fn check_shown(content: &str, old: &str, notice: &str, expected: Expect) {
+        let workspace = Workspace::new(&[("a.txt", old)]);
+        let cx = workspace.cx();
+        let target = resolve(&cx, "a.txt").unwrap();
+        cx.saw(&target.path.display().to_string(), "0", None)
+            .unwrap();
+        remember(&cx, &[notice.to_owned()]);
+        let suspects = super::check(content, old, old, &target.path).unwrap();
+        let answer = judge(&cx, &target, &suspects, "`content`");
+        expected.assert_eq(&match answer {
+            Ok(warnings) if warnings.is_empty() => "fine".to_owned(),
+            Ok(warnings) => format!("warning: {}", warnings.join("\nwarning: ")),
+            Err(error) => error.to_string(),
+        });
     }
 
     #[test]
@@ -230,38 +378,74 @@ mod tests {
         check(remark, "", "a.js", expect!["fine"]);
     }
 
+    const NOTICE: &str = "(showing lines 1-1 of 2; 1 line left; to go on: read_file with …)";
+
     #[test]
-    fn output_of_read_file_is_refused() {
-        check(
-            "     1→fn a() {}\n     2→\n",
-            "",
-            "a.rs",
-            expect![
-                "2 of 2 lines of `content` begin with a line number and an arrow, which read_file shows and the file does not have; leave them out"
-            ],
-        );
-        check(
-            "a\n\n(showing lines 1-1 of 2; 1 line left; to go on: read_file with …)",
-            "",
-            "a.md",
+    fn d_02_output_of_read_file_is_refused_where_this_session_was_shown_it() {
+        check_shown(
+            &format!("a\n\n{NOTICE}"),
+            "a\n",
+            NOTICE,
             expect![[
                 r#"line 3 of `content` is a notice of read_file and not of the file: "(showing lines 1-1 of 2; 1 line left; to go on: read_file wi…"; leave it out and write the whole content"#
             ]],
         );
-        check(
-            "aaaa… [+17 chars]\n",
+        check_shown(
+            "  aaaa… [+17 chars]\n",
             "",
-            "a.md",
+            "aaaa… [+17 chars]",
             expect![[
                 r#"line 1 of `content` is a notice of read_file and not of the file: "aaaa… [+17 chars]"; leave it out and write the whole content"#
             ]],
         );
+        check_shown(
+            "     1→fn a() {}\n     2→\n",
+            "fn a() {}\n\n",
+            "",
+            expect![
+                "2 of 2 lines of `content` begin with a line number and an arrow, which read_file shows and the file does not have; leave them out"
+            ],
+        );
+    }
+
+    #[test]
+    fn d_02_a_file_may_contain_what_only_looks_like_output_of_read_file() {
+        check_shown(
+            &format!("a\n\n{NOTICE}"),
+            "",
+            "(showing lines 1-1 of 3; 2 lines left; to go on: read_file with …)",
+            expect![[
+                r#"warning: line 3 of `content` looks like a notice of read_file and was written as it is: "(showing lines 1-1 of 2; 1 line left; to go on: read_file wi…""#
+            ]],
+        );
+        check_shown(
+            "     1→fn a() {}\n     2→\n",
+            "fn b() {}\n",
+            "",
+            expect![
+                "warning: 2 of 2 lines of `content` begin with a line number and an arrow, as read_file shows lines; they were written as they are"
+            ],
+        );
+        check_shown(NOTICE, NOTICE, NOTICE, expect!["fine"]);
     }
 
     #[test]
     fn arrows_may_be_what_a_file_is_about() {
-        check("map:\n1→2\nend\n", "", "a.txt", expect!["fine"]);
-        check("1→2\n2→3\n", "1→2\n2→3\n", "a.txt", expect!["fine"]);
-        check("", "", "a.txt", expect!["fine"]);
+        check_shown("map:\n1→2\nend\n", "", "", expect!["fine"]);
+        check_shown("1→2\n2→3\n", "1→2\n2→3\n", "", expect!["fine"]);
+        check_shown("", "", "", expect!["fine"]);
+    }
+
+    #[test]
+    fn a_session_remembers_a_bounded_number_of_notices() {
+        let workspace = Workspace::new(&[]);
+        let cx = workspace.cx();
+        for page in 0..30 {
+            let lines: Vec<String> = (0..50).map(|n| format!("{page}x{n}… [+7 chars]")).collect();
+            remember(&cx, &lines);
+        }
+        let known = shown(&cx);
+        assert_eq!(known.len(), MOST_SHOWN);
+        assert!(known.contains(&fingerprint("29x49… [+7 chars]")));
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::serde_json::Map;
 
+use crate::artefacts;
 use crate::change::Change;
 use crate::notebook::{Cell, Notebook, is_notebook};
 use crate::open::{Limit, open};
@@ -81,6 +82,8 @@ pub struct Edited {
     diff_stat: Option<DiffStat>,
     /// SHA-256 of the file, in hexadecimal, as it is now.
     sha256: String,
+    /// What in the source may be a mistake; it was written as it is.
+    warnings: Option<Vec<String>>,
 }
 
 /// Replace, insert or delete one cell of a Jupyter notebook (.ipynb).
@@ -161,6 +164,12 @@ pub fn notebook_edit(
             ));
         }
     };
+    let known = match edit_mode {
+        EditMode::Replace => notebook.cells[place.index].source(),
+        EditMode::Insert | EditMode::Delete => String::new(),
+    };
+    let suspects = artefacts::suspects(&source, &known, &known);
+    let warnings = artefacts::judge(cx, &target, &suspects, "`new_source`")?;
     let done = edit(&notebook, edit_mode, place, &source, cell_type)?;
     cx.check()?;
     let bytes = text::encode(&done.text, decoded.format)?;
@@ -179,6 +188,7 @@ pub fn notebook_edit(
         changed,
         diff_stat: None,
         sha256: sha256(&bytes),
+        warnings: artefacts::told(&warnings),
     };
     let change = Change::new(shown, Some(decoded.text.clone()), done.text);
     Ok(report(&target, edited, change, &source))
@@ -325,6 +335,7 @@ fn report(target: &Target, mut edited: Edited, change: Change, source: &str) -> 
         .stat()
         .map(|(added, removed)| DiffStat { added, removed });
     let mut llm = told.clone();
+    artefacts::warn(&mut llm, edited.warnings.as_deref().unwrap_or_default());
     if edited.changed && !source.is_empty() {
         let shown: Vec<&str> = source.lines().take(MOST_LINES).collect();
         llm.push('\n');

@@ -21,6 +21,8 @@ pub struct New {
     pub line_ending: &'static str,
     /// What to compare; nothing for bytes.
     pub change: Option<Change>,
+    /// What in the content may be a mistake.
+    pub warnings: Vec<String>,
 }
 
 impl New {
@@ -42,11 +44,13 @@ impl New {
             encoding: "base64",
             line_ending: "none",
             change: None,
+            warnings: Vec::new(),
         })
     }
 
     /// From text, stored as the old file is where nothing else is said.
     pub fn text(
+        cx: &Context,
         content: &str,
         old: Option<&[u8]>,
         mode: Mode,
@@ -57,11 +61,9 @@ impl New {
             .map(|old| decode_old(old, encoding, mode, target))
             .transpose()?
             .flatten();
-        artefacts::check(
-            content,
-            old_text.as_ref().map_or("", |old| &old.text),
-            &target.path,
-        )?;
+        let known = old_text.as_ref().map_or("", |old| &old.text);
+        let suspects = artefacts::check(content, known, known, &target.path)?;
+        let warnings = artefacts::judge(cx, target, &suspects, "`content`")?;
         let format = format_for(encoding, old_text.as_ref());
         // A mark in the content is the format's business.
         let content = content.strip_prefix('\u{feff}').unwrap_or(content);
@@ -102,6 +104,7 @@ impl New {
             encoding: format.charset.as_str(),
             line_ending,
             change,
+            warnings,
         })
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
 
+use crate::artefacts;
 use crate::seen;
 use crate::text::{Encoding, count};
 
@@ -61,6 +62,8 @@ pub struct Edited {
     size: usize,
     /// SHA-256 of the file, in hexadecimal, as it is now.
     sha256: String,
+    /// What in the new text may be a mistake; it was written as it is.
+    warnings: Option<Vec<String>>,
 }
 
 /// Where more changed, nobody goes through all of it.
@@ -152,6 +155,7 @@ pub fn edit_file(
     }
     let applied = apply(cx, &mut draft, &edits).map_err(|error| draft.explain(cx, error))?;
     let has_changed = draft.check_fresh(cx)?;
+    let warnings = draft.warnings(cx)?;
     let bytes = draft.new_bytes()?;
     let (size, sha256) = (bytes.len(), crate::read::sha256(&bytes));
     cx.check()?;
@@ -180,9 +184,11 @@ pub fn edit_file(
         line_ending: draft.line_ending().to_owned(),
         size,
         sha256,
+        warnings: artefacts::told(&warnings),
     };
     let told = headline(&draft, &edited);
     let mut text = told.clone();
+    artefacts::warn(&mut text, &warnings);
     if has_changed {
         text.push_str("\n(the file has changed since it was read; the edit fits all the same, but read it again before the next)");
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
 
+use crate::artefacts;
 use crate::attach;
 use crate::ignored::Respect;
 use crate::list::Ignored;
@@ -136,6 +137,7 @@ pub fn read_many_files(
             });
         }
     }
+    artefacts::remember(cx, &answer.notices);
     Ok(answer.outcome(selected.ignored))
 }
 
@@ -143,6 +145,8 @@ pub fn read_many_files(
 #[derive(Default)]
 struct Answer {
     text: String,
+    /// What of the text is not in a file, though it may look so.
+    notices: Vec<String>,
     media: Vec<Part>,
     media_bytes: u64,
     /// Bytes of text that there is still room for.
@@ -184,20 +188,25 @@ impl Answer {
 
         // Writing to a String cannot fail.
         let _ = writeln!(self.text, "--- {} ---\n{shown}", target.shown);
-        if is_cut {
+        self.notices.extend(page.cut_lines());
+        let notice = if is_cut {
             let end = shown.lines().count();
-            let _ = writeln!(
-                self.text,
+            self.left = 0;
+            Some(format!(
                 "(showing lines 1-{end} of {}, because `max_bytes` is {}; to go on: read_file with path {:?} and \
                  offset {})",
                 page.total,
                 self.max_bytes,
                 target.shown,
                 end + 1
-            );
-            self.left = 0;
-        } else if let Some(note) = page.how_to_go_on(&target.shown) {
-            let _ = writeln!(self.text, "({note})");
+            ))
+        } else {
+            page.how_to_go_on(&target.shown)
+                .map(|note| format!("({note})"))
+        };
+        if let Some(notice) = notice {
+            let _ = writeln!(self.text, "{notice}");
+            self.notices.push(notice);
         }
         self.text.push('\n');
         self.done(file, shown.len() as u64, truncated);

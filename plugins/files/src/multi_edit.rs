@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use toolhost_sdk::prelude::*;
 
+use crate::artefacts;
 use crate::edit::DiffStat;
 use crate::edit::commit::{Step, commit};
 use crate::edit::draft::{Applied, Draft, Edit, writable};
@@ -40,6 +41,8 @@ pub struct MultiEdited {
     files: Vec<EditedFile>,
     /// Nothing was written.
     dry_run: bool,
+    /// What in the new text may be a mistake; it was written as it is.
+    warnings: Option<Vec<String>>,
 }
 
 /// What became of one edit.
@@ -152,6 +155,7 @@ pub fn multi_edit(
 struct Batch {
     drafts: Vec<Draft>,
     tries: Vec<Try>,
+    warnings: Vec<String>,
 }
 
 struct Try {
@@ -211,7 +215,13 @@ impl Batch {
 
     fn check_fresh(&mut self, cx: &Context) {
         for (index, draft) in self.drafts.iter_mut().enumerate() {
-            let fresh = draft.check_fresh(cx);
+            let fresh = draft.check_fresh(cx).and_then(|has_changed| {
+                let shown = &draft.target.shown;
+                let warnings = draft.warnings(cx)?.into_iter();
+                self.warnings
+                    .extend(warnings.map(|warning| format!("{shown}: {warning}")));
+                Ok(has_changed)
+            });
             let tries = self.tries.iter_mut();
             for one in tries.filter(|one| one.draft == Some(index) && one.result.is_ok()) {
                 match &fresh {
@@ -240,6 +250,7 @@ impl Batch {
             edits: self.results(Status::Skipped),
             files: Vec::new(),
             dry_run,
+            warnings: None,
         };
         Outcome::text(text)
             .summary(told)
@@ -273,6 +284,7 @@ impl Batch {
         let told = format!("{verb} {of} in {}{end}", count(self.drafts.len(), "file"));
         let mut text = told.clone();
         self.list(&mut text, Status::Ok);
+        artefacts::warn(&mut text, &self.warnings);
         let applied: Vec<Applied> = self
             .tries
             .iter()
@@ -293,6 +305,7 @@ impl Batch {
                 })
                 .collect(),
             dry_run,
+            warnings: artefacts::told(&self.warnings),
         };
         let outcome = Outcome::text(text).summary(told).structured(&edited);
         match report.display {

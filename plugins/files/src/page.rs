@@ -189,6 +189,20 @@ impl<'a> Page<'a> {
         rendered
     }
 
+    /// The lines that [`render`](Self::render) cuts, as it shows them.
+    pub fn cut_lines(&self) -> Vec<String> {
+        let long = self.content.lines().filter(|line| line.len() > MOST_CHARS);
+        let shown = long.map(|line| {
+            let mut shown = String::new();
+            push_line(&mut shown, line);
+            (line, shown)
+        });
+        shown
+            .filter(|(line, shown)| line != shown)
+            .map(|(_, shown)| shown)
+            .collect()
+    }
+
     /// What was shown, what was left, and the call that shows it.
     pub fn how_to_go_on(&self, shown: &str) -> Option<String> {
         let Self {

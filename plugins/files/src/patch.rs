@@ -7,17 +7,20 @@ use toolhost_sdk::prelude::*;
 mod apply;
 #[cfg(test)]
 mod fuzz;
+mod names;
 mod parse;
 mod plan;
 mod section;
 mod unified;
 
+use crate::artefacts;
 use crate::edit::DiffStat;
 use crate::edit::commit::commit;
 use crate::edit::several::{Piece, report};
 use crate::seen;
 use crate::text::count;
 use plan::{Kind, Plan};
+use section::FileMode;
 
 /// What a patch did.
 #[data]
@@ -26,6 +29,8 @@ pub struct Patched {
     files: Vec<PatchedFile>,
     /// Nothing was written.
     dry_run: bool,
+    /// What in the patch may be a mistake; it was written as it is.
+    warnings: Option<Vec<String>>,
 }
 
 /// What became of one file.
@@ -41,6 +46,8 @@ pub struct PatchedFile {
     diff_stat: DiffStat,
     /// SHA-256 of the file, in hexadecimal, as it is now; of a file that is gone, nothing.
     sha256: Option<String>,
+    /// The executable bit, where the patch sets or clears it.
+    executable: Option<bool>,
 }
 
 /// What was done with a file.
@@ -72,8 +79,9 @@ pub enum Change {
 /// *** End Patch
 /// ```
 ///
-/// Show three lines around each change as they are in the file. `@@` may name a line further up to say which place is
-/// meant; the line `*** Move to:` is only for a new name. Paths are relative to the workspace.
+/// A unified diff of git may rename files and set their executable bit. Symbolic links, submodules and binary files are
+/// not patched. Show three lines around each change as they are in the file. `@@` may name a line further up to say
+/// which place is meant; the line `*** Move to:` is only for a new name. Paths are relative to the workspace.
 #[tool(
     writes,
     category = "file",
@@ -107,14 +115,20 @@ pub fn apply_patch(
         for (file, sha256) in plan.files.iter().zip(&hashes) {
             let target = match &file.kind {
                 Kind::Move { to, .. } => to,
-                Kind::Add(_) | Kind::Update(_) | Kind::Delete { .. } => &file.target,
+                Kind::Add(_) | Kind::Update(_) | Kind::Keep { .. } | Kind::Delete { .. } => {
+                    &file.target
+                }
             };
             if let Some(sha256) = sha256 {
                 seen::note(cx, target, sha256, None);
             }
         }
     }
-    Ok(tell(&plan, &hashes, dry_run))
+    let outcome = tell(&plan, &hashes, dry_run);
+    Ok(match plan.executable() {
+        Some(meta) if !dry_run => outcome.meta(meta),
+        Some(_) | None => outcome,
+    })
 }
 
 fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
@@ -131,11 +145,14 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
         format!("Patched {files}, +{added} -{removed} lines")
     };
     let mut text = told.clone();
+    artefacts::warn(&mut text, &plan.warnings);
     let mut patched = Vec::new();
     for ((file, &(added, removed)), sha256) in plan.files.iter().zip(&report.stats).zip(hashes) {
         let (sign, change, name) = match &file.kind {
             Kind::Add(_) => ('A', Change::Added, file.target.shown.clone()),
-            Kind::Update(_) => ('M', Change::Updated, file.target.shown.clone()),
+            Kind::Update(_) | Kind::Keep { .. } => {
+                ('M', Change::Updated, file.target.shown.clone())
+            }
             Kind::Delete { .. } => ('D', Change::Deleted, file.target.shown.clone()),
             Kind::Move { to, .. } => {
                 let name = format!("{} → {}", file.target.shown, to.shown);
@@ -147,12 +164,20 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
         } else {
             ""
         };
+        let executable = file.mode.map(|mode| mode == FileMode::Executable);
+        let mode = match executable {
+            Some(true) => ", executable",
+            Some(false) => ", not executable",
+            None => "",
+        };
         // Writing to a String cannot fail.
-        let _ = write!(text, "\n{sign} {name} +{added} -{removed}{note}");
+        let _ = write!(text, "\n{sign} {name} +{added} -{removed}{mode}{note}");
         let path = file.target.path.display().to_string();
         let (path, moved_from) = match &file.kind {
             Kind::Move { to, .. } => (to.path.display().to_string(), Some(path)),
-            Kind::Add(_) | Kind::Update(_) | Kind::Delete { .. } => (path, None),
+            Kind::Add(_) | Kind::Update(_) | Kind::Keep { .. } | Kind::Delete { .. } => {
+                (path, None)
+            }
         };
         patched.push(PatchedFile {
             path,
@@ -160,6 +185,7 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
             moved_from,
             diff_stat: DiffStat { added, removed },
             sha256: sha256.clone(),
+            executable,
         });
     }
     let _ = write!(text, "\n{}", report.snippets);
@@ -168,6 +194,7 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
         .structured(&Patched {
             files: patched,
             dry_run,
+            warnings: artefacts::told(&plan.warnings),
         });
     match report.display {
         Some(display) => outcome.display(display),
@@ -175,5 +202,7 @@ fn tell(plan: &Plan, hashes: &[Option<String>], dry_run: bool) -> Outcome {
     }
 }
 
+#[cfg(all(test, unix))]
+mod git;
 #[cfg(test)]
 mod tests;

@@ -43,6 +43,14 @@ pub fn resolve(cx: &Context, given: &str) -> Result<Target> {
         let message = format!("the path {text:?} contains a NUL character; remove it");
         return Err(Error::invalid_input(message).code("invalid_path"));
     }
+    // A file may have spaces or quotes at the ends of its name.
+    if text != given
+        && let Ok(target) = locate(cx, given)
+        && exists(&target.path)
+        && !target.path.is_dir()
+    {
+        return Ok(target);
+    }
     let literal = locate(cx, text);
     if let Ok(target) = &literal
         && exists(&target.path)
@@ -91,6 +99,22 @@ impl Target {
             .code("too_many_entries")
             .recommend("name a file or a subdirectory in it"),
             _ => Error::failed(format!("cannot access {shown}: {error}")).code("io_error"),
+        }
+    }
+
+    /// A name in the same directory that no other file has, for a file on its way.
+    pub fn beside(&self, number: usize) -> Self {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let free = (0..).map(|again| {
+            self.path
+                .with_file_name(format!(".{name}.moved-{number}-{again}"))
+        });
+        let mut free = free.filter(|path| fs::symlink_metadata(path).is_err());
+        Self {
+            path: free.next().unwrap_or_default(),
+            shown: self.shown.clone(),
+            root: self.root.clone(),
+            writable: self.writable,
         }
     }
 

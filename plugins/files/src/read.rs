@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest, Sha256};
 use toolhost_sdk::prelude::*;
 
+use crate::artefacts;
 use crate::attach;
 use crate::media;
 use crate::notebook::view::View;
@@ -185,10 +186,13 @@ pub fn read_file(
     if decoded.guessed {
         notes.push("the file is not UTF-8; it is shown as latin1, which is a guess: say `encoding` if it is wrong".into());
     }
+    let mut notices = page.cut_lines();
     for note in notes {
         // Writing to a String cannot fail.
         let _ = write!(llm, "\n\n({note})");
+        notices.push(format!("({note})"));
     }
+    artefacts::remember(cx, &notices);
     let mut outcome = Outcome::text(llm).summary(page.summary(&target.shown));
     if file.truncated {
         outcome = outcome.truncated(text.len() as u64, page.content.len() as u64);

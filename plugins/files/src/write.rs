@@ -2,6 +2,7 @@
 
 use toolhost_sdk::prelude::*;
 
+use crate::artefacts;
 use crate::change::Change;
 use crate::compose::New;
 use crate::ignored::check_readable;
@@ -45,6 +46,8 @@ pub struct Written {
     diff_stat: Option<DiffStat>,
     /// SHA-256 of the file, in hexadecimal, as it is now.
     sha256: String,
+    /// What in the content may be a mistake; it was written as it is.
+    warnings: Option<Vec<String>>,
 }
 
 /// Lines added and removed.
@@ -130,7 +133,7 @@ pub fn write_file(
 
     let new = match encoding {
         Encoding::Base64 => New::bytes(&content, old.as_deref(), mode)?,
-        _ => New::text(&content, old.as_deref(), mode, encoding, &target)?,
+        _ => New::text(cx, &content, old.as_deref(), mode, encoding, &target)?,
     };
     cx.check()?;
     let changed = old.as_ref() != Some(&new.bytes);
@@ -201,14 +204,17 @@ fn report(target: &Target, mode: Mode, old: Option<&[u8]>, new: New, changed: bo
         line_ending: new.line_ending.to_owned(),
         diff_stat: stat.map(|(added, removed)| DiffStat { added, removed }),
         sha256: sha256(&new.bytes),
+        warnings: artefacts::told(&new.warnings),
     };
     // What tools may not read they must not see in the answer to a write either.
     let may_show = changed && check_readable(target).is_ok();
     let snippet = new.change.as_ref().filter(|_| may_show);
-    let llm = match snippet.and_then(Change::snippet) {
-        Some(snippet) => format!("{told}\n{}", snippet.trim_end_matches('\n')),
-        None => told.clone(),
-    };
+    let mut llm = told.clone();
+    artefacts::warn(&mut llm, &new.warnings);
+    if let Some(snippet) = snippet.and_then(Change::snippet) {
+        llm.push('\n');
+        llm.push_str(snippet.trim_end_matches('\n'));
+    }
     let outcome = Outcome::text(llm).summary(told).structured(&written);
     match new.change.filter(|_| changed).and_then(Change::into_diff) {
         Some(diff) => outcome.display(Display::diff(diff)),

@@ -62,6 +62,7 @@ fn file(workspace: &Workspace) -> String {
 
 mod every;
 mod ids;
+mod nbformat;
 mod refusals;
 
 //

@@ -9,8 +9,9 @@ use super::commit::Step;
 use super::find::{self, Found, Leniency, MOST_PLACES};
 use super::fresh::{Freshness, REQUIRE_READ, freshness, seen};
 use super::{failure, lines, pasted, snippet};
-use crate::artefacts;
+use crate::artefacts::{self, Suspects};
 use crate::media;
+use crate::notebook::{Notebook, is_notebook};
 use crate::path::{Target, resolve};
 use crate::read::sha256;
 use crate::store::load;
@@ -22,6 +23,8 @@ pub const MOST_BYTES: u64 = 20_000_000;
 const MOST_LINES: usize = 15;
 /// In a longer old text nobody looks for what the new one may repeat.
 const MOST_KNOWN: usize = 64 << 10;
+/// Warnings about the new text of one file.
+const MOST_WARNINGS: usize = 20;
 /// A byte order mark, decoded.
 const MARK: char = '\u{feff}';
 
@@ -61,6 +64,8 @@ pub struct Draft {
     is_there: bool,
     is_exact_once: bool,
     first_line: Option<usize>,
+    /// What looks like output of `read_file`, with the name of the parameter; judged once it is known that all fits.
+    suspects: Vec<(&'static str, Suspects)>,
 }
 
 impl Draft {
@@ -69,12 +74,16 @@ impl Draft {
     }
 
     pub fn of(target: Target, encoding: Encoding) -> Result<Self> {
+        if is_notebook(&target.path) {
+            return Err(failure::is_notebook(&target.shown));
+        }
+        Self::of_any(target, encoding)
+    }
+
+    /// Also of a notebook. [`check_notebook`](Self::check_notebook) is due when its text has changed.
+    pub fn of_any(target: Target, encoding: Encoding) -> Result<Self> {
         crate::ignored::check_readable(&target)?;
         let shown = &target.shown;
-        let extension = target.path.extension();
-        if extension.is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb")) {
-            return Err(failure::is_notebook(shown));
-        }
         if fs::metadata(&target.path).is_ok_and(|metadata| metadata.len() > MOST_BYTES) {
             return Err(failure::too_large(shown, MOST_BYTES));
         }
@@ -97,6 +106,7 @@ impl Draft {
             target,
             is_exact_once: true,
             first_line: None,
+            suspects: Vec::new(),
         })
     }
 
@@ -119,8 +129,17 @@ impl Draft {
 
     /// Makes one edit, on top of those before. After an error everything is as it was.
     pub fn apply(&mut self, edit: &Edit) -> Result<Applied> {
-        let shown = &self.target.shown;
+        let known = self.suspects.len();
+        let applied = self.make(edit);
+        if applied.is_err() {
+            self.suspects.truncate(known);
+        }
+        applied
+    }
+
+    fn make(&mut self, edit: &Edit) -> Result<Applied> {
         if edit.old == edit.new {
+            let shown = &self.target.shown;
             let message =
                 format!("old_string and new_string are the same, so {shown} would not change");
             return Err(failure::no_change(message));
@@ -136,7 +155,8 @@ impl Draft {
                 .not_found()
                 .recommend("to create it, leave `old_string` empty"));
         }
-        check_new(&edit.old, &edit.new, &self.target)?;
+        self.check_new(&edit.old, &edit.new)?;
+        let shown = &self.target.shown;
         let leniency = Leniency::of(&self.target.path);
         // The mark of a file is not in its text.
         let (old, new) = match edit.old.strip_prefix(MARK) {
@@ -177,11 +197,53 @@ impl Draft {
         })
     }
 
+    /// Refuses what is in `new` only by mistake.
+    fn check_new(&mut self, old: &str, new: &str) -> Result<()> {
+        // Line numbers that are in both are taken away later.
+        let without = pasted::without_numbers(old, new);
+        let new = without.as_ref().map_or(new, |(_, new)| new.as_str());
+        let known = if old.len() > MOST_KNOWN { "" } else { old };
+        self.suspect(new, known, "`new_string`")
+    }
+
+    /// Refuses a placeholder in `new`, and keeps what looks like output of `read_file` for [`warnings`](Self::warnings).
+    pub fn suspect(&mut self, new: &str, known: &str, what: &'static str) -> Result<()> {
+        let file = self.original.as_deref().unwrap_or_default();
+        let suspects =
+            artefacts::check(new, known, file, &self.target.path).map_err(|mut error| {
+                error.message = error.message.replace("`content`", what);
+                error
+            })?;
+        self.suspects.push((what, suspects));
+        Ok(())
+    }
+
+    /// Refuses what this session was shown by `read_file`, and returns warnings for what only looks like it.
+    pub fn warnings(&self, cx: &Context) -> Result<Vec<String>> {
+        let mut warnings = Vec::new();
+        for (what, suspects) in &self.suspects {
+            warnings.extend(artefacts::judge(cx, &self.target, suspects, what)?);
+        }
+        warnings.truncate(MOST_WARNINGS);
+        Ok(warnings)
+    }
+
+    /// Lets the byte order mark be a part of the text, for a patch that shows it.
+    pub fn show_mark(&mut self) {
+        if self.format.mark {
+            self.format.mark = false;
+            self.text.insert(0, MARK);
+            if let Some(original) = &mut self.original {
+                original.insert(0, MARK);
+            }
+        }
+    }
+
     fn create(&mut self, new: &str) -> Result<Applied> {
         if !self.text.is_empty() {
             return Err(failure::exists(&self.target.shown));
         }
-        check_new("", new, &self.target)?;
+        self.check_new("", new)?;
         new.strip_prefix('\u{feff}')
             .unwrap_or(new)
             .clone_into(&mut self.text);
@@ -248,7 +310,7 @@ impl Draft {
 
     /// Compares the file with the one that the model has seen. Says whether it has changed since.
     pub fn check_fresh(&self, cx: &Context) -> Result<bool> {
-        self.judge(seen(cx, &self.target).as_deref(), REQUIRE_READ)
+        self.compare(seen(cx, &self.target).as_deref(), REQUIRE_READ)
     }
 
     /// Text that is not there, in a file that is not the one the model has read, is news of the file and no slip of the
@@ -266,7 +328,7 @@ impl Draft {
         }
     }
 
-    fn judge(&self, seen: Option<&str>, require: bool) -> Result<bool> {
+    fn compare(&self, seen: Option<&str>, require: bool) -> Result<bool> {
         let Some(bytes) = &self.bytes else {
             return Ok(false);
         };
@@ -282,6 +344,15 @@ impl Draft {
             }
             Freshness::NotRead => Err(failure::not_read(shown)),
         }
+    }
+
+    /// Refuses a notebook that is none any more.
+    pub fn check_notebook(&self) -> Result<()> {
+        let shown = &self.target.shown;
+        if is_notebook(&self.target.path) && Notebook::parse(&self.text, shown).is_err() {
+            return Err(failure::is_notebook(shown));
+        }
+        Ok(())
     }
 
     /// The file as it will be.
@@ -319,16 +390,16 @@ impl Draft {
 
     /// What it takes to make the file be so.
     pub fn step(&self, new: Vec<u8>) -> Step<'_> {
-        self.step_at(&self.target, new)
-    }
-
-    /// As [`step`](Self::step), where the file has got another name by then.
-    pub fn step_at<'a>(&'a self, target: &'a Target, new: Vec<u8>) -> Step<'a> {
         Step::Put {
-            target,
+            target: &self.target,
             old: self.bytes.as_deref(),
             new,
         }
+    }
+
+    /// The file as it is.
+    pub fn old_bytes(&self) -> Option<&[u8]> {
+        self.bytes.as_deref()
     }
 }
 
@@ -337,18 +408,6 @@ pub fn writable(cx: &Context, path: &str) -> Result<Target> {
     let target = resolve(cx, path)?;
     target.check_writable()?;
     Ok(target)
-}
-
-/// Refuses what is in `new` only by mistake.
-fn check_new(old: &str, new: &str, target: &Target) -> Result<()> {
-    // Line numbers that are in both are taken away later.
-    let without = pasted::without_numbers(old, new);
-    let new = without.as_ref().map_or(new, |(_, new)| new.as_str());
-    let known = if old.len() > MOST_KNOWN { "" } else { old };
-    artefacts::check(new, known, &target.path).map_err(|mut error| {
-        error.message = error.message.replace("`content`", "`new_string`");
-        error
-    })
 }
 
 #[cfg(test)]

@@ -198,6 +198,16 @@ impl<'a> File<'a> {
         Indents::of(old.iter().copied().zip(ours))
     }
 
+    /// Are the old lines of the hunk those of the file, carriage returns included?
+    fn has_ends_of(&self, hunk: &Hunk, range: &Range<usize>) -> bool {
+        let ours = range.clone().map(|index| {
+            let Line { start, next, .. } = self.lines[index];
+            let line = &self.text[start..next];
+            line.strip_suffix('\n').unwrap_or(line)
+        });
+        !range.is_empty() && ours.eq(hunk.old())
+    }
+
     fn ends_in_crlf(&self, index: usize) -> bool {
         let Line { end, next, .. } = self.lines[index];
         next - end == 2
@@ -240,9 +250,11 @@ impl Writer<'_, '_> {
         self.keep_until(range.start);
         let old: Vec<&str> = hunk.old().map(without_cr).collect();
         let indents = (reading >= MOVED).then(|| self.file.indents(&old, &range));
-        // A hunk that shows carriage returns means what it says; any other follows the file, if there is something.
-        let shows_cr =
-            self.file.breaks == Breaks::None || hunk.old().any(|line| line.ends_with('\r'));
+        // A hunk that shows the lines with the very ends that they have means what it says; any other follows the file,
+        // if there is something.
+        let shows_cr = self.file.breaks == Breaks::None
+            || self.file.has_ends_of(hunk, &range)
+            || hunk.old().any(|line| line.ends_with('\r'));
         for (sign, line) in &hunk.lines {
             match sign {
                 Sign::Keep => self.keep_until(self.next + 1),
@@ -264,7 +276,7 @@ impl Writer<'_, '_> {
             }
         }
         if range.end == self.file.lines.len() {
-            self.end(hunk);
+            self.end(hunk, shows_cr);
         }
     }
 
@@ -281,7 +293,7 @@ impl Writer<'_, '_> {
     }
 
     /// The last line of the file gets a line break as the hunk says, or else as it was.
-    fn end(&mut self, hunk: &Hunk) {
+    fn end(&mut self, hunk: &Hunk, shows_cr: bool) {
         let was_unbroken = !self.file.text.is_empty() && !self.file.text.ends_with('\n');
         let is_unbroken = match (hunk.is_old_unbroken, hunk.is_new_unbroken) {
             (_, true) => true,
@@ -292,7 +304,8 @@ impl Writer<'_, '_> {
             self.break_line();
         } else if self.text.ends_with('\n') {
             self.text.pop();
-            if self.text.ends_with('\r') {
+            // Where the hunk shows carriage returns, one in front of the end of the file is a part of the line.
+            if !shows_cr && self.text.ends_with('\r') {
                 self.text.pop();
             }
         }

@@ -149,7 +149,12 @@ impl<'a> Reader<'a, '_> {
                     self.unexpected(&format!("`{ADD} …`, `{UPDATE} …`, `{DELETE} …` or `{END}`"))
                 );
             };
-            sections.push(Section { path, action, line });
+            sections.push(Section {
+                path,
+                action,
+                mode: None,
+                line,
+            });
         }
         Err(failure::unprepared(format!(
             "the patch has no last line `{END}`, so the rest of it may have been cut off; send all of it"

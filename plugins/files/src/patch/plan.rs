@@ -1,11 +1,13 @@
 //! Everything that a patch will do, worked out before anything is done.
 
+use std::collections::HashSet;
 use std::fs;
 
 use toolhost_sdk::prelude::*;
+use toolhost_sdk::serde_json::Map;
 
 use super::apply::{Misfit, apply};
-use super::section::{Action, Hunk, Section};
+use super::section::{Action, FileMode, Hunk, Section};
 use crate::artefacts;
 use crate::edit::commit::Step;
 use crate::edit::draft::{Draft, writable};
@@ -21,14 +23,20 @@ use crate::text::{self, Encoding};
 #[derive(Debug, Default)]
 pub struct Plan {
     pub files: Vec<File>,
+    /// What in the patch may be a mistake.
+    pub warnings: Vec<String>,
 }
 
 #[derive(Debug)]
 pub struct File {
     pub target: Target,
     pub kind: Kind,
+    /// The mode that the file is to get.
+    pub mode: Option<FileMode>,
     /// The model has seen another content.
     pub has_changed: bool,
+    /// Where a file that moves is in between: another file of the patch goes where it is.
+    via: Option<Target>,
 }
 
 #[derive(Debug)]
@@ -36,6 +44,10 @@ pub enum Kind {
     /// A new file with this content.
     Add(String),
     Update(Draft),
+    /// Only its mode changes. It is written as it is, because the host sets modes of files that the call wrote.
+    Keep {
+        bytes: Vec<u8>,
+    },
     Delete {
         bytes: Vec<u8>,
         /// For people, where it is text.
@@ -45,8 +57,8 @@ pub enum Kind {
         to: Target,
         /// Its content, where that changes as well.
         draft: Option<Draft>,
-        /// Of the content as it is.
-        sha256: String,
+        /// The content as it is.
+        bytes: Vec<u8>,
     },
 }
 
@@ -57,6 +69,7 @@ impl Plan {
             cx.check()?;
             plan.add(cx, section)?;
         }
+        plan.check_places()?;
         for file in &mut plan.files {
             if let Kind::Update(draft)
             | Kind::Move {
@@ -64,10 +77,16 @@ impl Plan {
             } = &file.kind
             {
                 file.has_changed = draft.check_fresh(cx)?;
+                let shown = &file.target.shown;
+                let warnings = draft.warnings(cx)?.into_iter();
+                plan.warnings
+                    .extend(warnings.map(|warning| format!("{shown}: {warning}")));
             }
         }
-        let is_idle =
-            |file: &File| matches!(&file.kind, Kind::Update(draft) if !draft.is_changed());
+        let is_idle = |file: &File| {
+            let is_same = matches!(&file.kind, Kind::Update(draft) if !draft.is_changed());
+            is_same && file.mode.is_none()
+        };
         if plan.files.iter().all(is_idle) {
             return Err(failure::no_change(
                 "the patch changes nothing: the files are so already",
@@ -77,12 +96,21 @@ impl Plan {
     }
 
     fn add(&mut self, cx: &Context, section: Section) -> Result<()> {
-        let Section { path, action, line } = section;
+        let Section {
+            path,
+            action,
+            mode,
+            line,
+        } = section;
         let target = writable(cx, &path)?;
-        let known = self.files.iter().position(|file| file.concerns(&target));
-        if let Some(index) = known {
-            return match (&mut self.files[index].kind, action) {
-                (Kind::Update(draft), Action::Update { to: None, hunks }) => patch(draft, &hunks),
+        let mut files = self.files.iter_mut();
+        let known = files.find(|file| file.collides(&target, &action));
+        if let Some(file) = known {
+            return match (&mut file.kind, action) {
+                (Kind::Update(draft), Action::Update { to: None, hunks }) => {
+                    file.mode = mode.or(file.mode);
+                    patch(draft, &hunks)
+                }
                 _ => Err(failure::unprepared(format!(
                     "line {line} of the patch is about {path}, and so is an earlier part; put all of it into one"
                 ))),
@@ -90,11 +118,14 @@ impl Plan {
         }
         let kind = match action {
             Action::Add { content } => {
-                self.check_free(&target)?;
-                artefacts::check(&content, "", &target.path)?;
+                let suspects = artefacts::check(&content, "", "", &target.path)?;
+                let what = format!("the new file {}", target.shown);
+                let warnings = artefacts::judge(cx, &target, &suspects, &what)?;
+                self.warnings.extend(warnings);
                 Kind::Add(content)
             }
             Action::Delete { hunks } => delete(&target, &hunks)?,
+            Action::Update { to: None, hunks } if hunks.is_empty() => keep(&target)?,
             Action::Update { to: None, hunks } => {
                 Kind::Update(update(writable(cx, &path)?, &hunks)?)
             }
@@ -103,98 +134,188 @@ impl Plan {
                 hunks,
             } => {
                 let to = writable(cx, &to)?;
-                self.check_free(&to)?;
                 let bytes = load(&target)?.ok_or_else(|| target.not_found())?;
                 let draft = if hunks.is_empty() {
                     None
                 } else {
                     Some(update(writable(cx, &path)?, &hunks)?)
                 };
-                Kind::Move {
-                    to,
-                    draft,
-                    sha256: sha256(&bytes),
-                }
+                Kind::Move { to, draft, bytes }
             }
         };
         self.files.push(File {
             target,
             kind,
+            mode,
             has_changed: false,
+            via: None,
         });
         Ok(())
     }
 
-    /// Refuses to put something where something is.
-    fn check_free(&self, target: &Target) -> Result<()> {
-        let is_taken = fs::symlink_metadata(&target.path).is_ok()
-            || self.files.iter().any(|file| file.concerns(target));
-        if !is_taken {
-            return Ok(());
+    /// Refuses to put something where something is and stays, and finds the files that have to make room first.
+    fn check_places(&mut self) -> Result<()> {
+        let goals: Vec<&Target> = self.files.iter().filter_map(File::goal).collect();
+        let mut taken = HashSet::new();
+        for goal in &goals {
+            let goes = self
+                .files
+                .iter()
+                .any(|file| file.leaves() && file.target.path == goal.path);
+            let is_there = fs::symlink_metadata(&goal.path).is_ok();
+            if is_there && !goes || !taken.insert(goal.path.as_path()) {
+                return Err(Error::invalid_input(format!(
+                    "{} exists already; change it with `*** Update File:`, or delete it first in a patch of its own",
+                    goal.shown
+                ))
+                .code("attempt_to_create_existing_file"));
+            }
         }
-        Err(Error::invalid_input(format!(
-            "{} exists already; change it with `*** Update File:`, or delete it first in a patch of its own",
-            target.shown
-        ))
-        .code("attempt_to_create_existing_file"))
+        let in_between: Vec<Option<Target>> = self
+            .files
+            .iter()
+            .enumerate()
+            .map(|(index, file)| {
+                let is_move = matches!(file.kind, Kind::Move { .. });
+                let is_in_the_way = goals
+                    .iter()
+                    .any(|goal| goal.path.starts_with(&file.target.path));
+                (is_move && is_in_the_way).then(|| file.target.beside(index))
+            })
+            .collect();
+        for (file, via) in self.files.iter_mut().zip(in_between) {
+            file.via = via;
+        }
+        Ok(())
+    }
+
+    /// Must the file go before the new ones come?
+    fn makes_room(&self, target: &Target) -> bool {
+        let mut goals = self.files.iter().filter_map(File::goal);
+        goals.any(|goal| goal.path.starts_with(&target.path))
     }
 
     /// What it takes, and the hash of each file afterwards.
     pub fn steps(&self) -> Result<(Vec<Step<'_>>, Vec<Option<String>>)> {
-        let (mut steps, mut last, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
-        for File { target, kind, .. } in &self.files {
-            let hash = match kind {
-                Kind::Add(content) => {
-                    let new = content.clone().into_bytes();
-                    let hash = sha256(&new);
-                    steps.push(Step::Put {
-                        target,
-                        old: None,
-                        new,
-                    });
-                    Some(hash)
-                }
-                Kind::Update(draft) => {
-                    let new = draft.new_bytes()?;
-                    let hash = sha256(&new);
-                    if draft.is_changed() {
-                        steps.push(draft.step(new));
-                    }
-                    Some(hash)
-                }
-                Kind::Delete { bytes, .. } => {
-                    // What is gone is hard to bring back, so it goes when all else is done.
-                    last.push(Step::Remove { target, old: bytes });
-                    None
-                }
-                Kind::Move {
-                    to,
-                    draft,
-                    sha256: before,
-                } => {
-                    steps.push(Step::Rename { from: target, to });
-                    match draft {
-                        Some(draft) => {
-                            let new = draft.new_bytes()?;
-                            let hash = sha256(&new);
-                            steps.push(draft.step_at(to, new));
-                            Some(hash)
-                        }
-                        None => Some(before.clone()),
-                    }
-                }
+        let mut steps = Steps::default();
+        let mut hashes = Vec::new();
+        for file in &self.files {
+            let File {
+                target, kind, via, ..
+            } = file;
+            let new = match kind {
+                Kind::Add(content) => Some(content.clone().into_bytes()),
+                Kind::Update(draft)
+                | Kind::Move {
+                    draft: Some(draft), ..
+                } => Some(draft.new_bytes()?),
+                Kind::Keep { bytes } | Kind::Move { bytes, .. } => Some(bytes.clone()),
+                Kind::Delete { .. } => None,
             };
-            hashes.push(hash);
+            hashes.push(new.as_deref().map(sha256));
+            if let Kind::Move { to, .. } = kind {
+                steps.rename(target, via.as_ref(), to);
+            }
+            let (new, old, goal) = match (kind, new) {
+                (Kind::Delete { bytes, .. }, _) => {
+                    let step = Step::Remove { target, old: bytes };
+                    // What is gone is hard to bring back, so it goes when all else is done.
+                    if self.makes_room(target) {
+                        steps.before.push(step);
+                    } else {
+                        steps.after.push(step);
+                    }
+                    continue;
+                }
+                (_, None) => continue,
+                (Kind::Add(_), Some(new)) => (new, None, target),
+                (Kind::Update(draft), Some(new)) => (new, draft.old_bytes(), target),
+                (Kind::Keep { bytes }, Some(new)) => (new, Some(bytes.as_slice()), target),
+                (Kind::Move { to, bytes, .. }, Some(new)) => (new, Some(bytes.as_slice()), to),
+            };
+            // A file that only gets a mode is written as well: the host sets modes of files that the call wrote.
+            if old != Some(new.as_slice()) || file.mode.is_some() {
+                steps.puts.push(Step::Put {
+                    target: goal,
+                    old,
+                    new,
+                });
+            }
         }
-        steps.append(&mut last);
-        Ok((steps, hashes))
+        Ok((steps.in_order(), hashes))
+    }
+
+    /// The executable bits that the host is to set, for the `meta` of the outcome.
+    pub fn executable(&self) -> Option<Value> {
+        let files = self.files.iter().filter_map(|file| {
+            let is_executable = file.mode? == FileMode::Executable;
+            let goal = file.goal().unwrap_or(&file.target);
+            Some((goal.path.display().to_string(), is_executable.into()))
+        });
+        let files: Map<String, Value> = files.collect();
+        (!files.is_empty()).then(|| json!({ "executable": files }))
+    }
+}
+
+/// The steps of a patch by when they are made.
+#[derive(Default)]
+struct Steps<'a> {
+    before: Vec<Step<'a>>,
+    renames: Vec<Step<'a>>,
+    second_renames: Vec<Step<'a>>,
+    puts: Vec<Step<'a>>,
+    after: Vec<Step<'a>>,
+}
+
+impl<'a> Steps<'a> {
+    fn rename(&mut self, from: &'a Target, via: Option<&'a Target>, to: &'a Target) {
+        match via {
+            Some(via) => {
+                self.before.push(Step::Rename { from, to: via });
+                self.second_renames.push(Step::Rename { from: via, to });
+            }
+            None => self.renames.push(Step::Rename { from, to }),
+        }
+    }
+
+    fn in_order(self) -> Vec<Step<'a>> {
+        let parts = [
+            self.before,
+            self.renames,
+            self.second_renames,
+            self.puts,
+            self.after,
+        ];
+        parts.into_iter().flatten().collect()
     }
 }
 
 impl File {
-    fn concerns(&self, target: &Target) -> bool {
-        let is_new_name = matches!(&self.kind, Kind::Move { to, .. } if to.path == target.path);
-        self.target.path == target.path || is_new_name
+    /// Where something new comes to be.
+    fn goal(&self) -> Option<&Target> {
+        match &self.kind {
+            Kind::Add(_) => Some(&self.target),
+            Kind::Move { to, .. } => Some(to),
+            Kind::Update(_) | Kind::Keep { .. } | Kind::Delete { .. } => None,
+        }
+    }
+
+    /// Nothing of the old file stays where it was.
+    fn leaves(&self) -> bool {
+        matches!(self.kind, Kind::Move { .. } | Kind::Delete { .. })
+    }
+
+    /// Can the patch not have another part that does `action` with `target`? A new file may come where one leaves.
+    fn collides(&self, target: &Target, action: &Action) -> bool {
+        let is_there = self.goal().is_some_and(|goal| goal.path == target.path);
+        let is_from_there = self.target.path == target.path;
+        match action {
+            Action::Update { to: None, .. } => is_there || is_from_there,
+            Action::Add { .. } => is_from_there && !self.leaves(),
+            Action::Delete { .. } | Action::Update { to: Some(_), .. } => {
+                is_from_there && !matches!(self.kind, Kind::Add(_))
+            }
+        }
     }
 
     pub fn piece(&self) -> Piece<'_> {
@@ -210,6 +331,11 @@ impl File {
                 old: draft.original.as_deref(),
                 new: Some(&draft.text),
             },
+            Kind::Keep { .. } => Piece {
+                shown,
+                old: None,
+                new: None,
+            },
             Kind::Delete { text, .. } => Piece {
                 shown,
                 old: text.as_deref(),
@@ -224,8 +350,14 @@ impl File {
     }
 }
 
+fn keep(target: &Target) -> Result<Kind> {
+    crate::ignored::check_readable(target)?;
+    let bytes = load(target)?.ok_or_else(|| target.not_found())?;
+    Ok(Kind::Keep { bytes })
+}
+
 fn update(target: Target, hunks: &[Hunk]) -> Result<Draft> {
-    let mut draft = Draft::of(target, Encoding::Auto)?;
+    let mut draft = Draft::of_any(target, Encoding::Auto)?;
     if draft.is_new() {
         return Err(draft
             .target
@@ -238,6 +370,13 @@ fn update(target: Target, hunks: &[Hunk]) -> Result<Draft> {
 
 fn patch(draft: &mut Draft, hunks: &[Hunk]) -> Result<()> {
     let leniency = Leniency::of(&draft.target.path);
+    if hunks.iter().any(|hunk| {
+        hunk.lines
+            .iter()
+            .any(|(_, line)| line.starts_with('\u{feff}'))
+    }) {
+        draft.show_mark();
+    }
     let shown = &draft.target.shown;
     let patched = apply(&draft.text, hunks, leniency).map_err(|misfit| match misfit {
         Misfit::Missing { hunk, wanted } => {
@@ -254,11 +393,10 @@ fn patch(draft: &mut Draft, hunks: &[Hunk]) -> Result<()> {
     })?;
     let added: Vec<&str> = hunks.iter().flat_map(Hunk::added).collect();
     let added = added.join("\n");
-    artefacts::check(&added, &draft.text, &draft.target.path).map_err(|mut error| {
-        error.message = error.message.replace("`content`", "the added lines");
-        error
-    })?;
-    draft.rewrite(patched.text, &added, patched.line, patched.is_exact)
+    let known = draft.text.clone();
+    draft.suspect(&added, &known, "the added lines")?;
+    draft.rewrite(patched.text, &added, patched.line, patched.is_exact)?;
+    draft.check_notebook()
 }
 
 fn delete(target: &Target, hunks: &[Hunk]) -> Result<Kind> {

@@ -5,8 +5,19 @@
 pub struct Section {
     pub path: String,
     pub action: Action,
+    /// Permission bits that the patch asks for, where it does.
+    pub mode: Option<FileMode>,
     /// The line of the patch where it begins.
     pub line: usize,
+}
+
+/// The two modes of a regular file that git knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileMode {
+    /// 100644
+    Plain,
+    /// 100755
+    Executable,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -198,9 +198,7 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         ),
         (
             "*** Update File: nb.ipynb\n-    1\n+    2\n",
-            expect![
-                "InvalidInput edit_preparation_failure: nb.ipynb is a notebook, and a change of its text could break it; use notebook_edit"
-            ],
+            expect!["NotFound file_not_found: File not found: nb.ipynb"],
         ),
         (
             "*** Delete File: old.txt\n*** Update File: old.txt\n-gone\n+here\n",
@@ -240,6 +238,29 @@ fn a_patch_that_does_not_fit_changes_nothing() {
         expect!["InvalidInput edit_no_change: the patch changes nothing: the files are so already"],
     );
     check_files(&workspace, &[("old.txt", Some("gone\n"))]);
+}
+
+#[test]
+fn a_notebook_is_patched_as_long_as_it_stays_one() {
+    let notebook = "{\"cells\": [],\n \"nbformat\": 4,\n \"metadata\": {}}\n";
+    let workspace = Workspace::new(&[("nb.ipynb", notebook)]);
+    let patch = |line: &str| {
+        format!(
+            "*** Begin Patch\n*** Update File: nb.ipynb\n- \"nbformat\": 4,\n+{line}\n*** End Patch"
+        )
+    };
+    check(
+        &workspace,
+        &patch(" \"nbformat\": 4"),
+        expect![
+            "InvalidInput edit_preparation_failure: nb.ipynb is a notebook, and a change of its text could break it; use notebook_edit"
+        ],
+    );
+    check_files(&workspace, &[("nb.ipynb", Some(notebook))]);
+    workspace
+        .call::<apply_patch>(json!({"patch": patch(" \"nbformat\": 4, \"nbformat_minor\": 4,")}));
+    let patched = notebook.replace("4,", "4, \"nbformat_minor\": 4,");
+    check_files(&workspace, &[("nb.ipynb", Some(&patched))]);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use toolhost_sdk::prelude::*;
 
+use super::names::{self, git_names, without_prefixes};
 use super::parse::unexpected;
-use super::section::{Action, Hunk, Section, Sign, hint};
+use super::section::{Action, FileMode, Hunk, Section, Sign, hint};
 use crate::edit::failure;
 
 pub fn is_unified(lines: &[&str]) -> bool {
@@ -19,7 +20,7 @@ pub fn parse(lines: &[&str], first: usize) -> Result<Vec<Section>> {
         lines,
         first,
         at: 0,
-        moved: (None, None),
+        head: Head::default(),
     };
     let mut sections = Vec::new();
     while let Some(text) = reader.peek() {
@@ -27,16 +28,30 @@ pub fn parse(lines: &[&str], first: usize) -> Result<Vec<Section>> {
             sections.push(section);
         }
     }
-    sections.extend(reader.renamed());
+    sections.extend(reader.without_hunks()?);
     Ok(sections)
+}
+
+/// What git says of a file in front of its hunks, or without any.
+#[derive(Debug, Default)]
+struct Head<'a> {
+    /// The line of the patch where it begins; 0 outside of what git says.
+    line: usize,
+    /// What stands behind `diff --git`.
+    names: &'a str,
+    is_created: bool,
+    is_deleted: bool,
+    /// A mode that the file has then and had not before.
+    mode: Option<FileMode>,
+    renamed_from: Option<&'a str>,
+    renamed_to: Option<&'a str>,
 }
 
 struct Reader<'a, 'b> {
     lines: &'b [&'a str],
     first: usize,
     at: usize,
-    /// A renaming that git has announced, and whose hunks may follow.
-    moved: (Option<&'a str>, Option<&'a str>),
+    head: Head<'a>,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -47,19 +62,16 @@ impl<'a> Reader<'a, '_> {
             return self.file(line).map(Some);
         }
         let mut section = None;
-        if text.starts_with("diff --git ") {
-            section = self.renamed();
-        } else if let Some(from) = text.strip_prefix("rename from ") {
-            self.moved.0 = Some(from);
-        } else if let Some(to) = text.strip_prefix("rename to ") {
-            self.moved.1 = Some(to);
+        if let Some(names) = text.strip_prefix("diff --git ") {
+            section = self.without_hunks()?;
+            self.head = Head {
+                line,
+                names,
+                ..Head::default()
+            };
         } else if text.starts_with("GIT binary patch") || text.starts_with("Binary files ") {
             let message =
                 format!("line {line} of the patch changes a binary file, and only text is patched");
-            return Err(failure::unprepared(message));
-        } else if text.starts_with("copy from ") {
-            let message =
-                format!("line {line} of the patch copies a file; write the copy as a new file");
             return Err(failure::unprepared(message));
         } else if text.starts_with("@@ ") {
             return Err(unexpected(
@@ -67,27 +79,84 @@ impl<'a> Reader<'a, '_> {
                 text,
                 "`--- a/PATH` and `+++ b/PATH` in front of the hunks",
             ));
+        } else {
+            self.extended(text, line)?;
         }
         self.at += 1;
         Ok(section)
     }
 
-    fn renamed(&mut self) -> Option<Section> {
-        let (from, to) = std::mem::take(&mut self.moved);
-        Some(Section {
-            path: from?.to_owned(),
-            action: Action::Update {
-                to: Some(to?.to_owned()),
-                hunks: Vec::new(),
-            },
-            line: self.first + self.at,
-        })
+    /// A line of git's extended header. Any other line is no part of the patch.
+    fn extended(&mut self, text: &'a str, line: usize) -> Result<()> {
+        if let Some(from) = text.strip_prefix("rename from ") {
+            self.head.renamed_from = Some(from);
+        } else if let Some(to) = text.strip_prefix("rename to ") {
+            self.head.renamed_to = Some(to);
+        } else if text.starts_with("copy from ") {
+            let message =
+                format!("line {line} of the patch copies a file; write the copy as a new file");
+            return Err(failure::unprepared(message));
+        } else if self.head.line == 0 {
+            return Ok(());
+        } else if let Some(mode) = text.strip_prefix("new file mode ") {
+            self.head.is_created = true;
+            self.head.mode = file_mode(mode, line)?.filter(|mode| *mode == FileMode::Executable);
+        } else if let Some(mode) = text.strip_prefix("deleted file mode ") {
+            self.head.is_deleted = true;
+            file_mode(mode, line)?;
+        } else if let Some(mode) = text.strip_prefix("old mode ") {
+            file_mode(mode, line)?;
+        } else if let Some(mode) = text.strip_prefix("new mode ") {
+            self.head.mode = file_mode(mode, line)?;
+        } else if let Some(index) = text.strip_prefix("index ") {
+            // The mode of a file that keeps it.
+            if let Some((_, mode)) = index.split_once(' ') {
+                file_mode(mode, line)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What git says of a file that has no hunks: an empty one that comes or goes, another name, another mode.
+    fn without_hunks(&mut self) -> Result<Option<Section>> {
+        let head = std::mem::take(&mut self.head);
+        let (path, action) = match (head.renamed_from, head.renamed_to) {
+            (Some(from), Some(to)) => {
+                let to = Some(names::unquoted(to)?);
+                let hunks = Vec::new();
+                (names::unquoted(from)?, Action::Update { to, hunks })
+            }
+            _ if head.is_created || head.is_deleted || head.mode.is_some() => {
+                let path = git_names(head.names)?.ok_or_else(|| {
+                    let line = head.line;
+                    failure::unprepared(format!(
+                        "line {line} of the patch names two files, and nothing says which is meant"
+                    ))
+                })?;
+                let hunks = Vec::new();
+                let action = match (head.is_created, head.is_deleted) {
+                    (true, _) => Action::Add {
+                        content: String::new(),
+                    },
+                    (false, true) => Action::Delete { hunks },
+                    (false, false) => Action::Update { to: None, hunks },
+                };
+                (path, action)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Section {
+            path,
+            action,
+            mode: head.mode,
+            line: head.line.max(1),
+        }))
     }
 
     fn file(&mut self, line: usize) -> Result<Section> {
         let (old, new) = (
-            name(&self.lines[self.at][4..]),
-            name(&self.lines[self.at + 1][4..]),
+            names::of_file(&self.lines[self.at][4..])?,
+            names::of_file(&self.lines[self.at + 1][4..])?,
         );
         self.at += 2;
         let (old, new) = without_prefixes(old, new);
@@ -97,7 +166,7 @@ impl<'a> Reader<'a, '_> {
         {
             hunks.push(self.hunk(text));
         }
-        let moved = std::mem::take(&mut self.moved);
+        let head = std::mem::take(&mut self.head);
         let (path, action) = match (old, new) {
             (None, None) => {
                 return Err(failure::unprepared(format!(
@@ -112,10 +181,11 @@ impl<'a> Reader<'a, '_> {
             ),
             (Some(path), None) => (path, Action::Delete { hunks }),
             (Some(old), Some(new)) => {
-                let to = match moved {
-                    (Some(from), Some(to)) => (from != to).then(|| to.to_owned()),
-                    _ => (old != new).then(|| new.to_owned()),
+                let to = match (head.renamed_from, head.renamed_to) {
+                    (Some(from), Some(to)) => (from != to).then(|| names::unquoted(to)),
+                    _ => (old != new).then_some(Ok(new)),
                 };
+                let to = to.transpose()?;
                 (old, Action::Update { to, hunks })
             }
         };
@@ -129,8 +199,9 @@ impl<'a> Reader<'a, '_> {
             ));
         }
         Ok(Section {
-            path: path.to_owned(),
+            path,
             action,
+            mode: head.mode,
             line,
         })
     }
@@ -151,6 +222,10 @@ impl<'a> Reader<'a, '_> {
             let is_file = text.starts_with("--- ") && self.next_starts("+++ ");
             let is_known = hunk.hint.is_some();
             if is_file && !(is_known && old_left > 0 && new_left > 0) {
+                break;
+            }
+            // The end of an email of `git format-patch`, not a removed line.
+            if text == "-- " && old_left == 0 && new_left == 0 {
                 break;
             }
             // An empty line is one of the file as long as some are missing.
@@ -183,26 +258,23 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// Without the time that `diff -u` adds and without quotes; nothing for no file.
-fn name(text: &str) -> Option<&str> {
-    let name = text.split('\t').next().unwrap_or_default().trim_end();
-    let name = name
-        .strip_prefix('"')
-        .and_then(|name| name.strip_suffix('"'))
-        .unwrap_or(name);
-    (name != "/dev/null").then_some(name)
-}
-
-/// git's `a/` and `b/`, where both sides have them.
-fn without_prefixes<'a>(
-    old: Option<&'a str>,
-    new: Option<&'a str>,
-) -> (Option<&'a str>, Option<&'a str>) {
-    let has = |name: Option<&str>, prefix: &str| name.is_none_or(|name| name.starts_with(prefix));
-    if has(old, "a/") && has(new, "b/") {
-        return (old.map(|name| &name[2..]), new.map(|name| &name[2..]));
-    }
-    (old, new)
+/// One of git's modes. Links and submodules are refused: a patch that is taken for a text would destroy them.
+fn file_mode(text: &str, line: usize) -> Result<Option<FileMode>> {
+    let what = match text.trim() {
+        "100644" | "100664" | "100600" => return Ok(Some(FileMode::Plain)),
+        "100755" | "100775" | "100700" => return Ok(Some(FileMode::Executable)),
+        "120000" => "a symbolic link (mode 120000)",
+        "160000" => "a submodule (mode 160000)",
+        _ => {
+            return Err(failure::unprepared(format!(
+                "line {line} of the patch has a mode that git does not know; write 100644 or 100755"
+            )));
+        }
+    };
+    Err(failure::unprepared(format!(
+        "line {line} of the patch is about {what}, and only regular files are patched"
+    ))
+    .recommend("leave this file out of the patch, and change it with git or another program"))
 }
 
 /// The text of a new file.

@@ -161,12 +161,12 @@ fn r_305_a_file_that_changed_is_edited_only_where_it_is_clear_what_is_meant() {
     ] {
         let mut draft = open();
         draft.apply(&edit(old, "x\ny")).unwrap();
-        let answer = draft.judge(seen, require).map_err(|error| error.message);
+        let answer = draft.compare(seen, require).map_err(|error| error.message);
         assert_eq!(answer, expected.map_err(str::to_owned), "{old:?} {seen:?}");
     }
     let mut draft = Draft::open(&workspace.cx(), "new.txt", Encoding::Auto).unwrap();
     draft.apply(&edit("", "x")).unwrap();
-    assert_eq!(draft.judge(None, true), Ok(false));
+    assert_eq!(draft.compare(None, true), Ok(false));
 }
 
 proptest! {
@@ -189,5 +189,33 @@ proptest! {
         let old = file(&["NEEDLE".to_owned(), "EYE".to_owned()]);
         let edited = run(&old, Encoding::Auto, "NEEDLE\nEYE", &new.join("\n"));
         prop_assert_eq!(edited, Ok(file(&new)));
+    }
+
+    #[test]
+    fn an_edit_is_what_plain_replacing_makes_of_the_text(
+        text in "[ab \n]{0,30}", old in "[ab \n]{1,4}", new in "[a-c\n]{1,4}", all: bool
+    ) {
+        prop_assume!(old != new && !old.trim().is_empty());
+        // Also where one place overlaps the next.
+        let places = (0..text.len()).filter(|at| text[*at..].starts_with(&old)).count();
+        let workspace = Workspace::new(&[("a.txt", &text)]);
+        let input = json!({"path": "a.txt", "old_string": old, "new_string": new, "replace_all": all});
+        let answer = toolhost_sdk::testing::call::<crate::edit::edit_file>(&workspace.cx(), input);
+        let edited = fs::read_to_string(workspace.path("a.txt")).unwrap();
+        match (answer, places) {
+            (Ok(_), 1) => prop_assert_eq!(edited, text.replacen(&old, &new, 1)),
+            (Ok(_), 2..) => {
+                prop_assert!(all);
+                prop_assert_eq!(edited, text.replace(&old, &new));
+            }
+            (Ok(outcome), 0) => {
+                let strategy = outcome.structured.unwrap()["strategy"].clone();
+                prop_assert!(strategy != json!("exact"), "{strategy}");
+            }
+            (Err(error), places) => {
+                prop_assert!(places != 1 && !(places > 1 && all), "{}", error);
+                prop_assert_eq!(edited, text);
+            }
+        }
     }
 }

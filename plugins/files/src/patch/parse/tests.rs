@@ -32,6 +32,9 @@ fn show(section: &Section) -> String {
             hunks
         }
     };
+    if let Some(mode) = section.mode {
+        let _ = writeln!(text, "  mode {mode:?}");
+    }
     for hunk in hunks {
         let _ = write!(text, "  {}:", hunk.line);
         if let Some(hint) = hunk.hint {
@@ -126,7 +129,7 @@ fn unified_differences_are_read() {
         expect![[r#"
             5: update x to y
               7: behind 0 -"a" +"b"
-            13: update p to q
+            10: update p to q
         "#]],
     );
     check(
@@ -249,9 +252,27 @@ fn bad_patches_are_refused() {
             ]],
         ),
         (
-            "diff --git a/x b/x\nold mode 100644\nnew mode 100755\n",
+            "diff --git a/x b/y\nold mode 100644\nnew mode 100755\n",
             expect![
-                "edit_preparation_failure: the patch names no file; write `*** Update File: PATH`, `*** Add File: PATH` or `*** Delete File: PATH`"
+                "edit_preparation_failure: line 1 of the patch names two files, and nothing says which is meant"
+            ],
+        ),
+        (
+            "diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n\\ No newline at end of file\n",
+            expect![
+                "edit_preparation_failure: line 2 of the patch is about a symbolic link (mode 120000), and only regular files are patched"
+            ],
+        ),
+        (
+            "diff --git a/x b/x\nindex 1234567..89abcde 160000\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-Subproject commit 1\n+Subproject commit 2\n",
+            expect![
+                "edit_preparation_failure: line 2 of the patch is about a submodule (mode 160000), and only regular files are patched"
+            ],
+        ),
+        (
+            "diff --git a/x b/x\nold mode 100644\nnew mode 104755\n",
+            expect![
+                "edit_preparation_failure: line 3 of the patch has a mode that git does not know; write 100644 or 100755"
             ],
         ),
     ];
@@ -267,5 +288,25 @@ fn bad_patches_are_refused() {
         expect![
             "edit_preparation_failure: the patch is about 501 files, and the most is 500; split it"
         ],
+    );
+}
+
+#[test]
+fn d_01_modes_and_files_without_hunks_are_read() {
+    check(
+        "diff --git a/run.sh b/run.sh\nnew file mode 100755\nindex 0000000..e69de29\n--- /dev/null\n+++ b/run.sh\n@@ -0,0 +1 @@\n+a\ndiff --git a/plain b/plain\nnew file mode 100644\nindex 0000000..e69de29\ndiff --git a/x y b/x y\nold mode 100755\nnew mode 100644\ndiff --git a/gone b/gone\ndeleted file mode 100644\nindex e69de29..0000000\ndiff --git a/p b/q\nold mode 100644\nnew mode 100755\nsimilarity index 100%\nrename from p\nrename to q\ndiff --git \"a/\\303\\244\" \"b/\\303\\244\"\nold mode 100644\nnew mode 100755\nindex 1..2\n--- \"a/\\303\\244\"\n+++ \"b/\\303\\244\"\n@@ -1 +1 @@\n-a\n+b\n-- \n2.47.3\n",
+        expect![[r#"
+            4: add run.sh "a\n"
+              mode Executable
+            8: add plain ""
+            11: update x y
+              mode Plain
+            14: delete gone
+            17: update p to q
+              mode Executable
+            27: update ä
+              mode Executable
+              29: behind 0 -"a" +"b"
+        "#]],
     );
 }

@@ -1,0 +1,161 @@
+//! Names of files as git and `diff -u` write them in a patch.
+
+use toolhost_sdk::prelude::*;
+
+use crate::edit::failure;
+
+/// Prefixes of the old and the new name: git's own, and those of `diff.mnemonicPrefix`.
+const PREFIXES: [(&str, &str); 7] = [
+    ("a/", "b/"),
+    ("i/", "w/"),
+    ("c/", "i/"),
+    ("c/", "w/"),
+    ("o/", "w/"),
+    ("w/", "i/"),
+    ("b/", "a/"),
+];
+
+/// What stands behind `--- ` or `+++ `: without the time that `diff -u` adds and without quotes; nothing for no file.
+pub fn of_file(text: &str) -> Result<Option<String>> {
+    // A tab ends a name with spaces in it, also at its end.
+    let name = match text.split_once('\t') {
+        Some((name, _)) => name,
+        None => text.trim_end(),
+    };
+    if name == "/dev/null" {
+        return Ok(None);
+    }
+    unquoted(name).map(Some)
+}
+
+/// The one name behind `diff --git`, without prefixes. Nothing where the old and the new name differ.
+pub fn git_names(text: &str) -> Result<Option<String>> {
+    let text = text.trim_end_matches('\r');
+    let (old, new) = if let Some(rest) = text.strip_prefix('"') {
+        let Some(end) = closing(rest) else {
+            return Ok(None);
+        };
+        (
+            unquoted(&text[..end + 2])?,
+            unquoted(rest[end + 1..].trim_start())?,
+        )
+    } else {
+        // Both names are equally long, and either may have spaces.
+        let middle = text.len() / 2;
+        if text.as_bytes().get(middle) != Some(&b' ') {
+            return Ok(None);
+        }
+        (text[..middle].to_owned(), text[middle + 1..].to_owned())
+    };
+    let (Some(old), Some(new)) = without_prefixes(Some(old), Some(new)) else {
+        return Ok(None);
+    };
+    Ok((old == new).then_some(new))
+}
+
+/// A name in the quotes of C, which git puts around names with unusual bytes.
+pub fn unquoted(text: &str) -> Result<String> {
+    let text = text.trim_end_matches('\r');
+    let quoted = text.strip_prefix('"');
+    let Some(inner) = quoted.and_then(|text| text.strip_suffix('"')) else {
+        return Ok(text.to_owned());
+    };
+    let mut bytes = Vec::with_capacity(inner.len());
+    let mut rest = inner.bytes().peekable();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        let escaped = match rest.next() {
+            Some(b'a') => 7,
+            Some(b'b') => 8,
+            Some(b't') => b'\t',
+            Some(b'n') => b'\n',
+            Some(b'v') => 11,
+            Some(b'f') => 12,
+            Some(b'r') => b'\r',
+            Some(digit @ b'0'..=b'3') => {
+                let mut value = digit - b'0';
+                for _ in 0..2 {
+                    let digit = rest.next_if(|digit| (b'0'..=b'7').contains(digit));
+                    value = value * 8 + (digit.unwrap_or(b'0') - b'0');
+                }
+                value
+            }
+            Some(other) => other,
+            None => b'\\',
+        };
+        bytes.push(escaped);
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        failure::unprepared(format!(
+            "the name {text} in the patch is not UTF-8; rename the file first"
+        ))
+    })
+}
+
+/// Where the quote is that ends a name.
+fn closing(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    })
+}
+
+/// Without git's `a/` and `b/`, or what stands for them, where both sides have them.
+pub fn without_prefixes(
+    old: Option<String>,
+    new: Option<String>,
+) -> (Option<String>, Option<String>) {
+    let has = |name: &Option<String>, prefix: &str| {
+        name.as_ref().is_none_or(|name| name.starts_with(prefix))
+    };
+    // With one name only, nothing but git's own prefix tells a prefix from a directory.
+    let known = if old.is_some() && new.is_some() {
+        &PREFIXES[..]
+    } else {
+        &PREFIXES[..1]
+    };
+    if known.iter().any(|(a, b)| has(&old, a) && has(&new, b)) {
+        let strip = |name: String| name[2..].to_owned();
+        return (old.map(strip), new.map(strip));
+    }
+    (old, new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_git_writes_them() {
+        for (text, expected) in [
+            ("a/src/a.rs b/src/a.rs", Some("src/a.rs")),
+            ("a/a b c b/a b c", Some("a b c")),
+            ("i/x w/x", Some("x")),
+            ("x x", Some("x")),
+            (
+                r#""a/\303\244 \"q\".txt" "b/\303\244 \"q\".txt""#,
+                Some("ä \"q\".txt"),
+            ),
+            ("a/x b/y", None),
+            ("a/x b/xy", None),
+            ("\"a/x", None),
+        ] {
+            assert_eq!(git_names(text).unwrap().as_deref(), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("a/x\t2026-01-01", Some("a/x")),
+            ("a/x y \t", Some("a/x y ")),
+            ("a/x\r", Some("a/x")),
+            (r#""a/\ttab""#, Some("a/\ttab")),
+            ("/dev/null", None),
+        ] {
+            assert_eq!(of_file(text).unwrap().as_deref(), expected, "{text}");
+        }
+        assert!(unquoted(r#""\377""#).is_err());
+    }
+}
