@@ -64,6 +64,20 @@ impl<'a> Clock<'a> {
         }
     }
 
+    /// Looks at the time and asks whether the call was cancelled. For what takes long by itself.
+    pub fn look(&self) -> Option<Stop> {
+        if self.cx.cancelled() {
+            return Some(Stop::Cancelled);
+        }
+        self.time()
+    }
+
+    fn time(&self) -> Option<Stop> {
+        let now = Instant::now();
+        self.slow.set(now.duration_since(self.start) > PATIENCE);
+        (now >= self.end).then_some(Stop::Time)
+    }
+
     /// To be asked once for each file.
     pub fn tick(&self) -> Option<Stop> {
         let files = self.files.get();
@@ -71,12 +85,10 @@ impl<'a> Clock<'a> {
         if !files.is_multiple_of(FILES_PER_LOOK) {
             return None;
         }
-        if files.is_multiple_of(FILES_PER_LOOK * LOOKS_PER_CANCEL_CHECK) && self.cx.cancelled() {
-            return Some(Stop::Cancelled);
+        if files.is_multiple_of(FILES_PER_LOOK * LOOKS_PER_CANCEL_CHECK) {
+            return self.look();
         }
-        let now = Instant::now();
-        self.slow.set(now.duration_since(self.start) > PATIENCE);
-        (now >= self.end).then_some(Stop::Time)
+        self.time()
     }
 
     /// Does somebody who watches wonder by now what is going on?

@@ -3,7 +3,11 @@
 //! Running over whole files is what makes grep fast, and lines are what people mean. So the parsed pattern is edited
 //! until it cannot match a line's end any more: `a\s+b` then never reaches into the next line, and no match has to be
 //! looked at twice.
+//!
+//! Texts with CR LF get a reading of their own, so that `$` holds in front of CR LF and no class matches the CR. It is the
+//! one of `rg --crlf`. All other texts are read as `rg` reads them.
 
+use memchr::memmem;
 use regex_automata::meta::{Config, Regex};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{
@@ -27,73 +31,116 @@ pub struct Reading {
 
 /// A pattern, ready to run.
 pub struct Query {
+    /// For texts in which every line ends in a line feed.
+    plain: Matcher,
+    /// For texts with CR LF in them, in which a carriage return in front of a line feed is a part of the line's end.
+    /// Nothing where both are the same.
+    crlf: Option<Matcher>,
+    /// Matching lines that match this as well do not count.
+    pub exclude: Option<Regex>,
+    /// A match may cover several lines.
+    pub multiline: bool,
+    /// What was read differently from what was written.
+    pub note: Option<String>,
+}
+
+/// A compiled pattern.
+pub struct Matcher {
     pub regex: Regex,
     /// Where to look for matches first; only for patterns that stay within a line.
     pub candidates: Option<Candidates>,
-    /// Matching lines that match this as well do not count.
-    pub exclude: Option<Regex>,
-    /// What was read differently from what was written.
-    pub note: Option<String>,
+}
+
+/// How lines end, as far as a pattern is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    Lf,
+    Crlf,
 }
 
 impl Query {
     pub fn new(pattern: &str, exclude: Option<&str>, reading: Reading) -> Result<Self> {
         let mut note = None;
-        let hir = match parse(pattern, reading) {
+        let (plain, reading) = match parse(pattern, reading, Ends::Lf) {
             // Code with braces is meant as it stands more often than not.
             Err(_) if pattern.contains(['{', '}']) => {
                 note = Some(format!(
                     "`{pattern}` is not a regular expression; searched for it as fixed text"
                 ));
-                parse(
-                    pattern,
-                    Reading {
-                        fixed: true,
-                        ..reading
-                    },
-                )?
+                let reading = Reading {
+                    fixed: true,
+                    ..reading
+                };
+                (parse(pattern, reading, Ends::Lf)?, reading)
             }
-            parsed => parsed?,
+            parsed => (parsed?, reading),
         };
-        let multiline = reading.multiline || names_line_end(&hir);
+        let multiline = reading.multiline || names(&plain, b'\n');
         if multiline && !reading.multiline {
             note =
                 Some("the pattern names a line end; searched with `multiline = true`".to_owned());
         }
-        let hir = if multiline { hir } else { within_line(hir) };
-        let hir = if reading.word {
-            let edge = |look| Hir::look(look);
-            Hir::concat(vec![
-                edge(Look::WordStartHalfUnicode),
-                hir,
-                edge(Look::WordEndHalfUnicode),
-            ])
-        } else {
-            hir
-        };
-        let candidates = if multiline {
+        // Who asks for a carriage return wants to see it as a character.
+        let crlf = if names(&plain, b'\r') {
             None
         } else {
-            Candidates::of(&hir)
+            Some(parse(pattern, reading, Ends::Crlf)?)
         };
+        let finish = |hir: Hir, ends: Ends| {
+            let hir = if multiline {
+                hir
+            } else {
+                within_line(hir, ends)
+            };
+            if reading.word { as_words(hir) } else { hir }
+        };
+        let plain = finish(plain, Ends::Lf);
+        let crlf = crlf
+            .map(|hir| finish(hir, Ends::Crlf))
+            .filter(|hir| *hir != plain);
         let exclude = match exclude {
             Some(exclude) => {
                 let reading = Reading {
                     case_insensitive: reading.case_insensitive,
                     ..Reading::default()
                 };
-                let hir = parse(exclude, reading).map_err(of_exclude)?;
+                let hir = parse(exclude, reading, Ends::Crlf).map_err(of_exclude)?;
                 Some(compile(&hir, exclude).map_err(of_exclude)?)
             }
             None => None,
         };
         Ok(Self {
-            regex: compile(&hir, pattern)?,
-            candidates,
+            plain: Matcher::of(&plain, pattern, multiline)?,
+            crlf: crlf
+                .map(|hir| Matcher::of(&hir, pattern, multiline))
+                .transpose()?,
             exclude,
+            multiline,
             note,
         })
     }
+
+    /// What to search this text with.
+    pub fn matcher(&self, text: &[u8]) -> &Matcher {
+        match &self.crlf {
+            Some(crlf) if memmem::find(text, b"\r\n").is_some() => crlf,
+            Some(_) | None => &self.plain,
+        }
+    }
+}
+
+impl Matcher {
+    fn of(hir: &Hir, pattern: &str, multiline: bool) -> Result<Self> {
+        Ok(Self {
+            regex: compile(hir, pattern)?,
+            candidates: if multiline { None } else { Candidates::of(hir) },
+        })
+    }
+}
+
+fn as_words(hir: Hir) -> Hir {
+    let start = Hir::look(Look::WordStartHalfUnicode);
+    Hir::concat(vec![start, hir, Hir::look(Look::WordEndHalfUnicode)])
 }
 
 /// There, only a regular expression will do.
@@ -103,12 +150,12 @@ fn of_exclude(mut error: Error) -> Error {
     error.recommend("escape special characters with a backslash")
 }
 
-fn parse(pattern: &str, reading: Reading) -> Result<Hir> {
+fn parse(pattern: &str, reading: Reading, ends: Ends) -> Result<Hir> {
     let escaped = reading.fixed.then(|| regex_syntax::escape(pattern));
     ParserBuilder::new()
         .case_insensitive(reading.case_insensitive)
         .multi_line(true)
-        .crlf(true)
+        .crlf(ends == Ends::Crlf)
         .dot_matches_new_line(reading.multiline)
         .utf8(false)
         .build()
@@ -147,43 +194,61 @@ fn invalid(pattern: &str, reason: &str) -> Error {
     Error::invalid_input(format!("invalid regex `{pattern}`: {reason}")).code("invalid_regex")
 }
 
-/// Does the pattern ask for a line end in so many words? (`\s` and `[^a]` do not.)
-fn names_line_end(hir: &Hir) -> bool {
+/// Does the pattern ask for this byte in so many words? (`\s` and `[^a]` do not.)
+fn names(hir: &Hir, byte: u8) -> bool {
     match hir.kind() {
-        HirKind::Literal(literal) => literal.0.contains(&b'\n'),
-        HirKind::Repetition(repetition) => names_line_end(&repetition.sub),
-        HirKind::Capture(capture) => names_line_end(&capture.sub),
-        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(names_line_end),
+        HirKind::Literal(literal) => literal.0.contains(&byte),
+        HirKind::Repetition(repetition) => names(&repetition.sub, byte),
+        HirKind::Capture(capture) => names(&capture.sub, byte),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().any(|part| names(part, byte))
+        }
         HirKind::Empty | HirKind::Class(_) | HirKind::Look(_) => false,
     }
 }
 
 /// The same pattern, unable to match a line end. Groups go: nobody asks for them, and engines are faster without.
-fn within_line(hir: Hir) -> Hir {
+fn within_line(hir: Hir, ends: Ends) -> Hir {
+    let all = |parts: Vec<Hir>| -> Vec<Hir> {
+        let parts = parts.into_iter();
+        parts.map(|part| within_line(part, ends)).collect()
+    };
     match hir.into_kind() {
         HirKind::Empty => Hir::empty(),
         HirKind::Literal(literal) => Hir::literal(literal.0),
-        HirKind::Class(Class::Unicode(mut class)) => {
-            class.difference(&ClassUnicode::new([ClassUnicodeRange::new('\n', '\n')]));
-            Hir::class(Class::Unicode(class))
-        }
-        HirKind::Class(Class::Bytes(mut class)) => {
-            class.difference(&ClassBytes::new([ClassBytesRange::new(b'\n', b'\n')]));
-            Hir::class(Class::Bytes(class))
-        }
-        HirKind::Look(look) => Hir::look(match look {
-            Look::Start | Look::StartLF => Look::StartCRLF,
-            Look::End | Look::EndLF => Look::EndCRLF,
-            look => look,
+        HirKind::Class(class) => Hir::class(without_ends(class, ends)),
+        HirKind::Look(look) => Hir::look(match (look, ends) {
+            (Look::Start, _) => Look::StartLF,
+            (Look::End, Ends::Lf) => Look::EndLF,
+            (Look::End, Ends::Crlf) => Look::EndCRLF,
+            (look, _) => look,
         }),
         HirKind::Repetition(mut repetition) => {
-            *repetition.sub = within_line(*repetition.sub);
+            *repetition.sub = within_line(*repetition.sub, ends);
             Hir::repetition(repetition)
         }
-        HirKind::Capture(capture) => within_line(*capture.sub),
-        HirKind::Concat(parts) => Hir::concat(parts.into_iter().map(within_line).collect()),
-        HirKind::Alternation(parts) => {
-            Hir::alternation(parts.into_iter().map(within_line).collect())
+        HirKind::Capture(capture) => within_line(*capture.sub, ends),
+        HirKind::Concat(parts) => Hir::concat(all(parts)),
+        HirKind::Alternation(parts) => Hir::alternation(all(parts)),
+    }
+}
+
+fn without_ends(class: Class, ends: Ends) -> Class {
+    let bytes: &[u8] = match ends {
+        Ends::Lf => b"\n",
+        Ends::Crlf => b"\n\r",
+    };
+    match class {
+        Class::Unicode(mut class) => {
+            let chars = bytes.iter().map(|byte| char::from(*byte));
+            let ranges = chars.map(|char| ClassUnicodeRange::new(char, char));
+            class.difference(&ClassUnicode::new(ranges));
+            Class::Unicode(class)
+        }
+        Class::Bytes(mut class) => {
+            let ranges = bytes.iter().map(|byte| ClassBytesRange::new(*byte, *byte));
+            class.difference(&ClassBytes::new(ranges));
+            Class::Bytes(class)
         }
     }
 }
@@ -204,6 +269,7 @@ mod tests {
         let answer = match Query::new(pattern, None, reading) {
             Ok(query) => {
                 let found: Vec<&str> = query
+                    .matcher(text.as_bytes())
                     .regex
                     .find_iter(text)
                     .map(|found| &text[found.range()])

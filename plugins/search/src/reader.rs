@@ -1,6 +1,12 @@
-//! Reads one file after the other, large ones into the same memory.
+//! Reads files one after the other into the same memory, large ones a window at a time.
+//!
+//! The memory of a plugin is small, and files are not. A window ends where a line does, and keeps the lines above it
+//! and below it that an answer may show. So the memory that a search takes does not depend on the size of a file.
 
 use std::io;
+use std::ops::{ControlFlow, Range};
+
+use memchr::{memchr_iter, memrchr, memrchr_iter};
 
 use crate::disk::File;
 
@@ -10,25 +16,31 @@ const CHUNK: usize = 64 * 1024;
 const FIRST: usize = 16 * 1024;
 /// Where a zero byte shows that a file is no text.
 const HEAD: usize = 8 * 1024;
-/// A file is searched up to here; the memory of a plugin is small.
+/// Text that is searched at once, unless one line alone has more.
+const WINDOW: usize = 2 * 1024 * 1024;
+/// The most that a window can have: one line, or a file in which matches may cover several lines.
 const MOST: usize = 32 * 1024 * 1024;
 /// Reads end early at a multiple of this where a host brings less than asked for.
 const BLOCK: usize = 4096;
+
+/// A byte order mark.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The memory that files are read into.
 #[derive(Default)]
 pub struct Reader {
     small: Vec<u8>,
     large: Vec<u8>,
-    decoded: String,
 }
 
-/// What a file is.
-pub enum Content<'a> {
-    Text(&'a [u8]),
-    /// The first part of a file that is too large.
-    Beginning(&'a [u8]),
-    Binary,
+/// How a file is to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    pub binary: Binary,
+    /// Lines above and below a match that may be shown.
+    pub around: (usize, usize),
+    /// Matches may cover several lines, so that a window is all of the file.
+    pub whole: bool,
 }
 
 /// What to do with a file that is no text.
@@ -38,68 +50,286 @@ pub enum Binary {
     Search,
 }
 
-impl Reader {
-    pub fn read(&mut self, file: &mut File, binary: Binary) -> io::Result<Content<'_>> {
-        self.small = file.read(FIRST)?;
-        if binary == Binary::Skip && is_binary(&self.small) {
-            return Ok(Content::Binary);
+/// A part of a file in memory.
+#[derive(Clone, Debug)]
+pub struct Window<'a> {
+    pub text: &'a [u8],
+    /// What of the text is to be searched: whole lines. What is before and behind is there to be shown.
+    pub range: Range<usize>,
+    /// Number of the first line of the text, from 1.
+    pub line: u64,
+    pub is_first: bool,
+    pub is_last: bool,
+}
+
+impl<'a> Window<'a> {
+    /// All of a text.
+    pub fn of(text: &'a [u8]) -> Self {
+        Self {
+            text,
+            range: 0..text.len(),
+            line: 1,
+            is_first: true,
+            is_last: true,
         }
-        // An odd count is the end of the file. This saves the read that would bring nothing.
-        let more = |count: usize| count > 0 && count.is_multiple_of(BLOCK);
-        let bytes = if more(self.small.len()) {
-            self.large.clear();
-            self.large.extend_from_slice(&self.small);
-            let mut count = self.small.len();
-            while more(count) && self.large.len() < MOST {
-                let bytes = file.read(CHUNK)?;
-                count = bytes.len();
-                self.large.extend_from_slice(&bytes);
-            }
-            &self.large
-        } else {
-            &self.small
-        };
-        if let Some(text) = utf16(bytes) {
-            self.decoded = text;
-            return Ok(Content::Text(self.decoded.as_bytes()));
-        }
-        let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        Ok(if bytes.len() >= MOST {
-            Content::Beginning(text)
-        } else {
-            Content::Text(text)
-        })
     }
 }
 
+/// What was read of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    All,
+    /// The first part of a file that is too large to be searched to its end.
+    Beginning,
+    /// Nothing: it is no text.
+    Binary,
+}
+
+impl Reader {
+    /// Calls `search` with each window of the file until it breaks. What it breaks with is returned.
+    pub fn read<B>(
+        &mut self,
+        file: &mut File,
+        manner: Manner,
+        search: &mut dyn FnMut(&File, &Window<'_>) -> ControlFlow<B>,
+    ) -> io::Result<(Extent, ControlFlow<B>)> {
+        self.small = file.read(FIRST)?;
+        let binary = (Extent::Binary, ControlFlow::Continue(()));
+        if manner.binary == Binary::Skip && is_binary(&self.small) {
+            return Ok(binary);
+        }
+        let mut decoder = Decoder::of(&self.small);
+        if decoder.is_plain() && !has_more(self.small.len()) {
+            let flow = search(file, &Window::of(without_mark(&self.small)));
+            return Ok((Extent::All, flow));
+        }
+        self.large.clear();
+        decoder.push(without_mark(&self.small), &mut self.large);
+        if !decoder.is_plain() && self.large.starts_with(MARK) {
+            // A second mark is none of the text either, as ripgrep has it.
+            self.large.drain(..MARK.len());
+        }
+        let has_zero = memchr::memchr(0, head(&self.large)).is_some();
+        if manner.binary == Binary::Skip && has_zero {
+            return Ok(binary);
+        }
+        let mut windows = Windows {
+            file,
+            decoder,
+            buffer: &mut self.large,
+            has_more: has_more(self.small.len()),
+            start: 0,
+            line: 1,
+            is_first: true,
+        };
+        windows.each(manner, search)
+    }
+}
+
+/// A short read is the end of a file. This saves the read that would bring nothing.
+fn has_more(count: usize) -> bool {
+    count > 0 && count.is_multiple_of(BLOCK)
+}
+
+struct Windows<'a> {
+    file: &'a mut File,
+    decoder: Decoder,
+    buffer: &'a mut Vec<u8>,
+    has_more: bool,
+    /// Where the text begins that has not been searched.
+    start: usize,
+    /// Number of the first line in the buffer.
+    line: u64,
+    is_first: bool,
+}
+
+impl Windows<'_> {
+    fn each<B>(
+        &mut self,
+        manner: Manner,
+        search: &mut dyn FnMut(&File, &Window<'_>) -> ControlFlow<B>,
+    ) -> io::Result<(Extent, ControlFlow<B>)> {
+        let (before, after) = manner.around;
+        let mut size = if manner.whole { MOST } else { WINDOW };
+        loop {
+            self.fill(size)?;
+            let end = if !self.has_more {
+                self.buffer.len()
+            } else if manner.whole {
+                // What comes behind is lost; a line that is cut is better than no line.
+                self.last_line_end().unwrap_or(self.buffer.len())
+            } else if let Some(end) = self.end(after) {
+                end
+            } else if size < MOST {
+                size = MOST;
+                continue;
+            } else {
+                self.last_line_end().unwrap_or(self.buffer.len())
+            };
+            let is_cut = self.has_more && (manner.whole || !self.buffer[..end].ends_with(b"\n"));
+            let window = Window {
+                text: self.buffer,
+                range: self.start..end,
+                line: self.line,
+                is_first: self.is_first,
+                is_last: is_cut || !self.has_more,
+            };
+            let flow = search(self.file, &window);
+            if flow.is_break() || is_cut || !self.has_more {
+                let extent = if is_cut {
+                    Extent::Beginning
+                } else {
+                    Extent::All
+                };
+                return Ok((extent, flow));
+            }
+            self.is_first = false;
+            self.forget(end, before);
+            size = WINDOW;
+        }
+    }
+
+    /// Reads until there is so much text that has not been searched, or the file ends.
+    fn fill(&mut self, size: usize) -> io::Result<()> {
+        self.fill_to(size.min(WINDOW))?;
+        self.fill_to(size)?;
+        if !self.has_more {
+            self.decoder.finish(self.buffer);
+        }
+        Ok(())
+    }
+
+    fn fill_to(&mut self, size: usize) -> io::Result<()> {
+        let wanted = self.start + size;
+        if self.has_more && wanted > self.buffer.capacity() {
+            // At once and not by doubling, which needs the memory of both.
+            self.buffer
+                .reserve_exact(wanted + 2 * CHUNK - self.buffer.len());
+        }
+        while self.has_more && self.buffer.len() < wanted {
+            let bytes = self.file.read(CHUNK)?;
+            self.has_more = has_more(bytes.len());
+            self.decoder.push(&bytes, self.buffer);
+        }
+        Ok(())
+    }
+
+    fn last_line_end(&self) -> Option<usize> {
+        memrchr(b'\n', &self.buffer[self.start..]).map(|at| self.start + at + 1)
+    }
+
+    /// Where the window ends so that `after` whole lines are behind it.
+    fn end(&self, after: usize) -> Option<usize> {
+        let mut ends = memrchr_iter(b'\n', &self.buffer[self.start..]);
+        ends.nth(after).map(|at| self.start + at + 1)
+    }
+
+    /// Takes away what was searched, but for the last `before` lines of it.
+    fn forget(&mut self, end: usize, before: usize) {
+        // Long lines are not worth the memory: of them fewer are kept.
+        let floor = end.saturating_sub(WINDOW / 2);
+        let starts = memrchr_iter(b'\n', &self.buffer[floor..end - 1]).map(|at| floor + at + 1);
+        let kept: Vec<usize> = starts.take(before).collect();
+        let keep = if before > kept.len() && floor == 0 {
+            0
+        } else {
+            kept.last().copied().unwrap_or(end)
+        };
+        self.line += memchr_iter(b'\n', &self.buffer[..keep]).count() as u64;
+        self.buffer.drain(..keep);
+        self.start = end - keep;
+    }
+}
+
+/// From the bytes of a file to the text that is searched: UTF-16 with a byte order mark becomes UTF-8, anything else stays
+/// as it is.
+struct Decoder {
+    unit: Option<fn([u8; 2]) -> u16>,
+    /// Half a unit.
+    byte: Option<u8>,
+    /// Half a character.
+    high: Option<u16>,
+}
+
+impl Decoder {
+    fn of(bytes: &[u8]) -> Self {
+        let unit: Option<fn([u8; 2]) -> u16> = match bytes {
+            [0xff, 0xfe, ..] => Some(u16::from_le_bytes),
+            [0xfe, 0xff, ..] => Some(u16::from_be_bytes),
+            _ => None,
+        };
+        Self {
+            unit,
+            byte: None,
+            high: None,
+        }
+    }
+
+    fn is_plain(&self) -> bool {
+        self.unit.is_none()
+    }
+
+    fn push(&mut self, bytes: &[u8], text: &mut Vec<u8>) {
+        let Some(unit) = self.unit else {
+            text.extend_from_slice(bytes);
+            return;
+        };
+        let bytes: Vec<u8> = self
+            .byte
+            .take()
+            .into_iter()
+            .chain(bytes.iter().copied())
+            .collect();
+        let (pairs, rest) = bytes.as_chunks::<2>();
+        self.byte = rest.first().copied();
+        let mut units: Vec<u16> = self.high.take().into_iter().collect();
+        units.extend(pairs.iter().map(|pair| unit(*pair)));
+        self.high = units.pop_if(|last| (0xd800..0xdc00).contains(last));
+        push_utf16(&units, text);
+    }
+
+    /// What is left of a character that was cut stands for one, as ripgrep has it.
+    fn finish(&mut self, text: &mut Vec<u8>) {
+        let high = self.high.take();
+        if high.or(self.byte.take().map(u16::from)).is_some() {
+            push_utf16(&[0xd800], text);
+        }
+    }
+}
+
+fn push_utf16(units: &[u16], text: &mut Vec<u8>) {
+    let chars = char::decode_utf16(units.iter().copied());
+    let mut bytes = [0; 4];
+    for char in chars {
+        let char = char.unwrap_or(char::REPLACEMENT_CHARACTER);
+        text.extend_from_slice(char.encode_utf8(&mut bytes).as_bytes());
+    }
+}
+
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    let marks: [&[u8]; 3] = [MARK, b"\xff\xfe", b"\xfe\xff"];
+    let mark = marks.iter().find_map(|mark| bytes.strip_prefix(*mark));
+    mark.unwrap_or(bytes)
+}
+
+fn head(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(HEAD)]
+}
+
 fn is_binary(bytes: &[u8]) -> bool {
-    let head = &bytes[..bytes.len().min(HEAD)];
+    let head = head(bytes);
     memchr::memchr(0, head).is_some() && !matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
 }
 
 /// Does nearly a third of the beginning consist of what no text has? Looked at only where something matched: it takes
 /// longer than searching.
 pub fn looks_binary(text: &[u8]) -> bool {
-    let head = &text[..text.len().min(HEAD)];
+    let head = head(text);
     let odd = head
         .iter()
         .filter(|byte| matches!(byte, 0..=0x06 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f));
     odd.count() * 10 > head.len() * 3
 }
 
-/// The text of a file that says it is UTF-16.
-fn utf16(bytes: &[u8]) -> Option<String> {
-    let unit: fn([u8; 2]) -> u16 = match bytes {
-        [0xff, 0xfe, ..] => u16::from_le_bytes,
-        [0xfe, 0xff, ..] => u16::from_be_bytes,
-        _ => return None,
-    };
-    let units = bytes[2..]
-        .chunks_exact(2)
-        .map(|pair| unit([pair[0], pair[1]]));
-    Some(
-        char::decode_utf16(units)
-            .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
-            .collect(),
-    )
-}
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,8 @@ use memchr::{memchr, memchr_iter, memrchr};
 use regex_automata::Input;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
-use crate::query::Query;
+use crate::query::{Matcher, Query};
+use crate::reader::Window;
 
 /// Longer lines are cut, in characters as people see them: no accent is torn from its letter.
 const LINE_CHARS: usize = 2000;
@@ -24,19 +25,22 @@ pub struct Spot {
     pub at: usize,
 }
 
-/// The matching lines of a text.
+/// The matching lines of a window.
 pub struct Spots<'a> {
     query: &'a Query,
+    matcher: &'a Matcher,
+    /// Up to the end of what is searched.
     text: &'a [u8],
     from: usize,
 }
 
 impl<'a> Spots<'a> {
-    pub fn new(query: &'a Query, text: &'a [u8]) -> Self {
+    pub fn new(query: &'a Query, window: &Window<'a>) -> Self {
         Self {
             query,
-            text,
-            from: 0,
+            matcher: query.matcher(window.text),
+            text: &window.text[..window.range.end],
+            from: window.range.start,
         }
     }
 }
@@ -46,7 +50,7 @@ impl Iterator for Spots<'_> {
 
     fn next(&mut self) -> Option<Spot> {
         while self.from < self.text.len() {
-            let spot = if let Some(candidates) = &self.query.candidates {
+            let spot = if let Some(candidates) = &self.matcher.candidates {
                 let at = candidates.find(self.text, self.from)?;
                 let line = self.line_start(at)..line_end(self.text, at);
                 let found = self.search(line.clone());
@@ -63,9 +67,10 @@ impl Iterator for Spots<'_> {
                     // An empty match behind the last line end is on no line.
                     return None;
                 }
-                // A match that ends with a line end does not cover the next line.
-                let covers_end = found.end > found.start && self.text[found.end - 1] == b'\n';
-                let end = line_end(self.text, found.end - usize::from(covers_end));
+                let mut end = self.end(&found);
+                if self.query.multiline {
+                    end = self.extended(&found, end);
+                }
                 self.from = end + 1;
                 Spot {
                     line: start..end,
@@ -84,11 +89,35 @@ impl Spots<'_> {
     /// The engine sees what is around the range, so that `^` and `\b` hold there as they should.
     fn search(&self, range: Range<usize>) -> Option<Range<usize>> {
         Some(
-            self.query
+            self.matcher
                 .regex
                 .search(&Input::new(self.text).range(range))?
                 .range(),
         )
+    }
+
+    /// Where the last line of a match ends. A match that ends with a line end does not cover the next line.
+    fn end(&self, found: &Range<usize>) -> usize {
+        let covers_end = found.end > found.start && self.text[found.end - 1] == b'\n';
+        line_end(self.text, found.end - usize::from(covers_end))
+    }
+
+    /// Where the lines of a match end, with those of further matches that begin on its last line.
+    fn extended(&self, found: &Range<usize>, mut end: usize) -> usize {
+        let mut last = found.clone();
+        loop {
+            let from = last.end + usize::from(last.is_empty());
+            if from > end {
+                return end;
+            }
+            match self.search(from..self.text.len()) {
+                Some(next) if next.start <= end => {
+                    end = end.max(self.end(&next));
+                    last = next;
+                }
+                Some(_) | None => return end,
+            }
+        }
     }
 
     fn line_start(&self, at: usize) -> usize {
@@ -105,12 +134,12 @@ pub struct Others<'a> {
 }
 
 impl<'a> Others<'a> {
-    pub fn new(query: &'a Query, text: &'a [u8]) -> Self {
+    pub fn new(query: &'a Query, window: &Window<'a>) -> Self {
         Self {
             query,
-            text,
-            from: 0,
-            matching: Spots::new(query, text).peekable(),
+            text: &window.text[..window.range.end],
+            from: window.range.start,
+            matching: Spots::new(query, window).peekable(),
         }
     }
 }
@@ -157,11 +186,11 @@ pub struct Counter<'a> {
 }
 
 impl<'a> Counter<'a> {
-    pub fn new(text: &'a [u8]) -> Self {
+    pub fn new(window: &Window<'a>) -> Self {
         Self {
-            text,
+            text: window.text,
             at: 0,
-            line: 1,
+            line: window.line,
         }
     }
 
@@ -198,16 +227,36 @@ pub fn lines_below(text: &[u8], end: usize, count: usize) -> Vec<Range<usize>> {
     lines
 }
 
+/// Bytes of a line that are looked at for what is shown of it, before the match and in all. More than any line that is
+/// shown has.
+const NEAR_BYTES: usize = 16 * 1024;
+const SHOWN_BYTES: usize = 256 * 1024;
+
 /// A line as it is shown: without its end, and cut around `at` when it is very long.
 pub fn show(text: &[u8], line: &Range<usize>, at: usize) -> String {
     let bytes = &text[line.clone()];
-    let shown = String::from_utf8_lossy(bytes.strip_suffix(b"\r").unwrap_or(bytes));
-    if shown.len() <= LINE_CHARS || shown.chars().count() <= LINE_CHARS {
-        return shown.into_owned();
+    let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+    if bytes.len() <= LINE_CHARS {
+        return String::from_utf8_lossy(bytes).into_owned();
     }
     let column = column(text, line, at);
-    let lead = column.saturating_sub(LEAD_CHARS);
+    // A line can be as large as the memory of the plugin allows; only a piece of it is copied.
+    let near = if column > LINE_CHARS - LEAD_CHARS {
+        boundary(
+            bytes,
+            (at.max(line.start) - line.start).saturating_sub(NEAR_BYTES),
+        )
+    } else {
+        0
+    };
+    let far = boundary(bytes, near.saturating_add(SHOWN_BYTES).min(bytes.len()));
+    let (ahead, behind) = (count(&bytes[..near]), count(&bytes[far..]));
+    let shown = String::from_utf8_lossy(&bytes[near..far]);
+    if ahead == 0 && behind == 0 && shown.chars().count() <= LINE_CHARS {
+        return shown.into_owned();
+    }
     let start = if column > LINE_CHARS - LEAD_CHARS {
+        let lead = column.saturating_sub(LEAD_CHARS + ahead);
         shown.char_indices().nth(lead).map_or(0, |(start, _)| start)
     } else {
         0
@@ -221,21 +270,33 @@ pub fn show(text: &[u8], line: &Range<usize>, at: usize) -> String {
     let end = shown.grapheme_indices(true).nth(LINE_CHARS);
     let (shown, rest) = shown.split_at(end.map_or(shown.len(), |(end, _)| end));
     let mut cut = String::new();
-    if !skipped.is_empty() {
-        let _ = write!(cut, "[… {} characters] ", skipped.chars().count());
+    if ahead > 0 || !skipped.is_empty() {
+        let _ = write!(cut, "[… {} characters] ", ahead + skipped.chars().count());
     }
     cut.push_str(shown);
-    if !rest.is_empty() {
-        let _ = write!(cut, " [{} more characters]", rest.chars().count());
+    if behind > 0 || !rest.is_empty() {
+        let _ = write!(cut, " [{} more characters]", behind + rest.chars().count());
     }
     cut
 }
 
+/// The first place from `at` on where a character begins.
+fn boundary(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes[at..].iter().take(3);
+    at + rest.take_while(|byte| **byte & 0xc0 == 0x80).count()
+}
+
 /// How many characters of the line are before `at`.
 pub fn column(text: &[u8], line: &Range<usize>, at: usize) -> usize {
-    String::from_utf8_lossy(&text[line.start..at.max(line.start)])
-        .chars()
-        .count()
+    count(&text[line.start..at.max(line.start)])
+}
+
+/// Characters, with one for each piece that is not UTF-8.
+fn count(bytes: &[u8]) -> usize {
+    let chunks = bytes.utf8_chunks();
+    chunks
+        .map(|chunk| chunk.valid().chars().count() + usize::from(!chunk.invalid().is_empty()))
+        .sum()
 }
 
 #[cfg(test)]
@@ -248,7 +309,8 @@ mod tests {
     #[expect(clippy::needless_pass_by_value, reason = "tests hand over temporaries")]
     fn check(pattern: &str, exclude: Option<&str>, text: &str, matching: Expect, others: Expect) {
         let query = Query::new(pattern, exclude, Reading::default()).unwrap();
-        let mut counter = Counter::new(text.as_bytes());
+        let window = Window::of(text.as_bytes());
+        let mut counter = Counter::new(&window);
         let mut tell = |spot: Spot| {
             let line = counter.line(spot.line.start);
             format!(
@@ -257,16 +319,14 @@ mod tests {
                 show(text.as_bytes(), &spot.line, spot.at)
             )
         };
-        let found: Vec<String> = Spots::new(&query, text.as_bytes()).map(&mut tell).collect();
+        let found: Vec<String> = Spots::new(&query, &window).map(&mut tell).collect();
         matching.assert_eq(&format!("{found:?}"));
-        counter = Counter::new(text.as_bytes());
+        counter = Counter::new(&window);
         let mut tell = |spot: Spot| {
             let line = counter.line(spot.line.start);
             format!("{line}:{}", show(text.as_bytes(), &spot.line, spot.at))
         };
-        let found: Vec<String> = Others::new(&query, text.as_bytes())
-            .map(&mut tell)
-            .collect();
+        let found: Vec<String> = Others::new(&query, &window).map(&mut tell).collect();
         others.assert_eq(&format!("{found:?}"));
     }
 
@@ -342,5 +402,16 @@ mod tests {
             shown.ends_with("e\u{301} [6000 more characters]"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn c_08_of_a_line_as_large_as_the_memory_only_a_piece_is_copied() {
+        let mut text = vec![0xff; 5 << 20];
+        text.extend_from_slice(b"needle");
+        text.extend(std::iter::repeat_n(b'x', 5 << 20));
+        let shown = show(&text, &(0..text.len()), 5 << 20);
+        assert!(shown.starts_with("[… 5242680 characters] "), "{shown}");
+        assert!(shown.contains("\u{fffd}needlexxx"), "{shown}");
+        assert!(shown.ends_with("x [5241086 more characters]"), "{shown}");
     }
 }

@@ -15,7 +15,7 @@ use crate::place::Place;
 const NEW: Duration = Duration::from_hours(24);
 
 pub fn answer(input: &Input, base: &Place, mut findings: Findings) -> Outcome {
-    let total = findings.found.len();
+    let total = findings.total;
     let (offset, limit) = (input.offset as usize, input.limit as usize);
     let found = first(
         &mut findings.found,
@@ -57,6 +57,12 @@ pub fn answer(input: &Input, base: &Place, mut findings: Findings) -> Outcome {
             },
             timed_out: findings.timed_out,
         })
+}
+
+/// Forgets all but the first `count` in that order.
+pub fn keep_first(found: &mut Vec<Found>, count: usize, sort: Sort) {
+    let count = first(found, count, sort).len();
+    found.truncate(count);
 }
 
 /// The first `count` in that order. The others are not even sorted: there may be a hundred thousand of them.

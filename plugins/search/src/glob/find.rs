@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use toolhost_sdk::prelude::*;
 
-use super::answer::answer;
+use super::answer::{answer, keep_first};
 use super::plan::Plan;
 use super::{Input, Sort, Wanted};
 use crate::clock::{self, Clock, Stop};
@@ -16,10 +16,15 @@ use crate::place::Place;
 use crate::rules::Honour;
 use crate::walk::{Entry, Options, Tally, walk};
 
+/// Entries that are kept for an answer. More of them are counted only.
+const MOST_SORTED: usize = 50_000;
+
 /// Everything a search found out.
 #[derive(Default)]
 pub struct Findings {
+    /// Those that an answer may show, in no order.
     pub found: Vec<Found>,
+    pub total: usize,
     pub tally: Tally,
     pub timed_out: bool,
     /// Something lies deeper than the pattern says, because that has no slash.
@@ -53,6 +58,11 @@ pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
             path: entry.path.to_owned(),
             modified: timed.then(|| entry.dir.modified(entry.name)).flatten(),
         });
+        findings.total += 1;
+        // A list of all files of a large tree is more than the memory of a plugin.
+        if findings.found.len() >= 2 * MOST_SORTED {
+            keep_first(&mut findings.found, MOST_SORTED, input.sort);
+        }
         ControlFlow::Continue(())
     })?;
     findings.tally = tally;
@@ -63,6 +73,7 @@ pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
     }
     if plan.pattern.is_none() {
         findings.found.extend(itself(&plan, input)?);
+        findings.total = findings.found.len();
     }
     if findings.found.is_empty() && !findings.timed_out {
         findings.hints = hints(&plan, input, &clock.courtesy(), tally);

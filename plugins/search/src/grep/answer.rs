@@ -1,11 +1,12 @@
 //! Puts what was found into words.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write;
 
 use toolhost_sdk::prelude::*;
 
-use super::search::Findings;
+use super::collect::MOST_SORTED;
+use super::search::{Findings, Found};
 use super::{FileMatches, Input, Output, OutputMode};
 use crate::budget;
 use crate::place::Place;
@@ -14,23 +15,15 @@ pub fn write(input: &Input, start: &Place, mut findings: Findings) -> Outcome {
     let found = findings.total_files;
     let mut files = std::mem::take(&mut findings.files);
     if input.output_mode == OutputMode::FilesWithMatches {
-        // Newest first.
-        files.sort_unstable_by(|left, right| {
-            let times = right.modified.cmp(&left.modified);
-            times.then_with(|| left.file.path.cmp(&right.file.path))
-        });
+        files = newest(std::mem::take(&mut findings.newest), input);
     }
-    let mut files: Vec<FileMatches> = files.into_iter().map(|found| found.file).collect();
     let mut text = if input.output_mode == OutputMode::Content {
         content(input, files.iter())
     } else {
-        let all = files.len();
-        files.drain(..all.min(input.offset as usize));
-        files.truncate(input.head_limit as usize);
         let mut lines: Vec<String> = files.iter().map(|file| line(input, file)).collect();
         lines.truncate(budget::fitting(lines.iter().map(String::as_str)));
         files.truncate(lines.len());
-        findings.truncated |= all > (input.offset as usize).saturating_add(files.len());
+        findings.truncated |= found > u64::from(input.offset) + files.len() as u64;
         lines
             .iter()
             .fold(String::new(), |text, line| text + line + "\n")
@@ -61,6 +54,20 @@ pub fn write(input: &Input, start: &Place, mut findings: Findings) -> Outcome {
             truncated: findings.truncated,
             timed_out: findings.timed_out,
         })
+}
+
+/// The files that the answer shows, newest first.
+fn newest(found: BinaryHeap<Found>, input: &Input) -> Vec<FileMatches> {
+    let sorted = found.into_sorted_vec().into_iter();
+    let shown = sorted
+        .skip(input.offset as usize)
+        .take(input.head_limit as usize);
+    let file = |found: Found| FileMatches {
+        path: found.path,
+        count: None,
+        matches: Vec::new(),
+    };
+    shown.map(file).collect()
 }
 
 /// How a list shows a file.
@@ -152,16 +159,28 @@ fn notes(input: &Input, files: &[FileMatches], findings: &Findings) -> Vec<Strin
         );
     }
     if findings.searched.shortened > 0 {
+        let mut names = findings.searched.shortened_names.clone();
+        let more = findings.searched.shortened - names.len() as u64;
+        if more > 0 {
+            names.push(format!("{more} more"));
+        }
         notes.push(format!(
-            "of {} only the first 32 MiB were searched",
-            plural(findings.searched.shortened, "file", "files")
+            "only the first 32 MiB were searched, because of a longer line or because a match may cover several lines: {}",
+            names.join(", ")
         ));
     }
     let shown: u64 = match input.output_mode {
         OutputMode::Content => files.iter().map(|file| file.matches.len() as u64).sum(),
         OutputMode::FilesWithMatches | OutputMode::Count => files.len() as u64,
     };
-    if findings.truncated {
+    let is_past_sorted = input.output_mode == OutputMode::FilesWithMatches
+        && input.offset as usize >= MOST_SORTED
+        && findings.total_files > MOST_SORTED as u64;
+    if is_past_sorted {
+        notes.push(format!(
+            "only the newest {MOST_SORTED} files are listed; narrow it down with `path`, `glob` or `type`"
+        ));
+    } else if findings.truncated {
         let next = u64::from(input.offset) + shown;
         let advice = match input.max_per_file {
             Some(_) => "raise `max_per_file` or name a file in `path`".to_owned(),

@@ -1,19 +1,20 @@
 //! Takes of each file's matches what the answer shows, and only counts the rest.
 
+use std::cmp::Reverse;
 use std::ops::{ControlFlow, Range};
 
 use toolhost_sdk::prelude::*;
 
-use super::files::Loaded;
+use super::files::{Loaded, Skip};
 use super::live::Live;
 use super::search::{Findings, Found};
 use super::{FileMatches, Input, LineMatch, OutputMode};
 use crate::budget::MOST_CHARS;
-use crate::clock::Stop;
+use crate::clock::Clock;
 use crate::disk::File;
 use crate::place::Place;
 use crate::query::Query;
-use crate::reader::{Binary, Content, Reader, looks_binary};
+use crate::reader::{Binary, Manner, Reader, Window, looks_binary};
 use crate::scan::{self, Counter, Others, Spot, Spots};
 
 /// What a line of an answer has around its text: its number, a colon, a line end.
@@ -26,6 +27,16 @@ pub struct Collector<'a> {
     /// Files that turned out to be no text when something in them matched.
     pub binary: u64,
     lines: Lines,
+    open: Open,
+}
+
+/// The file whose windows come one after the other.
+#[derive(Default)]
+struct Open {
+    /// Nothing matched so far.
+    file: Option<FileMatches>,
+    /// Known of a file with several windows, from the first of them.
+    looks_binary: bool,
 }
 
 /// Which lines of `content` are taken.
@@ -49,21 +60,21 @@ impl Lines {
         }
     }
 
-    /// What matches in one text; says whether something would have been shown and was not.
+    /// What matches in one window of a file; says whether something would have been shown and was not.
     fn of(
         &mut self,
         input: &Input,
-        text: &[u8],
+        window: &Window<'_>,
         file: &mut FileMatches,
         spots: impl Iterator<Item = Spot>,
     ) -> bool {
         let mut left_out = false;
         let mut count = 0;
-        let mut counter = Counter::new(text);
+        let mut counter = Counter::new(window);
         for spot in spots {
             count += 1;
             if self.takes(input, file.matches.len()) {
-                let found = self.line(&mut counter, text, &spot);
+                let found = self.line(&mut counter, window.text, &spot);
                 if file.matches.is_empty() {
                     self.chars += file.path.chars().count() + FRAME_CHARS;
                 }
@@ -80,7 +91,7 @@ impl Lines {
             }
             self.skip = self.skip.saturating_sub(1);
         }
-        file.count = Some(count);
+        file.count = Some(file.count.unwrap_or(0) + count);
         left_out
     }
 
@@ -119,106 +130,155 @@ impl<'a> Collector<'a> {
             live: Live::new(cx, input),
             binary: 0,
             lines: Lines::new(input, before, after),
+            open: Open::default(),
         }
     }
 
-    pub fn file(
+    /// Takes what matches in the next window.
+    pub fn window(
         &mut self,
         findings: &mut Findings,
-        file: &Loaded<'_>,
+        loaded: &Loaded<'_>,
         is_slow: bool,
-    ) -> ControlFlow<Stop> {
-        let mut spots = self.spots(file.text);
+    ) -> ControlFlow<Skip> {
+        let window = loaded.window;
+        if window.is_first {
+            self.open = Open {
+                file: None,
+                looks_binary: !window.is_last && looks_binary(window.text),
+            };
+        }
+        let mut spots = self.spots(window);
+        let mut flow = ControlFlow::Continue(());
         if let Some(first) = spots.next() {
-            if file.binary == Binary::Skip && looks_binary(file.text) {
+            let is_binary = self.open.looks_binary || window.is_first && looks_binary(window.text);
+            if loaded.binary == Binary::Skip && is_binary {
                 self.binary += 1;
+                flow = ControlFlow::Break(Skip::File);
             } else {
-                self.take(findings, file, std::iter::once(first).chain(spots));
+                flow = self.take(findings, loaded, std::iter::once(first).chain(spots));
             }
         }
+        if window.is_last || flow.is_break() {
+            self.close(findings, Some(loaded.file));
+        }
         self.live.tick(is_slow);
-        ControlFlow::Continue(())
+        flow
     }
 
-    fn spots<'t>(&self, text: &'t [u8]) -> Box<dyn Iterator<Item = Spot> + 't>
+    fn spots<'t>(&self, window: &Window<'t>) -> Box<dyn Iterator<Item = Spot> + 't>
     where
         'a: 't,
     {
         if self.input.inverted() {
-            Box::new(Others::new(self.query, text))
+            Box::new(Others::new(self.query, window))
         } else {
-            Box::new(Spots::new(self.query, text))
+            Box::new(Spots::new(self.query, window))
         }
     }
 
     fn take(
         &mut self,
         findings: &mut Findings,
-        text: &Loaded<'_>,
+        loaded: &Loaded<'_>,
         spots: impl Iterator<Item = Spot>,
-    ) {
-        let mut file = FileMatches {
-            path: text.shown.to_owned(),
+    ) -> ControlFlow<Skip> {
+        let file = self.open.file.get_or_insert_with(|| FileMatches {
+            path: loaded.shown.to_owned(),
             count: None,
             matches: Vec::new(),
-        };
-        let mut modified = None;
-        findings.total_files += 1;
+        });
         match self.input.output_mode {
-            OutputMode::FilesWithMatches => {
-                findings.total_matches += 1;
-                modified = text.file.modified();
-            }
-            OutputMode::Count => {
-                let count = spots.count() as u64;
-                findings.total_matches += count;
-                file.count = Some(count);
-            }
+            OutputMode::FilesWithMatches => return ControlFlow::Break(Skip::File),
+            OutputMode::Count => file.count = Some(file.count.unwrap_or(0) + spots.count() as u64),
             OutputMode::Content => {
-                let left_out = self.lines.of(self.input, text.text, &mut file, spots);
-                findings.truncated |= left_out;
-                findings.total_matches += file.count.unwrap_or(0);
-                if file.matches.is_empty() {
-                    return;
-                }
+                findings.truncated |= self.lines.of(self.input, loaded.window, file, spots);
             }
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes what was found in a file whose search the end of time cut short.
+    pub fn finish(&mut self, findings: &mut Findings) {
+        self.close(findings, None);
+    }
+
+    /// All of a file was searched, or enough of it.
+    fn close(&mut self, findings: &mut Findings, opened: Option<&File>) {
+        let Some(file) = self.open.file.take() else {
+            return;
+        };
+        let nth = findings.total_files;
+        findings.total_files += 1;
+        findings.total_matches += file.count.unwrap_or(1);
+        let (offset, limit) = (
+            u64::from(self.input.offset),
+            u64::from(self.input.head_limit),
+        );
+        match self.input.output_mode {
+            OutputMode::FilesWithMatches => {
+                self.live.show(&file);
+                findings.newest.push(Found {
+                    modified: Reverse(opened.and_then(File::modified)),
+                    path: file.path,
+                });
+                let most = usize::try_from(offset + limit)
+                    .unwrap_or(usize::MAX)
+                    .min(MOST_SORTED);
+                if findings.newest.len() > most {
+                    findings.newest.pop();
+                }
+                return;
+            }
+            // The others are counted: a list of all files of a large tree is more than the memory of a plugin.
+            OutputMode::Count if nth < offset || nth - offset >= limit => return,
+            OutputMode::Content if file.matches.is_empty() => return,
+            OutputMode::Count | OutputMode::Content => {}
+        }
         self.live.show(&file);
-        findings.files.push(Found { file, modified });
+        findings.files.push(file);
     }
 
     /// Goes back to the few files with a match for the lines around it.
-    pub fn widen(&self, findings: &mut Findings, start: &Place, around: usize) {
+    pub fn widen(&self, findings: &mut Findings, start: &Place, around: usize, clock: &Clock<'_>) {
         let mut lines = Lines::new(self.input, around, around);
         let mut reader = Reader::default();
         let mut wider = Vec::new();
+        let manner = Manner {
+            binary: Binary::Search,
+            around: (around, around),
+            whole: self.query.multiline,
+        };
         for found in &findings.files {
-            let path = start.absolute(&found.file.path);
-            let Ok(mut file) = File::open(&path) else {
-                return;
-            };
-            let Ok(Content::Text(text) | Content::Beginning(text)) =
-                reader.read(&mut file, Binary::Search)
-            else {
-                return;
-            };
             let mut file = FileMatches {
-                path: found.file.path.clone(),
+                path: found.path.clone(),
                 count: None,
                 matches: Vec::new(),
             };
-            // Too long lines, or a file that changed meanwhile: then the narrow answer stands.
-            if lines.of(self.input, text, &mut file, self.spots(text)) || file.matches.is_empty() {
+            let mut left_out = false;
+            let Ok(mut opened) = File::open(&start.absolute(&found.path)) else {
+                return;
+            };
+            let read = reader.read(&mut opened, manner, &mut |_, window| {
+                left_out |= lines.of(self.input, window, &mut file, self.spots(window));
+                match clock.look() {
+                    Some(_) => ControlFlow::Break(()),
+                    None => ControlFlow::Continue(()),
+                }
+            });
+            // Too long lines, no more time, or a file that changed meanwhile: then the narrow answer stands.
+            let is_read = read.is_ok_and(|(_, flow)| flow.is_continue());
+            if !is_read || left_out || file.matches.is_empty() {
                 return;
             }
-            wider.push(Found {
-                file,
-                modified: None,
-            });
+            wider.push(file);
         }
         findings.files = wider;
     }
 }
+
+/// Files that are sorted by their times. More of them are counted only.
+pub const MOST_SORTED: usize = 50_000;
 
 /// What a line and those around it take of an answer.
 fn chars(found: &LineMatch) -> usize {

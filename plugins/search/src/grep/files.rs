@@ -10,28 +10,42 @@ use crate::clock::{Clock, Stop};
 use crate::disk::{File, Kind};
 use crate::names::{self, Case, Names};
 use crate::place::Place;
-use crate::reader::{Binary, Content, Reader};
+use crate::reader::{Binary, Extent, Manner, Reader, Window};
 use crate::rules::Honour;
 use crate::walk::{Entry, Options, Tally, walk};
 
-/// Searches one file.
-pub type Search<'a> = dyn FnMut(&Loaded<'_>) -> ControlFlow<Stop> + 'a;
+/// Searches one window of a file.
+pub type Search<'a> = dyn FnMut(&Loaded<'_>) -> ControlFlow<Skip> + 'a;
 
-/// A file in memory.
+/// What need not be searched any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// The rest of this file.
+    File,
+    /// Everything.
+    All(Stop),
+}
+
+/// A window of a file in memory.
 pub struct Loaded<'a> {
     pub shown: &'a str,
-    pub text: &'a [u8],
+    pub window: &'a Window<'a>,
     pub binary: Binary,
     pub file: &'a File,
 }
 
+/// How many names of files a note has room for.
+const MOST_NAMED: usize = 3;
+
 /// What was searched and what was not.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub struct Searched {
     pub files: u64,
     pub binary: u64,
     /// Files of which only the beginning was searched.
     pub shortened: u64,
+    /// The first few of them.
+    pub shortened_names: Vec<String>,
     pub tally: Tally,
 }
 
@@ -75,6 +89,10 @@ pub struct Files<'a> {
     pub start: &'a Place,
     pub is_file: bool,
     pub filter: &'a Filter,
+    /// Lines above and below a match that may be shown.
+    pub around: (usize, usize),
+    /// Matches may cover several lines.
+    pub multiline: bool,
 }
 
 impl Files<'_> {
@@ -88,6 +106,9 @@ impl Files<'_> {
             reader: Reader::default(),
             searched: Searched::default(),
             search,
+            clock,
+            around: self.around,
+            multiline: self.multiline,
         };
         if self.is_file {
             // A file that is named is searched, whatever it is.
@@ -128,13 +149,16 @@ impl Files<'_> {
     }
 }
 
-struct Visits<'a, 's> {
+struct Visits<'a, 's, 'c> {
     reader: Reader,
     searched: Searched,
     search: &'a mut Search<'s>,
+    clock: &'a Clock<'c>,
+    around: (usize, usize),
+    multiline: bool,
 }
 
-impl Visits<'_, '_> {
+impl Visits<'_, '_, '_> {
     /// Reads one file and has it searched. A file that cannot be read is counted, and is no reason to stop.
     fn file(
         &mut self,
@@ -147,27 +171,47 @@ impl Visits<'_, '_> {
             searched.tally.unreadable += 1;
             return ControlFlow::Continue(());
         };
-        let text = match self.reader.read(&mut file, binary) {
-            Ok(Content::Text(text)) => text,
-            Ok(Content::Beginning(text)) => {
-                searched.shortened += 1;
-                text
+        let manner = Manner {
+            binary,
+            around: self.around,
+            whole: self.multiline,
+        };
+        let (search, clock) = (&mut *self.search, self.clock);
+        let read = self.reader.read(&mut file, manner, &mut |file, window| {
+            // A large file takes as long as many small ones.
+            if !window.is_first
+                && let Some(stop) = clock.look()
+            {
+                return ControlFlow::Break(Skip::All(stop));
             }
-            Ok(Content::Binary) => {
+            search(&Loaded {
+                shown,
+                window,
+                binary,
+                file,
+            })
+        });
+        let Ok((extent, flow)) = read else {
+            searched.tally.unreadable += 1;
+            return ControlFlow::Continue(());
+        };
+        match extent {
+            Extent::Binary => {
                 searched.binary += 1;
                 return ControlFlow::Continue(());
             }
-            Err(_) => {
-                searched.tally.unreadable += 1;
-                return ControlFlow::Continue(());
+            Extent::Beginning => {
+                searched.shortened += 1;
+                if searched.shortened_names.len() < MOST_NAMED {
+                    searched.shortened_names.push(shown.to_owned());
+                }
             }
-        };
+            Extent::All => {}
+        }
         searched.files += 1;
-        (self.search)(&Loaded {
-            shown,
-            text,
-            binary,
-            file: &file,
-        })
+        match flow {
+            ControlFlow::Break(Skip::All(stop)) => ControlFlow::Break(stop),
+            ControlFlow::Break(Skip::File) | ControlFlow::Continue(()) => ControlFlow::Continue(()),
+        }
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use super::Input;
-use super::files::Files;
+use super::files::{Files, Skip};
 use crate::clock::{Clock, Stop};
 use crate::query::{Query, Reading};
 use crate::rules::Honour;
@@ -20,11 +20,11 @@ pub fn hints(files: &Files<'_>, input: &Input, clock: &Clock<'_>, tally: Tally) 
         let mut found = None;
         // What goes wrong here has no part in the answer.
         let _ = files.each(honour, clock, &mut |file| {
-            if Spots::new(&query, file.text).next().is_none() {
+            if Spots::new(&query, file.window).next().is_none() {
                 return ControlFlow::Continue(());
             }
             found = Some(file.shown.to_owned());
-            ControlFlow::Break(Stop::Enough)
+            ControlFlow::Break(Skip::All(Stop::Enough))
         });
         found.map(|file| format!("{parameters} would find it, for example in {file}"))
     };

@@ -1,6 +1,9 @@
 //! Runs a query over the files below a place, and collects what the answer needs.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
+use std::time::SystemTime;
 
 use toolhost_sdk::prelude::*;
 
@@ -19,22 +22,24 @@ const AUTO_CONTEXT: &[(u64, usize)] = &[(1, 50), (3, 15)];
 /// Everything a search found out.
 #[derive(Default)]
 pub struct Findings {
-    /// Files with a match, in the order of the walk; with lines only in the mode `content`.
-    pub files: Vec<Found>,
+    /// Files that the answer may show, in the order of the walk; with lines only in the mode `content`.
+    pub files: Vec<FileMatches>,
+    /// In the mode `files_with_matches` they are here: the newest that an answer may need, the oldest on top.
+    pub newest: BinaryHeap<Found>,
     pub total_matches: u64,
     pub total_files: u64,
-    /// Matching lines, or files, that are not in `files`.
+    /// Matching lines, or files, that are not shown.
     pub truncated: bool,
     pub timed_out: bool,
     pub searched: Searched,
     pub notes: Vec<String>,
 }
 
-/// A file with a match.
+/// A file with a match. The later one in order is the older one.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
-    pub file: FileMatches,
-    /// Asked for only where it decides the order.
-    pub modified: Option<std::time::SystemTime>,
+    pub modified: Reverse<Option<SystemTime>>,
+    pub path: String,
 }
 
 pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
@@ -50,6 +55,11 @@ pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
         is_file: start.metadata(&input.path)?.is_file(),
         start: &start,
         filter: &filter,
+        around: match input.output_mode {
+            OutputMode::Content => input.around().unwrap_or((0, 0)),
+            OutputMode::FilesWithMatches | OutputMode::Count => (0, 0),
+        },
+        multiline: query.multiline,
     };
     let honour = Honour {
         git: !input.no_ignore,
@@ -62,8 +72,9 @@ pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
     };
     let mut collector = Collector::new(cx, input, &query);
     let (searched, flow) = files.each(honour, &clock, &mut |file| {
-        collector.file(&mut findings, file, clock.is_slow())
+        collector.window(&mut findings, file, clock.is_slow())
     })?;
+    collector.finish(&mut findings);
     collector.live.end();
     findings.searched = searched;
     match flow {
@@ -85,7 +96,7 @@ pub fn run(cx: &Context, input: &Input) -> Result<Outcome> {
             .find(|(matches, _)| findings.total_matches <= *matches)
             .map(|(_, lines)| *lines);
         if let Some(lines) = lines {
-            collector.widen(&mut findings, &start, lines);
+            collector.widen(&mut findings, &start, lines, &clock);
         }
     }
     Ok(answer::write(input, &start, findings))

@@ -8,6 +8,8 @@
 mod content;
 mod limits;
 mod mistakes;
+mod ripgrep;
+mod windows;
 
 use std::fs;
 use std::time::Duration;
