@@ -56,7 +56,10 @@ pub fn json_parse(
         Cow::Owned(plain(&text))
     };
     match serde_json::from_str(&plain) {
-        Ok(data) => Ok(Parsed { data }),
+        Ok(data) => {
+            check_integers(&plain)?;
+            Ok(Parsed { data })
+        }
         Err(error) => Err(explain(&error, &plain, strict)),
     }
 }
@@ -91,6 +94,55 @@ pub fn json_stringify(
         data.to_string()
     };
     Ok(Outcome::text(&*text).structured(&Text { text }))
+}
+
+/// Refuses integers of more than 64 bits, which would silently become floating-point numbers. `text` is JSON.
+fn check_integers(text: &str) -> Result<()> {
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
+        rest = &rest[at..];
+        let length = if rest.starts_with('"') {
+            end_of_string(rest)
+        } else {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c));
+            let number = &rest[..end.unwrap_or(rest.len())];
+            let is_integer = !number.contains(['.', 'e', 'E']);
+            if is_integer && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+                return Err(out_of_range(text, text.len() - rest.len(), number));
+            }
+            number.len()
+        };
+        rest = &rest[length..];
+    }
+    Ok(())
+}
+
+/// The length of the string literal that `text` begins with.
+fn end_of_string(text: &str) -> usize {
+    let mut escaped = false;
+    let end = text.bytes().skip(1).position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    end.map_or(text.len(), |end| end + 2)
+}
+
+fn out_of_range(text: &str, at: usize, number: &str) -> Error {
+    let line = text[..at].matches('\n').count() + 1;
+    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    let column = text[start..at].chars().count() + 1;
+    let shown: String = number.chars().take(40).collect();
+    let dots = if shown.len() < number.len() {
+        "…"
+    } else {
+        ""
+    };
+    Error::invalid_input(format!(
+        "the integer {shown}{dots} at line {line}, column {column} has more than 64 bits and would be rounded"
+    ))
+    .code("number_out_of_range")
+    .recommend("put it in quotes, or write it with an exponent if it may be rounded")
 }
 
 /// Says what is wrong and shows the place: the line, cut around the column, with a mark below it.

@@ -12,6 +12,8 @@
 mod base64;
 mod json;
 mod lenient;
+#[cfg(test)]
+mod python;
 
 use base64::{base64_decode, base64_encode};
 use json::{json_parse, json_stringify};

@@ -43,6 +43,8 @@ pub fn current_time(
 fn at(timestamp: Timestamp, timezone: &str) -> Result<Now> {
     let zone = TimeZone::get(timezone.trim()).map_err(|_| unknown(timezone))?;
     let name = zone.iana_name().unwrap_or("UTC").to_owned();
+    // Not `%Z`, which knows no small letters: `ChST`.
+    let abbreviation = zone.to_offset_info(timestamp).abbreviation().to_owned();
     let zoned = timestamp.to_zoned(zone);
     Ok(Now {
         timestamp: timestamp.as_millisecond(),
@@ -52,7 +54,10 @@ fn at(timestamp: Timestamp, timezone: &str) -> Result<Now> {
             zoned.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string()
         },
         timezone: name,
-        formatted: zoned.strftime("%A, %-d %B %Y, %H:%M:%S %Z").to_string(),
+        formatted: format!(
+            "{} {abbreviation}",
+            zoned.strftime("%A, %-d %B %Y, %H:%M:%S")
+        ),
         offset: zoned.strftime("%:z").to_string(),
     })
 }
@@ -196,5 +201,81 @@ mod tests {
     fn it_needs_no_capability() {
         assert!(current_time::descriptor().requires.is_empty());
         toolhost_sdk::testing::check_examples::<current_time>().unwrap();
+    }
+
+    /// For each zone and second, what Python's `zoneinfo` says; null where it does not know the zone.
+    const ZONES: &str = r#"
+import json, sys
+from datetime import datetime, timezone
+from zoneinfo import ZoneInfo
+def tell(name, second):
+    try:
+        zone = ZoneInfo(name)
+    except Exception:
+        return None
+    time = datetime.fromtimestamp(second, timezone.utc).astimezone(zone)
+    return [time.strftime("%Y-%m-%dT%H:%M:%S"), time.strftime("%z"), time.strftime("%A, ") + str(time.day) + time.strftime(" %B %Y, %H:%M:%S %Z")]
+json.dump([tell(name, second) for name, second in json.load(sys.stdin)], sys.stdout)
+"#;
+
+    /// New versions of the database correct the years before, and add rules for those after.
+    const YEARS: std::ops::Range<i64> = 1990..2020;
+
+    #[test]
+    fn every_zone_is_as_python_has_it() {
+        use std::io::Write as _;
+        use std::process::{Command, Stdio};
+
+        let mut cases = Vec::new();
+        for (nth, name) in (0_i64..).zip(jiff::tz::db().available()) {
+            // Old names such as `MET` became names of other zones in 2024.
+            if !name.to_string().contains('/') {
+                continue;
+            }
+            for year in YEARS {
+                // Another day and hour for each zone and year.
+                let second =
+                    (year - 1970) * 31_556_952 + (nth * 7919 + year * 104_729) * 3601 % 31_556_952;
+                cases.push((name.to_string(), second));
+            }
+        }
+        let started = Command::new("python3")
+            .args(["-I", "-c", ZONES])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = started else {
+            println!("skipped: there is no python3");
+            return;
+        };
+        let mut stdin = child.stdin.take().unwrap();
+        let input = json!(cases).to_string();
+        let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()).unwrap());
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        let answers: Vec<Option<[String; 3]>> =
+            toolhost_sdk::serde_json::from_slice(&output.stdout).unwrap();
+        let mut compared = 0;
+        let mut different = Vec::new();
+        for ((name, second), answer) in cases.iter().zip(answers) {
+            let Some([time, offset, formatted]) = answer else {
+                continue;
+            };
+            compared += 1;
+            let now = at(Timestamp::from_second(*second).unwrap(), name).unwrap();
+            let is_same = now.iso.starts_with(&format!("{time}.000"))
+                && now.offset.replace(':', "") == offset
+                && now.formatted == formatted;
+            if !is_same {
+                different.push(format!(
+                    "{name} {second}: {} {}, Python {formatted} {offset}",
+                    now.formatted, now.offset
+                ));
+            }
+        }
+        assert_eq!(different, Vec::<String>::new(), "of {compared}");
+        if compared == 0 {
+            println!("skipped: Python has no time zones here");
+        }
     }
 }

@@ -68,7 +68,11 @@ pub fn convert(html: &str, address: &Url, form: Form) -> Page {
         cut: pruned,
     } = tree::prepare(&root, address);
     let text = match form {
-        Form::Markdown => converter.tree_to_markdown(main.as_ref().unwrap_or(&root)),
+        Form::Markdown => {
+            let root = main.as_ref().unwrap_or(&root);
+            tree::plain_code(root);
+            converter.tree_to_markdown(root)
+        }
         Form::Text => tree::text(main.as_ref().unwrap_or(&root)),
     };
     let note = if cut {
@@ -248,5 +252,7 @@ fn squeeze(text: &str) -> String {
     squeezed.trim_matches('\n').to_owned()
 }
 
+#[cfg(test)]
+mod pages;
 #[cfg(test)]
 mod tests;

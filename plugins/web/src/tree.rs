@@ -1,7 +1,8 @@
 //! The tree of a page, made fit to be walked: shallow, without scripts and the like, and with whole addresses. Nothing
 //! here calls itself, since a page decides how deep its tree is.
 
-use std::rc::Rc;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
 
 use htmd::{HtmlToMarkdown, Node};
 use markup5ever_rcdom::NodeData;
@@ -158,6 +159,48 @@ fn weight(node: &Rc<Node>) -> usize {
         _ => 0,
     };
     below(node).iter().map(length).sum()
+}
+
+/// Preformatted text holds one code element with one text, which is how Markdown has it: marks for bold letters inside of
+/// code would be read as a part of it.
+pub fn plain_code(root: &Rc<Node>) {
+    for pre in find(root, "pre") {
+        let is_inner = ancestors(&pre).any(|node| name(&node) == "pre");
+        let NodeData::Element { name: own, .. } = &pre.data else {
+            continue;
+        };
+        if is_inner {
+            continue;
+        }
+        let content = text(&pre);
+        let code = find(&pre, "code").into_iter().next().unwrap_or_else(|| {
+            let mut name = own.clone();
+            name.local = "code".into();
+            Node::new(NodeData::Element {
+                name,
+                attrs: RefCell::default(),
+                template_contents: RefCell::default(),
+                mathml_annotation_xml_integration_point: false,
+            })
+        });
+        let content = Node::new(NodeData::Text {
+            contents: RefCell::new(content.trim_end_matches('\n').into()),
+        });
+        content.parent.set(Some(Rc::downgrade(&code)));
+        code.parent.set(Some(Rc::downgrade(&pre)));
+        *code.children.borrow_mut() = vec![content];
+        *pre.children.borrow_mut() = vec![code];
+    }
+}
+
+fn ancestors(node: &Rc<Node>) -> impl Iterator<Item = Rc<Node>> + use<> {
+    let parent = |node: &Rc<Node>| {
+        let parent = node.parent.take();
+        let found = parent.as_ref().and_then(Weak::upgrade);
+        node.parent.set(parent);
+        found
+    };
+    std::iter::successors(parent(node), parent)
 }
 
 /// In place of everything below it, its texts.
