@@ -9,11 +9,14 @@
 
 mod compound;
 mod danger;
+mod invocation;
 mod parser;
 mod pattern;
 mod prefix;
+mod program_text;
 mod reads;
 mod redirect;
+mod risky_options;
 mod shape;
 mod simple;
 #[cfg(test)]
@@ -25,6 +28,7 @@ pub use danger::danger;
 pub use pattern::Pattern;
 pub use prefix::prefix;
 pub use reads::reads_only;
+pub use risky_options::{RiskyOption, risky_options, risky_options_of};
 
 use crate::text;
 
@@ -139,6 +143,15 @@ impl Simple {
                         .chars()
                         .all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit())
             })
+    }
+
+    /// The texts that a rule which denies may be compared with: as it is written, without the program's directory, and
+    /// without the options before a subcommand.
+    pub fn texts(&self) -> Vec<String> {
+        let readings = invocation::Invocation::readings(self);
+        std::iter::once(self.text())
+            .chain(readings.iter().flat_map(invocation::Invocation::texts))
+            .collect()
     }
 
     /// The words after the program.

@@ -117,8 +117,8 @@ async fn check(args: CheckArgs) -> Result<Exit, Failure> {
     let mut words = args.host;
     words.config = args.file.or(words.config);
     let settings = Settings::load(&words)?;
-    let rules = settings.core.policy.rules().len();
-    let mode = settings.core.policy.mode();
+    let policy = Arc::clone(&settings.core.policy);
+    let (rules, mode) = (policy.rules().len(), policy.mode());
     // Without plugins there are no tools to hold the rules against; their own errors are found all the same.
     let mut lines = Vec::new();
     if settings.core.plugins.is_empty() {
@@ -126,6 +126,9 @@ async fn check(args: CheckArgs) -> Result<Exit, Failure> {
     } else {
         // Loading says the warnings.
         look(settings).await?;
+    }
+    for found in policy.check_wildcards() {
+        note(&found.to_string());
     }
     let plural = if rules == 1 { "" } else { "s" };
     lines.push(format!("ok: mode {mode}, {rules} rule{plural}"));

@@ -5,7 +5,7 @@ use super::form::{Form, Target};
 use super::names::{NamePattern, Names, has_parameter, is_foreign};
 use super::rule::Rule;
 use super::{Decision, Policy};
-use crate::{Descriptor, nearest, text};
+use crate::{Descriptor, nearest, shell, text};
 
 /// Names of single tools that people write when they mean every tool that changes files.
 const WRITERS: [&str; 4] = ["write", "multiedit", "notebookedit", "write_file"];
@@ -40,6 +40,49 @@ impl Policy {
                 };
                 found.push(Diagnostic::warning(rule.source(), message));
             }
+        }
+        found
+    }
+}
+
+/// How many options of a program a warning names.
+const NAMED_OPTIONS: usize = 6;
+
+/// Warns of an allow whose wildcard stands for options that run programs or write files.
+fn wildcards_of(rule: &Rule, found: &mut Vec<Diagnostic>) {
+    if rule.decision != Decision::Allow {
+        return;
+    }
+    let targets = rule.forms.iter().filter_map(|form| form.target.as_ref());
+    for pattern in targets.chain(&rule.target).flat_map(|one| &one.commands) {
+        let Some((program, subcommand)) = pattern.wildcard_of() else {
+            continue;
+        };
+        let mut options = shell::risky_options_of(program, subcommand);
+        if options.is_empty() {
+            continue;
+        }
+        let more = options.len().saturating_sub(NAMED_OPTIONS);
+        options.truncate(NAMED_OPTIONS);
+        let and_more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let message = format!(
+            "the wildcard of rule {} does not cover what makes `{program}` run programs, write files or take other settings ({}{and_more}); such a command is asked about; to allow it, write the option in a rule",
+            rule.label(),
+            options.join(", "),
+        );
+        found.push(Diagnostic::warning(rule.source(), message));
+    }
+}
+
+impl Policy {
+    /// Notes on the rules that allow by a wildcard which leaves something out. For whoever checks the rules.
+    pub fn check_wildcards(&self) -> Vec<Diagnostic> {
+        let mut found = Vec::new();
+        for rule in self.rules() {
+            wildcards_of(rule, &mut found);
         }
         found
     }

@@ -175,13 +175,14 @@ impl Target {
                         && command.words.iter().all(|word| word.literal().is_some())
                 };
                 self.commands.iter().any(|pattern| pattern.matches(command))
-                    || known() && self.regex_finds(&command.text())
+                    || known() && self.regex_finds(&command.text()) && self.regex_spells(command)
             }
             What::Command(command) => {
                 self.commands
                     .iter()
                     .any(|pattern| pattern.could_match(command))
-                    || self.regex_finds(&command.text())
+                    || self.command_regex.is_some()
+                        && command.texts().iter().any(|text| self.regex_finds(text))
             }
             What::Unknown(_) | What::Variable { .. } => false,
             What::Address {
@@ -195,6 +196,13 @@ impl Target {
                 })
             }),
         }
+    }
+
+    /// Does the expression name each option that runs programs or writes files?
+    fn regex_spells(&self, command: &shell::Simple) -> bool {
+        let regex = self.command_regex.as_ref().map_or("", Regex::as_str);
+        let options = shell::risky_options(command);
+        options.iter().all(|one| regex.contains(&one.option))
     }
 
     fn regex_finds(&self, command: &str) -> bool {

@@ -1,6 +1,7 @@
 //! The right side of a rule such as `Bash(git *)`.
 
-use super::{Simple, Word};
+use super::invocation::Invocation;
+use super::{Simple, risky_options};
 use crate::text;
 use crate::variables::is_inert_name;
 
@@ -64,8 +65,39 @@ impl Pattern {
     }
 
     /// Whether a rule that **allows** covers the command: every fixed part is certain, the program is the one that
-    /// is named, and no variable is set that could change what it does.
+    /// is named, no variable is set that could change what it does, and each option that runs programs or writes files
+    /// is spelled out.
     pub fn matches(&self, command: &Simple) -> bool {
+        self.covers_words(command)
+            && (self.words.is_empty()
+                || risky_options(command)
+                    .iter()
+                    .all(|one| self.spells(&one.option)))
+    }
+
+    /// Does a word of the pattern name the option, and not only a wildcard cover it?
+    fn spells(&self, option: &str) -> bool {
+        self.words.iter().any(|word| {
+            let bare = base_name(word);
+            word == option
+                || !option.starts_with('-') && bare == option
+                || word
+                    .strip_prefix(option)
+                    .is_some_and(|rest| rest.starts_with(['=', '*']) || !option.starts_with("--"))
+                    && (option.starts_with(['-', '+', '@']) || option.ends_with(['=', ':']))
+        })
+    }
+
+    /// The program of the pattern, and its subcommand if it names one, where a wildcard follows.
+    pub fn wildcard_of(&self) -> Option<(&str, Option<&str>)> {
+        let is_plain = |word: &&String| !word.contains('*') && !word.starts_with('-');
+        let program = self.words.first().filter(is_plain)?;
+        let wild = self.open || self.words.iter().any(|word| word.contains('*'));
+        let subcommand = self.words.get(1).filter(is_plain).map(String::as_str);
+        wild.then_some((program.rsplit('/').next().unwrap_or(program), subcommand))
+    }
+
+    fn covers_words(&self, command: &Simple) -> bool {
         if !are_harmless(&command.assignments) {
             return false;
         }
@@ -88,41 +120,39 @@ impl Pattern {
         })
     }
 
-    /// Whether a rule that **asks or denies** covers the command: so it does when an unknown word, which may become
-    /// any number of words, could make it match. Programs are compared without their directory and without case.
+    /// Whether a rule that **asks or denies** covers the command: its program and subcommand past any options, its
+    /// options wherever they stand. An unknown word may become any number of words. Programs are compared without their
+    /// directory and without case.
     pub fn could_match(&self, command: &Simple) -> bool {
-        let Some(program) = command.program() else {
+        if command.program().is_none() {
             return !command.words.is_empty() || self.words.is_empty();
-        };
-        let program = program.to_ascii_lowercase();
-        let mut known = vec![program.as_str()];
-        known.extend(command.arguments().iter().map_while(Word::literal));
-        if known.len() == command.words.len() {
-            return self.covers_loosely(&known);
         }
-        // The unknown word may become the rest of the pattern.
         let Some(first) = self.words.first() else {
             return true;
         };
+        let readings = Invocation::readings(command);
         if self.words.iter().any(|word| word.contains('*')) {
-            return first.contains('*') || base_name(first) == program;
+            let unknown = command.has_dynamic();
+            return readings.iter().any(|reading| {
+                unknown && (first.contains('*') || base_name(first) == reading.program)
+                    || reading.texts().iter().any(|text| self.covers_text(text))
+            });
         }
-        (known.len() <= self.words.len() || self.open)
-            && base_name(first) == program
-            && self
-                .words
-                .iter()
-                .zip(&known)
-                .skip(1)
-                .all(|(pattern, word)| pattern == word)
+        let program = base_name(first);
+        let (program, rule) = match program.strip_prefix("git-") {
+            Some(name) => ("git", [&[name.to_owned()], &self.words[1..]].concat()),
+            None => (program.as_str(), self.words[1..].to_vec()),
+        };
+        readings
+            .iter()
+            .any(|reading| reading.program == program && reading.may_be(&rule, self.open))
     }
 
-    fn covers_loosely(&self, words: &[&str]) -> bool {
-        let mut lower = self.clone();
-        if let Some(first) = lower.words.first_mut() {
-            *first = base_name(first);
-        }
-        lower.covers(words)
+    fn covers_text(&self, text: &str) -> bool {
+        let mut words = self.words.clone();
+        words[0] = base_name(&words[0]);
+        let pattern = words.join(" ");
+        glob(&pattern, text) || self.open && glob(&format!("{pattern} *"), text)
     }
 
     fn covers(&self, words: &[&str]) -> bool {

@@ -1,7 +1,7 @@
 //! What a lasting approval of a command may remember.
 
 use super::pattern::are_harmless;
-use super::{Simple, wrapper};
+use super::{Simple, risky_options, wrapper};
 
 /// Programs that run what their arguments, their input or a file say, or that reach into another machine.
 const INTERPRETERS: &[&str] = &[
@@ -248,7 +248,11 @@ pub fn prefix(command: &Simple) -> Option<Vec<String>> {
         || wrapper::is_wrapper(&lower)
         || lower.starts_with("mkfs");
     // A program by its path is another file tomorrow.
-    if unsafe_name || written != program || !are_harmless(&command.assignments) || !is_word(program)
+    if unsafe_name
+        || !risky_options(command).is_empty()
+        || written != program
+        || !are_harmless(&command.assignments)
+        || !is_word(program)
     {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Whether a command line only looks.
 
 use super::pattern::are_harmless;
-use super::{Script, Simple, Word};
+use super::{Script, Simple, Word, risky_options};
 
 /// Programs that write nothing whatever their arguments are.
 const ALWAYS: &[&str] = &[
@@ -161,7 +161,7 @@ pub fn reads_only(script: &Script) -> bool {
 }
 
 fn looks(command: &Simple) -> bool {
-    if !are_harmless(&command.assignments) {
+    if !are_harmless(&command.assignments) || !risky_options(command).is_empty() {
         return false;
     }
     // By its bare name: a path may lead to anything.

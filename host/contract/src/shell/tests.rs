@@ -5,6 +5,7 @@ mod differential;
 mod evasion;
 mod judge;
 mod nested;
+mod options;
 mod read;
 mod rules;
 

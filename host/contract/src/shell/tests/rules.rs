@@ -147,7 +147,7 @@ fn patterns_match_whole_words_of_one_command() {
                 ? GIT log
                 ? GIT_SSH_COMMAND=x git fetch
                 + LANG=C git log
-                + git $x
+                ? git $x
                 ? $x log
                 + "git" log
                 - 'git log'
@@ -186,21 +186,21 @@ fn patterns_match_whole_words_of_one_command() {
                 - git main
                 - git push mainx
                 ? git push $x
-                + git push $x main
+                ? git push $x main
                 - ls main
             * --version
                 + ls --version
                 + git x --version
                 - ls
                 ? $x --version
-                - 'a b' --version
+                ? 'a b' --version
             git commit -m "fix it"
                 + git commit -m 'fix it'
                 - git commit -m fix
             rm -rf *
                 + rm -rf x
                 + rm -rf
-                - rm -fr x
+                ? rm -fr x
                 + rm -rf *
                 ? rm $x
                 + /bin/rm -rf x

@@ -1,0 +1,273 @@
+//! A command as program, subcommand and options, whichever options stand in front of the subcommand.
+
+use super::{Simple, Word};
+
+/// Options of `git` before the subcommand that take the next word. `git` refuses every option that it does not know.
+/// Source: git(1), OPTIONS.
+const GIT_VALUES: &[&str] = &[
+    "-C",
+    "-c",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--super-prefix",
+    "--config-env",
+    "--attr-source",
+];
+
+/// The commands of git 2.51, `git --list-cmds=builtins,main`. Any other word may be an alias, which runs anything.
+const GIT_COMMANDS: &str = include_str!("git-commands.txt");
+
+/// Programs whose operands all say what is done: `make all install`.
+const MANY_TARGETS: &[&str] = &[
+    "ant", "bmake", "gmake", "gradle", "gradlew", "invoke", "just", "make", "mvn", "mvnw", "ninja",
+    "rake",
+];
+
+/// Words that mean the same to a program. Source: npm help COMMAND, `cargo --list`.
+const SYNONYMS: &[(&str, &[&str])] = &[
+    (
+        "npm",
+        &[
+            "install", "i", "add", "in", "ins", "inst", "insta", "instal", "isnt", "isnta",
+            "isntal", "isntall",
+        ],
+    ),
+    ("npm", &["run", "run-script", "rum", "urn"]),
+    ("npm", &["exec", "x"]),
+    ("npm", &["test", "t", "tst"]),
+    ("npm", &["uninstall", "remove", "rm", "r", "un", "unlink"]),
+    ("npm", &["update", "up", "upgrade", "udpate"]),
+    ("pnpm", &["install", "i"]),
+    ("pnpm", &["run", "run-script"]),
+    ("pnpm", &["remove", "rm", "uninstall", "un"]),
+    ("cargo", &["build", "b"]),
+    ("cargo", &["check", "c"]),
+    ("cargo", &["test", "t"]),
+    ("cargo", &["run", "r"]),
+    ("cargo", &["doc", "d"]),
+    ("cargo", &["remove", "rm"]),
+];
+
+/// Words of a program that only group its subcommands: `docker container run` is `docker run`.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("docker", &["container", "image"]),
+    ("podman", &["container", "image"]),
+];
+
+/// Where a subcommand may be at most; each place costs a look at every word.
+const MAX_PLACES: usize = 32;
+
+/// One reading of a command.
+#[derive(Debug, Clone)]
+pub(super) struct Invocation {
+    /// Without its directory, in lower case.
+    pub program: String,
+    pub words: Vec<Word>,
+}
+
+impl Invocation {
+    /// None where only the shell will know the program.
+    pub(super) fn of(command: &Simple) -> Option<Self> {
+        let program = command.program()?.to_ascii_lowercase();
+        let arguments = command.arguments().to_vec();
+        // git installs each of its commands as a program as well.
+        match program.strip_prefix("git-") {
+            Some(name) if is_git_command(name) => Some(Self {
+                words: [vec![Word::Literal(name.to_owned())], arguments].concat(),
+                program: "git".to_owned(),
+            }),
+            _ => Some(Self {
+                program,
+                words: arguments,
+            }),
+        }
+    }
+
+    /// The command itself, and the program that `python -m` starts.
+    pub(super) fn readings(command: &Simple) -> Vec<Self> {
+        let Some(first) = Self::of(command) else {
+            return Vec::new();
+        };
+        let module = first.program.starts_with("python").then(|| {
+            let at = first
+                .words
+                .iter()
+                .position(|word| word.literal() == Some("-m"))?;
+            Some(Self {
+                program: first.words.get(at + 1)?.literal()?.to_ascii_lowercase(),
+                words: first.words[at + 2..].to_vec(),
+            })
+        });
+        std::iter::once(first).chain(module.flatten()).collect()
+    }
+
+    /// Where the subcommand may be. An option that is not known may take the next word or not, so there can be several
+    /// places; None: more than [`MAX_PLACES`].
+    pub(super) fn subcommands(&self) -> Option<Vec<usize>> {
+        let mut reached = vec![false; self.words.len() + 2];
+        reached[0] = true;
+        let mut found = Vec::new();
+        for (at, word) in self.words.iter().enumerate() {
+            if !reached[at] {
+                continue;
+            }
+            match word.literal() {
+                Some(option) if is_option(option) => {
+                    let known = self.program == "git";
+                    let takes = if known {
+                        GIT_VALUES.contains(&option)
+                    } else {
+                        !option.contains('=')
+                    };
+                    reached[at + 1] |= !(known && takes);
+                    reached[at + 2] |= takes;
+                }
+                Some(group) if self.is_group(group) => {
+                    found.push(at);
+                    reached[at + 1] = true;
+                }
+                _ => found.push(at),
+            }
+        }
+        (found.len() <= MAX_PLACES).then_some(found)
+    }
+
+    fn is_group(&self, word: &str) -> bool {
+        GROUPS
+            .iter()
+            .any(|(program, words)| *program == self.program && words.contains(&word))
+    }
+
+    /// May the word at `at` stand for any subcommand?
+    fn is_unclear(&self, at: usize) -> bool {
+        self.program == "git"
+            && self.words[at]
+                .literal()
+                .is_some_and(|name| !is_git_command(name))
+    }
+
+    /// Whether the words of a rule may be what is run: its operands in this order, options between them left aside, and
+    /// its options anywhere. `open`: further operands may follow.
+    pub(super) fn may_be(&self, rule: &[String], open: bool) -> bool {
+        let (options, operands): (Vec<&String>, Vec<&String>) =
+            rule.iter().partition(|word| is_option(word));
+        let unknown = self.words.iter().any(|word| word.literal().is_none());
+        let options_fit = unknown || options.iter().all(|option| self.has_option(option));
+        if !options_fit {
+            return false;
+        }
+        if operands.is_empty() {
+            return open || unknown || self.follows(&[0], &[], false);
+        }
+        let starts = if MANY_TARGETS.contains(&self.program.as_str()) {
+            Some((0..self.words.len()).collect())
+        } else {
+            self.subcommands()
+        };
+        starts.is_none_or(|starts| {
+            starts.iter().any(|at| self.is_unclear(*at)) || self.follows(&starts, &operands, open)
+        })
+    }
+
+    /// Do the operands stand from one of these places on? Each option between them may have a value.
+    fn follows(&self, starts: &[usize], operands: &[&String], open: bool) -> bool {
+        let width = operands.len() + 1;
+        let mut reached = vec![false; (self.words.len() + 3) * width];
+        for at in starts {
+            reached[at * width] = true;
+        }
+        for at in 0..=self.words.len() {
+            for done in 0..width {
+                if !reached[at * width + done] {
+                    continue;
+                }
+                let all = done == operands.len();
+                let Some(word) = self.words.get(at) else {
+                    if all {
+                        return true;
+                    }
+                    continue;
+                };
+                if all && open {
+                    return true;
+                }
+                let Some(word) = word.literal() else {
+                    return true;
+                };
+                if is_option(word) {
+                    reached[(at + 1) * width + done] = true;
+                    reached[(at + 2) * width + done] |= !word.contains('=');
+                }
+                if !all && self.is_same(operands[done], word) {
+                    reached[(at + 1) * width + done + 1] = true;
+                }
+            }
+        }
+        false
+    }
+
+    fn is_same(&self, operand: &str, word: &str) -> bool {
+        operand == word
+            || SYNONYMS.iter().any(|(program, words)| {
+                *program == self.program && words.contains(&operand) && words.contains(&word)
+            })
+    }
+
+    fn has_option(&self, option: &str) -> bool {
+        let literals = || self.words.iter().filter_map(Word::literal);
+        if let Some(long) = option.strip_prefix("--") {
+            let (name, value) = split_value(long);
+            return literals().any(|word| {
+                let (found, given) = split_value(word.strip_prefix("--").unwrap_or_default());
+                !found.is_empty()
+                    && name.starts_with(found)
+                    && (value.is_none() || given.is_none() || value == given)
+            });
+        }
+        let letters = option.trim_start_matches(['-', '+']);
+        let clusters =
+            || literals().filter(|word| word.starts_with('-') && !word.starts_with("--"));
+        literals().any(|word| word == option)
+            || option.starts_with('-')
+                && (1..=3).contains(&letters.len())
+                && letters
+                    .chars()
+                    .all(|letter| clusters().any(|cluster| cluster[1..].contains(letter)))
+    }
+
+    /// The command as texts that a pattern may be compared with: as it is, and from each possible subcommand on.
+    pub(super) fn texts(&self) -> Vec<String> {
+        let join = |words: &[Word]| {
+            let shown = words.iter().map(Word::shown);
+            std::iter::once(self.program.as_str())
+                .chain(shown)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let from = self.subcommands().unwrap_or_default();
+        let inner = from.into_iter().filter(|at| *at > 0);
+        std::iter::once(join(&self.words))
+            .chain(inner.map(|at| join(&self.words[at..])))
+            .collect()
+    }
+}
+
+/// A word that may stand before the subcommand: an option, a toolchain such as `+nightly`, a variable.
+fn is_option(word: &str) -> bool {
+    word.len() > 1 && word.starts_with(['-', '+'])
+        || word
+            .split_once('=')
+            .is_some_and(|(name, _)| super::parser::is_name(name))
+}
+
+fn split_value(long: &str) -> (&str, Option<&str>) {
+    match long.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (long, None),
+    }
+}
+
+fn is_git_command(name: &str) -> bool {
+    GIT_COMMANDS.split_whitespace().any(|known| known == name)
+}

@@ -1,0 +1,506 @@
+//! Options that make a program run another one, write a file or read its settings from elsewhere. Who allows
+//! `git fetch *` has not thought of `git fetch --upload-pack=CMD`.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+use super::invocation::Invocation;
+use super::program_text::{is_plain_awk, is_plain_sed};
+use super::{Simple, Word};
+use crate::text;
+
+const DATA: &str = include_str!("risky-options.txt");
+
+static TABLE: LazyLock<HashMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
+    let mut table: HashMap<_, Vec<Row>> = HashMap::new();
+    for line in DATA.lines() {
+        // A line that cannot be read is found by a test.
+        if let Some((programs, row)) = Row::parse(line) {
+            for program in programs.split(' ') {
+                table.entry(program).or_default().push(row.clone());
+            }
+        }
+    }
+    table
+});
+
+/// What an option can make its program do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OptionEffect {
+    Runs,
+    Writes,
+    Settings,
+}
+
+#[derive(Debug, Clone)]
+struct Row {
+    place: Place,
+    marks: Vec<Mark>,
+    effect: OptionEffect,
+    source: &'static str,
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    Any,
+    Before,
+    After(Vec<&'static str>),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Mark {
+    Long(&'static str),
+    Short(char),
+    /// One dash or two, and the beginning of a word.
+    Word(&'static str),
+    Operand(&'static str),
+    /// The beginning of an operand.
+    Front(&'static str),
+    Variable,
+    Operands(usize),
+    Every,
+    Awk,
+    Sed,
+    /// The first word is a cluster without its dash.
+    Bundle,
+    /// An option that would be taken for the abbreviation of another.
+    Harmless(&'static str),
+    /// Short options that take the rest of their word.
+    Values(&'static str),
+}
+
+/// An option of a command that no wildcard of a rule and no kept approval covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RiskyOption {
+    pub program: String,
+    /// The option as the table has it, or the word that may turn out to be one.
+    pub option: String,
+    effect: Option<OptionEffect>,
+    source: &'static str,
+}
+
+impl fmt::Display for RiskyOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let option = text::inline(&self.option, 60);
+        let program = text::inline(&self.program, 40);
+        let does = match self.effect {
+            None => {
+                return write!(
+                    f,
+                    "`{option}` may become an option of `{program}` that runs programs or writes files"
+                );
+            }
+            Some(OptionEffect::Runs) => "can run other programs",
+            Some(OptionEffect::Writes) => "can write files",
+            Some(OptionEffect::Settings) => "takes settings that can run other programs",
+        };
+        write!(f, "`{option}` of `{program}` {does} ({})", self.source)
+    }
+}
+
+impl Row {
+    fn parse(line: &'static str) -> Option<(&'static str, Self)> {
+        if line.is_empty() || line.starts_with('#') {
+            return None;
+        }
+        let mut cells = line.split(" | ").map(str::trim);
+        let programs = cells.next()?;
+        let place = match cells.next()? {
+            "any" => Place::Any,
+            "before" => Place::Before,
+            words => Place::After(words.split(' ').collect()),
+        };
+        let marks = cells.next()?.split(' ').map(Mark::parse).collect();
+        let effect = match cells.next()? {
+            "runs" => OptionEffect::Runs,
+            "writes" => OptionEffect::Writes,
+            "settings" => OptionEffect::Settings,
+            _ => return None,
+        };
+        let source = cells.next().filter(|source| !source.is_empty())?;
+        let row = Self {
+            place,
+            marks,
+            effect,
+            source,
+        };
+        cells.next().is_none().then_some((programs, row))
+    }
+
+    /// The words that the row speaks of, for one reading of where the subcommand is.
+    fn scope<'a>(&self, words: &'a [Word], subcommand: Option<usize>) -> Option<&'a [Word]> {
+        match (&self.place, subcommand) {
+            (Place::Any, _) => Some(words),
+            (Place::Before, at) => Some(&words[..at.unwrap_or(words.len())]),
+            (Place::After(names), Some(at)) => {
+                let named = words[at].literal().is_none_or(|name| names.contains(&name));
+                named.then(|| &words[at + 1..])
+            }
+            (Place::After(_), None) => None,
+        }
+    }
+}
+
+impl Mark {
+    fn parse(text: &'static str) -> Self {
+        match text {
+            "*" => Self::Every,
+            "*=" => Self::Variable,
+            "!awk" => Self::Awk,
+            "!sed" => Self::Sed,
+            "!bundle" => Self::Bundle,
+            _ => {
+                if let Some(name) = text.strip_prefix("~--") {
+                    Self::Harmless(name)
+                } else if let Some(letters) = text.strip_prefix(':') {
+                    Self::Values(letters)
+                } else if let Some(number) = text.strip_prefix('#') {
+                    Self::Operands(number.parse().unwrap_or(1))
+                } else if let Some(name) = text.strip_prefix("--") {
+                    Self::Long(name)
+                } else if let Some(name) = text.strip_prefix('-') {
+                    let mut letters = name.chars();
+                    match (letters.next(), letters.next()) {
+                        (Some(letter), None) => Self::Short(letter),
+                        _ => Self::Word(name.trim_end_matches('*')),
+                    }
+                } else if matches!(text, "+" | "@") || text.ends_with(':') {
+                    Self::Front(text)
+                } else {
+                    Self::Operand(text)
+                }
+            }
+        }
+    }
+
+    /// Is it an option, which a word that is not known may become?
+    fn is_option(self) -> bool {
+        matches!(
+            self,
+            Self::Long(_) | Self::Short(_) | Self::Word(_) | Self::Front(_) | Self::Variable
+        )
+    }
+}
+
+/// The options of a command that run programs, write files or change settings; nothing for a program that is not in
+/// the table.
+pub fn risky_options(command: &Simple) -> Vec<RiskyOption> {
+    Invocation::readings(command)
+        .iter()
+        .flat_map(of_invocation)
+        .collect()
+}
+
+/// The options of a program that a wildcard does not cover, after these subcommands or any. For a warning.
+pub fn risky_options_of(program: &str, subcommand: Option<&str>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for row in rows(program) {
+        let meant = match (&row.place, subcommand) {
+            (Place::After(names), Some(name)) => names.contains(&name),
+            (Place::Before, Some(_)) => false,
+            (Place::After(_), None) | (Place::Before, None) | (Place::Any, _) => true,
+        };
+        if !meant {
+            continue;
+        }
+        for mark in &row.marks {
+            let shown = match mark {
+                Mark::Long(name) => format!("--{name}"),
+                Mark::Short(letter) => format!("-{letter}"),
+                Mark::Word(name) => format!("-{name}"),
+                Mark::Operand(name) => (*name).to_owned(),
+                Mark::Front(front) => format!("{front}…"),
+                Mark::Variable => "NAME=".to_owned(),
+                Mark::Awk | Mark::Sed => "program texts".to_owned(),
+                Mark::Operands(_) => "further operands".to_owned(),
+                Mark::Every => match &row.place {
+                    Place::After(names) if subcommand.is_none() => names.join(", "),
+                    _ => "every call".to_owned(),
+                },
+                Mark::Bundle | Mark::Harmless(_) | Mark::Values(_) => continue,
+            };
+            if !found.contains(&shown) {
+                found.push(shown);
+            }
+        }
+    }
+    found
+}
+
+fn rows(program: &str) -> &'static [Row] {
+    let lower = program.to_ascii_lowercase();
+    let stem = lower.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let row = TABLE.get(lower.as_str()).or_else(|| TABLE.get(stem));
+    row.map_or(&[], Vec::as_slice)
+}
+
+fn of_invocation(invocation: &Invocation) -> Vec<RiskyOption> {
+    let rows = rows(&invocation.program);
+    let mut found: Vec<RiskyOption> = Vec::new();
+    if rows.is_empty() {
+        return found;
+    }
+    let Some(subcommands) = invocation.subcommands() else {
+        return vec![RiskyOption {
+            program: invocation.program.clone(),
+            option: "one of many options".to_owned(),
+            effect: None,
+            source: "",
+        }];
+    };
+    let mut places: Vec<Option<usize>> = subcommands.into_iter().map(Some).collect();
+    if places.is_empty() {
+        places.push(None);
+    }
+    let exceptions: Vec<Mark> = rows
+        .iter()
+        .flat_map(|row| &row.marks)
+        .filter(|mark| matches!(mark, Mark::Bundle | Mark::Harmless(_) | Mark::Values(_)))
+        .copied()
+        .collect();
+    for row in rows {
+        for place in &places {
+            let Some(words) = row.scope(&invocation.words, *place) else {
+                continue;
+            };
+            let named = match (place, &row.place) {
+                (Some(at), Place::After(_)) => invocation.words[*at].shown(),
+                _ => &invocation.program,
+            };
+            for (option, is_known) in options_in(row, words, named, &exceptions) {
+                let one = RiskyOption {
+                    program: invocation.program.clone(),
+                    option,
+                    effect: is_known.then_some(row.effect),
+                    source: row.source,
+                };
+                if !found.iter().any(|known| known.option == one.option) {
+                    found.push(one);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Each option of the row among the words; false for a word that may become one. `named`: the program or its
+/// subcommand.
+fn options_in(row: &Row, words: &[Word], named: &str, exceptions: &[Mark]) -> Vec<(String, bool)> {
+    let mut found = Vec::new();
+    // Right at the front nothing can have taken it for its value.
+    let ended = words.first().and_then(Word::literal) == Some("--");
+    let is_bundled = exceptions.iter().any(|mark| matches!(mark, Mark::Bundle));
+    for (at, word) in words.iter().enumerate() {
+        match word {
+            Word::Literal(text) => {
+                let bundled = is_bundled && at == 0 && !text.starts_with('-');
+                let text = if bundled { &format!("-{text}") } else { text };
+                let marks = row.marks.iter().filter(|mark| !ended || !mark.is_option());
+                found.extend(
+                    marks
+                        .filter_map(|mark| mark.in_word(text, exceptions))
+                        .map(|option| (option, true)),
+                );
+            }
+            Word::Dynamic(_) if ended => {}
+            Word::Dynamic(text) => match Unknown::of(text) {
+                Unknown::Operand => {}
+                Unknown::LongOption(name) => found.extend(
+                    row.marks
+                        .iter()
+                        .filter_map(|mark| mark.in_word(&format!("--{name}="), exceptions))
+                        .map(|option| (option, true)),
+                ),
+                Unknown::Anything if row.marks.iter().any(|mark| mark.is_option()) => {
+                    found.push((text.clone(), false));
+                }
+                Unknown::Anything => {}
+            },
+        }
+    }
+    for mark in &row.marks {
+        match mark {
+            Mark::Every => found.push((named.to_owned(), true)),
+            Mark::Operands(number) if operands(words) >= *number => {
+                found.push((named.to_owned(), true));
+            }
+            Mark::Awk => found.extend(unclear(words, is_plain_awk)),
+            Mark::Sed => found.extend(unclear(words, is_plain_sed)),
+            _ => {}
+        }
+    }
+    found
+}
+
+fn operands(words: &[Word]) -> usize {
+    let is_operand = |word: &&Word| word.literal().is_none_or(|text| !text.starts_with('-'));
+    let more = words.iter().any(|word| word.literal().is_none());
+    words.iter().filter(is_operand).count() + usize::from(more) * 10
+}
+
+/// The program text of `awk` or `sed`, unless it is plain. Each operand may be it, and each value of an option.
+fn unclear(words: &[Word], is_plain: fn(&str) -> bool) -> Option<(String, bool)> {
+    let mut texts = Vec::new();
+    let mut scripts = 0;
+    let mut words_left = words.iter();
+    while let Some(word) = words_left.next() {
+        match word.literal() {
+            None if scripts == 0 => return Some((word.shown().to_owned(), false)),
+            None => {}
+            Some("-e" | "--expression") => {
+                scripts += 1;
+                match words_left.next().map(|word| (word.literal(), word.shown())) {
+                    Some((Some(text), _)) => texts.push(text),
+                    Some((None, shown)) => return Some((shown.to_owned(), false)),
+                    None => {}
+                }
+            }
+            Some("-F" | "-v" | "-l" | "--line-length" | "--field-separator" | "--assign") => {
+                words_left.next();
+            }
+            Some(option) if option.starts_with("--expression=") => {
+                scripts += 1;
+                texts.push(&option["--expression=".len()..]);
+            }
+            // A script may be glued to a cluster: `-ne…`.
+            Some(option) if option.starts_with('-') && option.len() > 1 => {
+                if let Some((flags, text)) = option[1..].split_once('e')
+                    && !option.starts_with("--")
+                    && !flags.contains(['F', 'v'])
+                {
+                    scripts += 1;
+                    match text {
+                        "" => match words_left.next().and_then(Word::literal) {
+                            Some(text) => texts.push(text),
+                            None => return Some((option.to_owned(), false)),
+                        },
+                        text => texts.push(text),
+                    }
+                }
+            }
+            Some(text) if scripts == 0 => {
+                scripts += 1;
+                texts.push(text);
+            }
+            // A file.
+            Some(_) => {}
+        }
+    }
+    let text = texts.into_iter().find(|text| !is_plain(text))?;
+    Some((text.to_owned(), true))
+}
+
+impl Mark {
+    /// The option that the word is, as the table has it.
+    fn in_word(self, word: &str, exceptions: &[Mark]) -> Option<String> {
+        let cluster = || word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        match self {
+            Self::Long(long) => {
+                let name = word.strip_prefix("--")?;
+                let name = name.split('=').next().unwrap_or(name);
+                let harmless = exceptions
+                    .iter()
+                    .any(|mark| matches!(mark, Mark::Harmless(other) if *other == name));
+                (!name.is_empty() && long.starts_with(name) && !harmless)
+                    .then(|| format!("--{long}"))
+            }
+            Self::Short(letter) => {
+                let values = exceptions.iter().find_map(|mark| match mark {
+                    Mark::Values(letters) => Some(*letters),
+                    _ => None,
+                });
+                let mut flags = cluster()?
+                    .chars()
+                    .take_while(|c| !values.is_some_and(|values| values.contains(*c)));
+                flags.any(|c| c == letter).then(|| format!("-{letter}"))
+            }
+            Self::Word(name) => {
+                let rest = cluster().or_else(|| word.strip_prefix("--"))?;
+                rest.starts_with(name).then(|| format!("-{name}"))
+            }
+            Self::Operand(name) => (word == name).then(|| name.to_owned()),
+            Self::Front(front) => {
+                let begins = word
+                    .get(..front.len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(front));
+                begins.then(|| front.to_owned())
+            }
+            Self::Variable => {
+                let (name, _) = word.split_once('=')?;
+                let is_name = !name.is_empty() && !name.starts_with('-');
+                is_name.then(|| format!("{name}="))
+            }
+            Self::Operands(_)
+            | Self::Every
+            | Self::Awk
+            | Self::Sed
+            | Self::Bundle
+            | Self::Harmless(_)
+            | Self::Values(_) => None,
+        }
+    }
+}
+
+/// What a word that only the shell will know can turn out to be.
+enum Unknown {
+    /// It begins with something else than a dash, and stays one word or becomes names that begin so.
+    Operand,
+    /// The name of the option is certain.
+    LongOption(String),
+    Anything,
+}
+
+impl Unknown {
+    fn of(text: &str) -> Self {
+        let mut known = String::new();
+        let (mut quoted, mut expands) = (None, false);
+        let mut chars = text.chars();
+        while let Some(c) = chars.next() {
+            match (quoted, c) {
+                (Some(mark), c) if c == mark => quoted = None,
+                (None, '"' | '\'') => quoted = Some(c),
+                (Some('\''), c) if !expands => known.push(c),
+                (Some('\''), _) => {}
+                (_, '\\') => {
+                    let next = chars.next().unwrap_or('\\');
+                    if !expands {
+                        known.push(next);
+                    }
+                }
+                // It may become several words.
+                (None, '$' | '`' | '{' | '…') => return Self::Anything,
+                // Between quotes the value stays one word; a name that a glob finds does too.
+                (Some(_), '$' | '`') | (None, '*' | '?' | '[' | '~') => expands = true,
+                (_, c) if !expands => known.push(c),
+                _ => {}
+            }
+        }
+        match known.chars().next() {
+            None | Some('+' | '@') => Self::Anything,
+            Some('-') => match known
+                .strip_prefix("--")
+                .and_then(|long| long.split_once('='))
+            {
+                Some((name, _)) => Self::LongOption(name.to_owned()),
+                None => Self::Anything,
+            },
+            Some(_) => Self::Operand,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_of_the_table_has_a_source() {
+        let lines = DATA.lines();
+        let rows = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        for line in rows {
+            assert!(Row::parse(line).is_some(), "{line}");
+        }
+        assert!(TABLE.len() > 150, "{}", TABLE.len());
+    }
+}

@@ -1,0 +1,286 @@
+//! Options that run programs or write files, and rules past the options of a program.
+
+use super::*;
+
+fn single(line: &str) -> Simple {
+    let script = parse(line).unwrap_or_else(|unparsed| panic!("{line}: {unparsed}"));
+    script.commands.last().expect("a command").clone()
+}
+
+/// Each option that runs programs or writes files is found in its command, and none in a harmless one.
+fn check_option(line: &str, option: Option<&str>) {
+    let found = risky_options(&single(line));
+    let options: Vec<&str> = found.iter().map(|one| one.option.as_str()).collect();
+    match option {
+        Some(option) => assert!(options.contains(&option), "{line}: {options:?}"),
+        None => assert!(options.is_empty(), "{line}: {options:?}"),
+    }
+}
+
+const RISKY: &[(&str, &str)] = &[
+    ("git fetch --upload-pack=CMD", "--upload-pack"),
+    ("git fetch --upload-pack CMD origin", "--upload-pack"),
+    ("git fetch --upload-p=CMD", "--upload-pack"),
+    ("git fetch origin --upload-pack=CMD", "--upload-pack"),
+    ("git pull --upload-pack=CMD", "--upload-pack"),
+    ("git clone -u CMD x", "-u"),
+    ("git clone -quCMD x", "-u"),
+    ("git ls-remote --upload-pack=CMD x", "--upload-pack"),
+    ("git ls-remote --exec=CMD x", "--exec"),
+    ("git push --receive-pack=CMD x", "--receive-pack"),
+    ("git grep -Oid x", "-O"),
+    ("git grep -nOid x", "-O"),
+    (
+        "git grep --open-files-in-pager=CMD x",
+        "--open-files-in-pager",
+    ),
+    ("git archive --exec=CMD --remote=x", "--exec"),
+    ("git archive -o .git/hooks/pre-commit HEAD", "-o"),
+    ("git diff --output=FILE", "--output"),
+    ("git log --outp FILE", "--output"),
+    ("git diff --ext-diff", "--ext-diff"),
+    ("git rebase --exec CMD", "--exec"),
+    ("git rebase -x CMD", "-x"),
+    ("git bisect run CMD", "run"),
+    ("git submodule foreach CMD", "foreach"),
+    ("git filter-branch x", "filter-branch"),
+    ("git difftool -x CMD", "difftool"),
+    ("git config alias.x !CMD", "config"),
+    ("git -c core.pager=CMD log", "-c"),
+    ("git -C x status", "-C"),
+    ("git --git-dir=x status", "--git-dir"),
+    ("git --git-dir x status", "--git-dir"),
+    ("git --config-env=core.pager=X log", "--config-env"),
+    ("git --exec-path=x log", "--exec-path"),
+    ("/usr/bin/git fetch --upload-pack=CMD", "--upload-pack"),
+    ("g\"i\"t fetch --upload-pack=CMD", "--upload-pack"),
+    ("timeout 5 git fetch --upload-pack=CMD", "--upload-pack"),
+    ("git fetch $x", "$x"),
+    ("git fetch *", "*"),
+    ("git fetch \"$x\"", "\"$x\""),
+    ("git fetch --$x", "--$x"),
+    ("git fetch --upload-pack=\"$x\"", "--upload-pack"),
+    ("git $x", "$x"),
+    ("echo a | xargs git fetch", "…"),
+    ("sort --compress-program=CMD f", "--compress-program"),
+    ("sort --compress CMD f", "--compress-program"),
+    ("sort -uo f f", "-o"),
+    ("rg --pre CMD x", "--pre"),
+    ("make --eval=x", "--eval"),
+    ("make SHELL=CMD all", "SHELL="),
+    ("make -f x", "-f"),
+    ("gmake CC=CMD", "CC="),
+    ("tar xf a --to-command=CMD", "--to-command"),
+    ("tar xf a --to-com CMD", "--to-command"),
+    (
+        "tar --checkpoint-action=exec=CMD -cf a b",
+        "--checkpoint-action",
+    ),
+    ("tar -I CMD -xf a", "-I"),
+    ("tar -xICMD -f a", "-I"),
+    ("tar xIf CMD a", "-I"),
+    ("tar cf a *", "*"),
+    ("awk 'BEGIN{system(\"id\")}'", "BEGIN{system(\"id\")}"),
+    ("awk -f x", "-f"),
+    ("gawk -F: -v a=b '{print > \"x\"}' f", "{print > \"x\"}"),
+    ("sed -n '1e id' f", "1e id"),
+    ("sed -e p -e 's/a/id/e' f", "s/a/id/e"),
+    ("sed -i s/a/b/ f", "-i"),
+    ("sed -ne 'w x' f", "w x"),
+    ("ssh -oProxyCommand=CMD h", "-o"),
+    ("ssh -F x h", "-F"),
+    ("scp -S CMD a b", "-S"),
+    ("rsync -e CMD a b", "-e"),
+    ("rsync -ave CMD a b", "-e"),
+    ("rsync --rsh=CMD a b", "--rsh"),
+    ("rsync --rsync-path=CMD a b", "--rsync-path"),
+    ("find . -delete", "-delete"),
+    ("find . -fprintf x y", "-fprint"),
+    ("cargo --config x build", "--config"),
+    ("cargo build -Zx", "-Z"),
+    ("npm test --script-shell=CMD", "--script-shell"),
+    ("curl -o x u", "-o"),
+    ("curl -fsSLo x u", "-o"),
+    ("curl -K x u", "-K"),
+    ("wget --use-askpass=CMD u", "--use-askpass"),
+    ("zip -TT CMD a b", "-TT"),
+    ("vim +!id", "+"),
+    ("man -P CMD x", "-P"),
+    ("tcpdump -z CMD", "-z"),
+    ("python3 -c x", "-c"),
+    ("python3.12 -m x", "-m"),
+    ("node --eval x", "--eval"),
+    ("perl -pe x", "-e"),
+    ("go test -exec CMD", "-exec"),
+    ("go vet --vettool=CMD", "-vettool"),
+    ("gcc -wrapper CMD a.c", "-wrapper"),
+    ("socat - exec:id", "EXEC:"),
+    ("uniq a b", "uniq"),
+    ("docker run -v /:/x i", "-v"),
+    ("docker -H x ps", "-H"),
+    (
+        "busybox sort --compress-program=CMD f",
+        "--compress-program",
+    ),
+    ("python3 -m pytest -p x", "-p"),
+];
+
+const HARMLESS: &[&str] = &[
+    "git status",
+    "git fetch origin",
+    "git log --oneline -5",
+    "git log --text",
+    "git commit -m \"$x\"",
+    "git commit -c HEAD",
+    "git --no-pager log",
+    "git grep -- -O",
+    "git fetch src/*",
+    "git diff --stat src/$",
+    "sort -u f",
+    "sort -t: -k1,1 f",
+    "rg --pre-glob x y",
+    "rg -- --pre",
+    "make all -j4",
+    "tar -xf a.tar",
+    "tar --file=a -x",
+    "awk -F: '{print $1}' f",
+    "awk -vfile=x '{print file}' f",
+    "sed -n 10,20p f",
+    "sed s/a/b/g f",
+    "sed --expression=p f",
+    "ls -o",
+    "find . -name x",
+    "curl -XPOST u",
+    "python3 x.py",
+    "cargo test -p x -- --nocapture",
+    "uniq -c a",
+    "ssh h ls",
+];
+
+#[test]
+fn a_06_an_option_that_runs_programs_or_writes_is_covered_by_no_wildcard() {
+    for (line, option) in RISKY {
+        check_option(line, Some(option));
+        let command = single(line);
+        assert_eq!(prefix(&command), None, "{line}");
+        let program = command.program().unwrap();
+        let wide = Pattern::parse(&format!("{program} *")).unwrap();
+        assert!(!wide.matches(&command) || option == &program, "{line}");
+        assert!(wide.could_match(&command), "{line}");
+    }
+    for line in HARMLESS {
+        check_option(line, None);
+    }
+}
+
+#[test]
+fn a_06_a_rule_that_spells_the_option_out_covers_it() {
+    for (pattern, line, covers) in [
+        (
+            "git fetch --upload-pack=x *",
+            "git fetch --upload-pack=x origin",
+            true,
+        ),
+        (
+            "git fetch --upload-pack=* *",
+            "git fetch --upload-pack=y origin",
+            true,
+        ),
+        ("git fetch *", "git fetch --upload-pack=y origin", false),
+        ("git -C sub *", "git -C sub status", true),
+        ("git -C sub *", "git -C sub -c a=b status", false),
+        ("git config *", "git config a b", true),
+        ("tar -I zstd *", "tar -I zstd -xf a", true),
+        ("tar *", "tar -I zstd -xf a", false),
+        ("make CC=* *", "make CC=clang all", true),
+        ("make *", "make CC=clang all", false),
+        ("python3 -c *", "python3 -c x", true),
+        ("*", "git fetch --upload-pack=y", true),
+    ] {
+        let pattern = Pattern::parse(pattern).unwrap();
+        assert_eq!(pattern.matches(&single(line)), covers, "{pattern:?} {line}");
+    }
+}
+
+#[test]
+fn a_07_a_denied_subcommand_is_found_past_the_options_of_its_program() {
+    let push = [
+        "git push",
+        "git push origin",
+        "git -C . push",
+        "git --no-pager push",
+        "git -c a=b push",
+        "git --git-dir=.git push",
+        "git --git-dir .git --work-tree . push origin",
+        "git -p -c a=b -C x push",
+        "git -c alias.p=push p",
+        "git p",
+        "git $x",
+        "env A=b git -C . push",
+        "timeout 5 git -C . push",
+        "nice -n 5 git --no-pager push",
+        "command git -C . push",
+        "builtin command git -C . push",
+        "exec git -C . push",
+        "echo x | xargs git -C . push",
+        "bash -c 'git -C . push'",
+        "/usr/bin/git -C . push",
+        "\\git -C . push",
+        "g\"i\"t -C . push",
+        "git-push origin",
+        "/usr/lib/git-core/git-push origin",
+        "GIT -C . push",
+    ];
+    let deny = Pattern::parse("git push *").unwrap();
+    for line in push {
+        assert!(deny.could_match(&single(line)), "{line}");
+    }
+    for line in [
+        "git status",
+        "git -C . status",
+        "git commit -m push",
+        "git log -- push",
+        "git stash push",
+        "ls push",
+        "git -C push status",
+    ] {
+        assert!(!deny.could_match(&single(line)), "{line}");
+    }
+    for (pattern, line, denied) in [
+        ("git push --force *", "git push origin main --force", true),
+        ("git push --force *", "git push --forc origin", true),
+        ("git push --force *", "git push origin", false),
+        ("rm -rf *", "rm -r -f x", true),
+        ("rm -rf *", "rm -fr x", true),
+        ("rm -rf *", "rm -r x", false),
+        ("docker run *", "docker --context x run y", true),
+        ("docker run *", "docker container run y", true),
+        ("npm publish *", "npm --loglevel silent publish", true),
+        ("npm install *", "npm i x", true),
+        ("cargo run *", "cargo +nightly -q r", true),
+        ("make install *", "make -j4 all install", true),
+        ("make install *", "make CC=x install", true),
+        ("pip install *", "python3 -m pip install x", true),
+        ("kubectl delete *", "kubectl -n prod delete pod x", true),
+        ("kubectl delete *", "kubectl get delete", false),
+        ("git * --force", "git -C . push --force", true),
+        ("git push", "git --no-pager push -q", true),
+        ("git push", "git --no-pager push origin", false),
+    ] {
+        let pattern = Pattern::parse(pattern).unwrap();
+        let command = single(line);
+        assert_eq!(pattern.could_match(&command), denied, "{pattern:?} {line}");
+    }
+}
+
+#[test]
+fn long_lists_of_options_are_judged_in_no_time() {
+    let many = format!("foo {} push", "-a b ".repeat(2_000));
+    let flags = format!("git {} push", "-a ".repeat(4_000));
+    let deny = Pattern::parse("git push x y z *").unwrap();
+    for line in [many, flags] {
+        let command = single(&line);
+        assert!(risky_options(&command).len() < 3);
+        assert!(!deny.could_match(&command) || command.program() == Some("git"));
+    }
+}
