@@ -1,5 +1,6 @@
 //! What a call did to files while nothing was real yet, and the handle that makes it real.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::{Value, json};
@@ -23,6 +24,8 @@ pub struct FileChange {
     pub sizes: (Option<u64>, Option<u64>),
     /// Permission bits, where they changed.
     pub modes: Option<(u32, u32)>,
+    /// A file that can be run as a program, after the change.
+    pub executable: bool,
     /// For text of a size that somebody may read.
     pub diff: Option<FileDiff>,
     /// Why there is no difference to show, for a file whose content changed.
@@ -111,6 +114,12 @@ impl ChangeSet {
         paths.sort_unstable();
         paths.dedup();
         paths
+    }
+
+    /// The paths of files that can be run as programs, after the changes.
+    pub fn executables(&self) -> HashSet<&str> {
+        let executable = self.changes.iter().filter(|change| change.executable);
+        executable.map(|change| change.path.as_str()).collect()
     }
 
     /// Lines that its differences add and take away.

@@ -111,6 +111,7 @@ mod tests {
             what,
             sizes: (None, None),
             modes: None,
+            executable: false,
             diff: text.then(|| FileDiff {
                 file_name: path.to_owned(),
                 diff: String::new(),

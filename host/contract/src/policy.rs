@@ -36,6 +36,7 @@ mod offer;
 mod place;
 mod protected;
 mod question;
+mod read_guard;
 mod rule;
 mod rule_file;
 mod rule_spec;
@@ -55,8 +56,9 @@ pub use grant::{Denial, DenialCode, FileAccess, Grant, HELD};
 pub use mode::{Column, Decision, Mode, UnknownMode};
 pub use offer::Offer;
 pub use place::{Mount, Places};
-pub use protected::PROTECTED;
+pub use protected::{PROTECTED, ProtectedKind};
 pub use question::{Answer, AskKind, Question, Settled, settle};
+pub use read_guard::{DeniedPlace, ReadGuard};
 pub use rule::Rule;
 pub use rule_file::{RuleFile, RuleTable};
 pub use rule_spec::{RuleSpec, Tier};
@@ -278,6 +280,10 @@ pub struct Policy {
 struct Inner {
     rules: Vec<Rule>,
     index: walk::Index,
+    /// Before any session changed its mode.
+    configured_mode: Mode,
+    /// A rule may keep some files from being read.
+    guards_reads: bool,
     places: Places,
     plan_dir: Option<String>,
     protected: protected::Protected,
@@ -317,16 +323,15 @@ impl Policy {
                 Err(diagnostic) => wrong.push(diagnostic),
             }
         }
-        let texts = PROTECTED
-            .iter()
-            .copied()
-            .chain(spec.protected.iter().map(String::as_str));
+        let texts = spec.protected.iter().map(String::as_str);
         let protected = protected::Protected::new(texts, &places).map_err(|message| {
             wrong.push(Diagnostic::error(&nowhere, format!("protected: {message}")));
         });
         let resolve = |path: &String| places.resolve(path);
         let inner = Inner {
             index: walk::Index::of(&rules),
+            guards_reads: rules.iter().any(Rule::guards_reads),
+            configured_mode: spec.mode,
             rules,
             plan_dir: spec.plan_dir.as_ref().map(resolve),
             allowed_paths: spec.allowed_paths.iter().map(resolve).collect(),

@@ -84,6 +84,9 @@ pub struct Fence {
     pub read: Vec<OpenPath>,
     /// All of that, and change.
     pub write: Vec<OpenPath>,
+    /// None of that, although it lies in what is granted; without links. In a directory that holds such a path the
+    /// program can change what is there and make nothing new right beside it.
+    pub except: Vec<PathBuf>,
     /// Internet sockets, to anywhere.
     pub network: bool,
     /// Local sockets: whoever may connect to one may ask other programs of this user (a container engine, a key

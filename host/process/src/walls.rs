@@ -52,9 +52,11 @@ pub fn walls(wanted: Wanted) -> (Walls, Vec<Arc<OwnedFd>>) {
     let Fence {
         read,
         write,
+        except,
         network,
         local_sockets,
     } = wanted.fence;
+    let hidden = [wanted.hidden, except].concat();
     let mut system: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
     system.extend(wanted.path.into_iter().filter(|dir| dir.is_absolute()));
     system.push(wanted.program);
@@ -64,7 +66,7 @@ pub fn walls(wanted: Wanted) -> (Walls, Vec<Arc<OwnedFd>>) {
     }
     let mut made = Made::default();
     for path in system.iter().filter_map(|path| path.canonicalize().ok()) {
-        made.by_path(path, Rights::Read, &wanted.hidden);
+        made.by_path(path, Rights::Read, &hidden);
     }
     for path in listed {
         made.by_path(path, Rights::List, &[]);
@@ -75,10 +77,10 @@ pub fn walls(wanted: Wanted) -> (Walls, Vec<Arc<OwnedFd>>) {
     }
     // What may be changed may be read, also those parts of it that are left out of the changing.
     for place in read.iter().chain(&write) {
-        made.held(place, Rights::Read, &wanted.hidden);
+        made.held(place, Rights::Read, &hidden);
     }
     for place in &write {
-        let mut out = wanted.hidden.clone();
+        let mut out = hidden.clone();
         out.extend_from_slice(&wanted.read_only);
         let inner = read.iter().map(OpenPath::path);
         let inner = inner.filter(|path| path.starts_with(place.path()) && *path != place.path());

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
+use toolhost_contract::policy::ReadGuard;
 use toolhost_contract::{Capability, Descriptor, Effect};
 
 use toolhost_net::Net;
@@ -54,6 +55,8 @@ pub struct Allowed {
     pub programs: Option<Programs>,
     /// What programs may touch.
     pub folders: Arc<[Window]>,
+    /// The rules on reading, which hold for programs too.
+    pub guard: Option<Arc<ReadGuard>>,
 }
 
 impl Capabilities {
@@ -84,6 +87,7 @@ impl Capabilities {
                 Arc::default()
             },
             folders: Arc::default(),
+            guard: None,
             programs: self
                 .programs
                 .clone()

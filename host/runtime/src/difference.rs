@@ -71,6 +71,7 @@ impl<'a> Diffs<'a> {
                 }
                 _ => None,
             },
+            executable: new.is_some_and(|file| file.mode & 0o111 != 0),
             diff,
             undiffed,
         }

@@ -12,6 +12,7 @@ mod capabilities;
 mod compile;
 mod crash;
 mod deadline;
+mod denied;
 mod difference;
 mod engine;
 mod error;

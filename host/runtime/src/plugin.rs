@@ -151,14 +151,14 @@ impl Plugin {
         };
         let files = match (access, stage) {
             (FileAccess::Nothing, _) => watched(&self.nothing, &sink),
-            (FileAccess::ReadOnly, _) => watched(&own.read_only, &sink),
+            (FileAccess::ReadOnly, _) => watched(&own.read_only.guarded(grant.guard()), &sink),
             (FileAccess::AsGranted, Some(stage)) => own.granted.staged(stage.clone()),
             (FileAccess::AsGranted, None) if grant.is_held() => {
                 return Err(CallError::internal(
                     "a call whose changes are to be held back has no stage",
                 ));
             }
-            (FileAccess::AsGranted, None) => own.granted.clone(),
+            (FileAccess::AsGranted, None) => own.granted.guarded(grant.guard()),
         };
         use_guest_names(&mut call.input, files.scope());
         let authorized = Authorized::of(&grant, |path| use_guest_name(path, files.scope()));
@@ -177,13 +177,18 @@ impl Plugin {
         // A command was judged by its words. Beside it the plugin itself changes nothing and reaches nobody.
         let (allowed, files) = if allowed.is_bound() {
             let allowed = allowed.only_programs(files.windows());
-            let files = watched(&own.read_only, &sink).within(&within).await;
+            let files = own.read_only.guarded(grant.guard());
+            let files = watched(&files, &sink).within(&within).await;
             (allowed, files)
         } else if allowed.programs.is_some() {
             let folders = files.windows();
             (Allowed { folders, ..allowed }, files)
         } else {
             (allowed, files)
+        };
+        let allowed = Allowed {
+            guard: grant.guard().cloned(),
+            ..allowed
         };
         let mode = sink.services().map(|services| services.mode());
         let request = request(call, files.scope(), mode.unwrap_or_default());
@@ -246,7 +251,9 @@ impl Plugin {
             });
         };
         let stage = Stage::new(
-            watched(&own.granted, &sink).scope().clone(),
+            watched(&own.granted.guarded(grant.guard()), &sink)
+                .scope()
+                .clone(),
             staging.stages.clone(),
             StageLimits {
                 bytes: self.limits.written,

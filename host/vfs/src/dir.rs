@@ -92,7 +92,8 @@ impl Scope {
         let id = FileId::new(dir.dev(), ino);
         let left_out = || {
             let out = |site| self.leaves_out(site, name, Some((id, kind)));
-            marks.file(dir, name).is_none() && site.is_some_and(out)
+            let denied = |site| self.is_denied(site, name);
+            site.is_some_and(denied) || marks.file(dir, name).is_none() && site.is_some_and(out)
         };
         marks.shield_of(dir, name) == Some(Shield::Hidden)
             || marks.enter(id, Access::ReadOnly).is_err()

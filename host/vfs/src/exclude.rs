@@ -2,8 +2,10 @@
 
 use std::{
     ffi::OsStr,
+    fmt,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -54,6 +56,27 @@ pub const DEFAULT_EXCLUDES: &[&str] = &[
     "*.kdbx",
     "*.ppk",
 ];
+
+/// Paths on the host that one call may not see, besides what its grants leave out. A rule of the host's owner decides.
+#[derive(Clone)]
+pub struct DeniedPaths(Arc<dyn Fn(&Path) -> bool + Send + Sync>);
+
+impl DeniedPaths {
+    /// `denies` gets absolute paths without links, of what is there and of what is to be made.
+    pub fn new(denies: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(denies))
+    }
+
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        (self.0)(path)
+    }
+}
+
+impl fmt::Debug for DeniedPaths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeniedPaths").finish_non_exhaustive()
+    }
+}
 
 /// One grant's patterns.
 #[derive(Debug, Default)]

@@ -72,7 +72,7 @@ pub use self::{
     blobs::{Blobs, Swept},
     change::{BaseStat, Change, ContentHash, FileImage, Image, Location},
     dir::Entry,
-    exclude::DEFAULT_EXCLUDES,
+    exclude::{DEFAULT_EXCLUDES, DeniedPaths},
     grant::{Access, PathGrant, Protected, Shield},
     mutate::NewTime,
     open::{OpenHow, Opened},

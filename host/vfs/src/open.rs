@@ -159,7 +159,7 @@ impl Scope {
         if self.rules.tangled || self.reads.is_some() {
             return Ok(None);
         }
-        if !self.rules.has_excludes() {
+        if !self.hides_names() {
             return Ok(Some(BENEATH));
         }
         let mut site = self.site(None, dir, Stat::of(dir)?.id)?;

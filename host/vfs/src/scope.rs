@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     Access, FileId, PathGrant, Protected, Reads, Refusal, ScopeError, Shield,
-    exclude::Excludes,
+    exclude::{DeniedPaths, Excludes},
     marks::Marks,
     roots::{self, Special, failed},
     site::LastSite,
@@ -105,6 +105,8 @@ pub struct Scope {
     pub(crate) cap: Access,
     /// Told what is looked at.
     pub(crate) reads: Option<Arc<Reads>>,
+    /// What this call may not see.
+    pub(crate) denied: Option<DeniedPaths>,
     pub(crate) last: Arc<LastSite>,
 }
 
@@ -192,6 +194,7 @@ impl Scope {
             }),
             cap: Access::ReadWrite,
             reads: None,
+            denied: None,
             last: Arc::default(),
         };
         scope.close_what_is_left_out();
@@ -230,6 +233,7 @@ impl Scope {
             rules: Arc::default(),
             cap: Access::ReadWrite,
             reads: None,
+            denied: None,
             last: Arc::default(),
         }
     }
@@ -257,6 +261,7 @@ impl Scope {
             rules: Arc::clone(&self.rules),
             cap: Access::ReadOnly,
             reads: self.reads.clone(),
+            denied: self.denied.clone(),
             last: Arc::default(),
         }
     }
@@ -314,6 +319,7 @@ impl Scope {
             }),
             cap: self.cap,
             reads: self.reads.clone(),
+            denied: self.denied.clone(),
             last: Arc::default(),
         })
     }
@@ -327,13 +333,27 @@ impl Scope {
         }
     }
 
+    /// The same directories for one call that may not see some paths in them.
+    #[must_use]
+    pub fn denying(&self, denied: DeniedPaths) -> Self {
+        Self {
+            denied: Some(denied),
+            ..self.clone()
+        }
+    }
+
     pub fn is_watched(&self) -> bool {
         self.reads.is_some()
     }
 
     /// Whether it has to be known where a directory is.
     pub(crate) fn needs_sites(&self) -> bool {
-        self.reads.is_some() || self.rules.has_excludes()
+        self.reads.is_some() || self.hides_names()
+    }
+
+    /// Whether a name can be out of sight because of its path.
+    pub(crate) fn hides_names(&self) -> bool {
+        self.denied.is_some() || self.rules.has_excludes()
     }
 
     /// The access inside `id` when coming from a place with `access`.

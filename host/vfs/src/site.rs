@@ -117,6 +117,9 @@ impl Scope {
         name: &[u8],
         found: Option<(FileId, Kind)>,
     ) -> bool {
+        if self.is_denied(site, name) {
+            return true;
+        }
         // Whoever grants a directory by its own name means it.
         if found.is_some_and(|(id, _)| self.root_of(id).is_some()) {
             return false;
@@ -131,6 +134,13 @@ impl Scope {
 
     /// The same, for a path on the host that a call would change.
     pub(crate) fn leaves_out_path(&self, path: &Path, is_dir: bool) -> bool {
+        if self
+            .denied
+            .as_ref()
+            .is_some_and(|denied| denied.holds(path))
+        {
+            return true;
+        }
         if self.roots().iter().any(|root| root.is_file(path)) {
             return false;
         }
@@ -147,6 +157,12 @@ impl Scope {
             site.below.push(name);
         }
         false
+    }
+
+    /// Whether a rule keeps this name from the call, also where it was granted by its own name.
+    pub(crate) fn is_denied(&self, site: &Site, name: &[u8]) -> bool {
+        let denied = self.denied.as_ref();
+        denied.is_some_and(|denied| denied.holds(&site.host_path(self, name)))
     }
 
     fn patterns_hide(&self, site: &Site, name: &[u8], is_dir: Option<bool>) -> bool {
@@ -168,7 +184,7 @@ impl Scope {
             return Ok(());
         };
         let id = moved.stat.id;
-        if moved.stat.kind != Kind::Directory || !self.rules.has_excludes() {
+        if moved.stat.kind != Kind::Directory || !self.hides_names() {
             return Ok(());
         }
         let sites = [

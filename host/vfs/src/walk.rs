@@ -279,8 +279,9 @@ impl<'a> Walk<'a, '_> {
             return false;
         };
         let found = found.map(|found| (found.stat.id, found.stat.kind));
-        self.scope.rules.marks.file(self.id(), name).is_none()
-            && self.scope.leaves_out(site, name, found)
+        self.scope.is_denied(site, name)
+            || self.scope.rules.marks.file(self.id(), name).is_none()
+                && self.scope.leaves_out(site, name, found)
     }
 
     /// Whoever watches the call hears what it looks at; not what it put there itself.

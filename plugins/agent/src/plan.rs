@@ -33,8 +33,8 @@ pub struct Verdict {
     plan_path: Option<String>,
 }
 
-/// Go into plan mode: nothing can be changed until the user has agreed to a plan. For work that is large or unclear;
-/// read what you need, then call `exit_plan_mode` with the plan.
+/// Go into plan mode: changes are refused until the user has agreed to a plan, except where the operator's configuration
+/// allows them. For work that is large or unclear; read what you need, then call `exit_plan_mode` with the plan.
 #[tool(
     reads,
     interactive,
@@ -69,8 +69,9 @@ pub fn enter_plan_mode(
             .code("user_denied")
             .recommend("go on without a plan"));
     }
-    let text = "plan mode: files and commands that change something are refused now. Read what you need, ask the user \
-                what is unclear, then call exit_plan_mode with the plan.";
+    let text = "plan mode: changes to files and commands that change something are refused now, except where a rule of \
+                the operator's configuration file allows them. Read what you need, ask the user what is unclear, then \
+                call exit_plan_mode with the plan.";
     Ok(Outcome::text(text)
         .summary("in plan mode")
         .structured(&Mode { mode }))

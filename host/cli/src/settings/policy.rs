@@ -84,11 +84,11 @@ pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
             },
             None => Source::file(name),
         };
-        rules.extend(
-            typed
-                .iter()
-                .map(|form| rule(decision, form, source(form, flag))),
-        );
+        rules.extend(typed.iter().map(|form| RuleSpec {
+            // What a command line allows, it allows in the mode that it was written for.
+            yields_to_mode: decision == Decision::Allow,
+            ..rule(decision, form, source(form, flag))
+        }));
         rules.extend(
             written
                 .iter()

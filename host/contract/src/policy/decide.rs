@@ -1,13 +1,15 @@
 //! From the walk to a verdict: the strictest part of the strictest layer speaks.
 
 use super::facts::Facts;
+use super::names::Names;
 use super::question::Question;
+use super::rule::Rule;
 use super::walk::{Because, Said, Trace};
 use super::{
-    Approval, Decision, Denial, DenialCode, Explanation, Grant, HookSaid, Policy, Request, Tier,
-    Verdict,
+    Approval, Decision, Denial, DenialCode, Explanation, Grant, HookSaid, Policy, ReadGuard,
+    Request, Tier, Verdict,
 };
-use crate::ChangeSet;
+use crate::{ChangeSet, Descriptor, PluginName, ToolName};
 
 /// A call may run with nothing real.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,13 +43,34 @@ impl Policy {
         })
     }
 
-    /// Does a rule keep this path from being read? A listing or a search leaves it out, since nobody asks for each of
-    /// its entries.
-    pub fn hides(&self, path: &str) -> bool {
-        let spot = super::place::Spot::of(path, &self.inner.places);
-        self.inner.rules.iter().any(|rule| {
-            rule.decision == Decision::Deny && rule.is_unconditional() && rule.hides(&spot)
-        })
+    /// Does a rule deny every call of a tool, whatever its input and whoever makes it? Such a tool is not listed.
+    pub fn never_allows(
+        &self,
+        plugin: &PluginName,
+        name: &ToolName,
+        tool: &Descriptor,
+        aliases: &[String],
+    ) -> bool {
+        let names = Names::new(plugin.as_str(), name.as_str(), tool, aliases);
+        let rules = &self.inner.rules;
+        let denies = |rule: &Rule| {
+            rule.decision == Decision::Deny
+                && rule.is_unconditional()
+                && rule.target.is_none()
+                && rule
+                    .forms
+                    .iter()
+                    .any(|form| form.target.is_none() && form.name.always_means(&names, tool))
+        };
+        // Within a tier a rule of a higher priority speaks in its place, perhaps for some calls only.
+        let outweighed = |deny: &Rule| {
+            rules.iter().any(|rule| {
+                rule.tier == deny.tier
+                    && rule.priority > deny.priority
+                    && rule.decision != Decision::Deny
+            })
+        };
+        rules.iter().any(|rule| denies(rule) && !outweighed(rule))
     }
 
     /// A grant for a run that makes nothing real, when nothing forbids what the call names. What it changes is judged
@@ -85,7 +108,8 @@ impl Policy {
                 _ => false,
             },
         };
-        let grant = Grant::held_back(&request);
+        let guard = ReadGuard::of(self.layers(request), request);
+        let grant = Grant::held_back(&request).guarded(guard);
         Ok(Hold { grant, may_speak })
     }
 
@@ -102,7 +126,12 @@ impl Policy {
             approvals,
             now_ms,
         };
-        conclude(&self.evaluate(request, said), hooks)
+        let guard = || ReadGuard::of(self.layers(request), request);
+        match conclude(&self.evaluate(request, said), hooks) {
+            Verdict::Allow(grant) => Verdict::Allow(grant.guarded(guard())),
+            Verdict::Ask(question) => Verdict::Ask(Box::new(question.guarded(guard()))),
+            denied @ Verdict::Deny(_) => denied,
+        }
     }
 
     /// The same evaluation, told step by step.
@@ -148,7 +177,7 @@ impl Policy {
             .collect()
     }
 
-    fn facts<'a>(&self, request: Request<'a>) -> Facts<'a> {
+    pub(super) fn facts<'a>(&self, request: Request<'a>) -> Facts<'a> {
         Facts::of(request, &self.inner.places, &self.inner.protected)
     }
 
@@ -188,7 +217,7 @@ impl Policy {
                     format!(
                         "`{name}` may not {} in mode {mode}: {}{}",
                         trace.shown.replace("the call", "run"),
-                        super::question::words(*column, facts),
+                        super::question::words(*column, facts, &trace.shown),
                         facts
                             .steering
                             .reason()

@@ -22,6 +22,8 @@ pub(super) struct Part {
     pub mentions: Vec<Spot>,
     /// A file that a command's output goes to or its input comes from.
     pub redirected: bool,
+    /// Why a write to this path is asked about where other writes are not.
+    pub protected: Option<&'static str>,
 }
 
 #[derive(Debug)]
@@ -132,24 +134,27 @@ impl<'a> Facts<'a> {
         }
         // The paths beside a command say where it runs; what it writes stands in the command.
         let beside = runner && executes;
-        let mut changed: Vec<Spot> = subject
+        let mut changed: Vec<(Spot, bool)> = subject
             .paths
             .iter()
             .filter(|one| one.on_host)
-            .map(|one| Spot::on_host(&one.path, places))
+            .map(|one| (Spot::on_host(&one.path, places), one.executable))
             .collect();
         for one in subject.paths.iter().filter(|one| !one.on_host) {
             let spot = Spot::of(&one.path, places);
             // What it named and changed is one part: what was changed, by the name it was given.
             let same = |changed: &Spot| spot.exact().is_some() && changed.exact() == spot.exact();
             let before = changed.len();
-            changed.retain(|changed| !same(changed));
+            let executable = changed.iter().any(|(one, runs)| *runs && same(one));
+            changed.retain(|(changed, _)| !same(changed));
             let write = (one.write || changed.len() < before) && !beside && !request.delegates;
             facts.path(spot, &one.path, write, protected);
+            facts.is_executable(executable && write);
         }
-        for spot in changed {
+        for (spot, executable) in changed {
             let shown = spot.exact().unwrap_or("a path").to_owned();
             facts.path(spot, &shown, true, protected);
+            facts.is_executable(executable);
         }
         // What is in the inputs of others is looked at when they are called.
         if subject.unclear && !request.delegates {
@@ -307,13 +312,27 @@ impl<'a> Facts<'a> {
     }
 
     fn path(&mut self, spot: Spot, shown: &str, write: bool, protected: &Protected) {
-        let column = match write {
-            true if protected.holds(&spot) => Column::Protected,
-            true => Column::Write,
-            false => Column::Read,
+        let why = if write { protected.why(&spot) } else { None };
+        let column = match (write, why) {
+            (true, Some(_)) => Column::Protected,
+            (true, None) => Column::Write,
+            (false, _) => Column::Read,
         };
         let shown = text::inline(shown, 200);
         self.push(What::Path { spot, shown, write }, column);
+        if let Some(part) = self.parts.last_mut() {
+            part.protected = why;
+        }
+    }
+
+    /// The path that was added last is that of a file which can be run.
+    fn is_executable(&mut self, executable: bool) {
+        if let Some(part) = self.parts.last_mut().filter(|_| executable)
+            && part.protected.is_none()
+        {
+            part.protected = Some(super::protected::EXECUTABLE);
+            part.columns = vec![Column::Protected];
+        }
     }
 
     fn push(&mut self, what: What, column: Column) {
@@ -322,6 +341,7 @@ impl<'a> Facts<'a> {
             columns: vec![column],
             mentions: Vec::new(),
             redirected: false,
+            protected: None,
         });
     }
 

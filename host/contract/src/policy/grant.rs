@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AuthorizedCommand, AuthorizedTask, Effect, Request};
+use super::{AuthorizedCommand, AuthorizedTask, Effect, ReadGuard, Request};
 use crate::Limits;
 
 /// How much of what the plugin was granted this call gets.
@@ -30,6 +30,7 @@ pub struct Grant {
     within: Vec<Arc<[String]>>,
     command: Option<Box<AuthorizedCommand>>,
     task: Option<Box<AuthorizedTask>>,
+    guard: Option<Arc<ReadGuard>>,
 }
 
 impl Grant {
@@ -54,6 +55,7 @@ impl Grant {
                 .unwrap_or_default(),
             command: AuthorizedCommand::of(request).map(Box::new),
             task: AuthorizedTask::of(request).map(Box::new),
+            guard: None,
         }
     }
 
@@ -63,6 +65,10 @@ impl Grant {
             held: true,
             ..Self::new(request, HELD.to_owned(), Vec::new())
         }
+    }
+
+    pub(super) fn guarded(self, guard: Option<Arc<ReadGuard>>) -> Self {
+        Self { guard, ..self }
     }
 
     pub(super) fn given_by(mut self, by: String) -> Self {
@@ -92,6 +98,11 @@ impl Grant {
     /// The only running program that the call may type into and end; it may start none. None: its input names none.
     pub fn task(&self) -> Option<&AuthorizedTask> {
         self.task.as_deref()
+    }
+
+    /// The rules on reading, for what the call really opens; None: none of them keeps anything from it.
+    pub fn guard(&self) -> Option<&Arc<ReadGuard>> {
+        self.guard.as_ref()
     }
 
     /// May the call see the variables that its plugin was granted?

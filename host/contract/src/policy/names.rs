@@ -246,6 +246,24 @@ impl NamePattern {
         }
     }
 
+    /// Does a rule that denies speak of every call of the tool?
+    pub(super) fn always_means(&self, names: &Names, tool: &Descriptor) -> bool {
+        let is_kind = |kinds: &[&str]| kinds.contains(&tool.kind.as_str());
+        self.names(names)
+            || self.family().is_some_and(|family| match family {
+                Family::Bash => is_kind(&["execute"]),
+                Family::Fetch => is_kind(&["fetch"]),
+                Family::Edit => {
+                    is_kind(&["edit", "delete", "move"]) && tool.effect() > Effect::Reads
+                }
+                Family::Read => {
+                    is_kind(&["read", "search"])
+                        && tool.effect() <= Effect::Reads
+                        && tool.annotations.open_world != Some(true)
+                }
+            })
+    }
+
     /// For a rule that asks or denies, and for whoever looks for a tool: by any name that it has or wants.
     pub(super) fn names(&self, names: &Names) -> bool {
         self.names_among(&names.all, names)

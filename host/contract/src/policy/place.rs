@@ -4,6 +4,8 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
+use super::DeniedPlace;
+
 /// No path of a call, and no pattern, is longer.
 const MAX_PATH: usize = 4_096;
 
@@ -195,6 +197,8 @@ pub(super) fn resolve(base: &str, path: &str) -> (String, Option<String>) {
 pub(super) struct PathPattern {
     /// The directory above the first wildcard.
     start: String,
+    /// It means that directory with everything in it.
+    whole: bool,
     exact: Match,
     wary: Match,
 }
@@ -263,6 +267,7 @@ impl PathPattern {
             return Ok(Self {
                 exact: Match::Tree,
                 wary: Match::Tree,
+                whole: true,
                 start,
             });
         }
@@ -282,8 +287,24 @@ impl PathPattern {
         let wrong = |error: String| format!("pattern `{shown}`: {error}");
         let exact = Match::Globs(globs(&exact, false).map_err(wrong)?);
         let wary = Match::Globs(globs(&wary, true).map_err(wrong)?);
+        let whole =
+            anchored && literal.len() + 1 == rest.split('/').count() && rest.ends_with("/**");
         let start = if anchored { start } else { "/".to_owned() };
-        Ok(Self { start, exact, wary })
+        Ok(Self {
+            start,
+            whole,
+            exact,
+            wary,
+        })
+    }
+
+    /// Where it keeps something from being read.
+    pub(super) fn place(&self) -> DeniedPlace {
+        if self.whole {
+            DeniedPlace::Tree(self.start.clone())
+        } else {
+            DeniedPlace::Below(self.start.clone())
+        }
     }
 
     /// For a rule that allows: is every reading of the path meant?

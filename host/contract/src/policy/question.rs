@@ -9,8 +9,8 @@ use super::decide::{Layer, used};
 use super::facts::{Facts, Part, What};
 use super::offer::{Offer, exactly, how_to_allow, offers};
 use super::walk::{Because, Trace};
-use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, Subject};
-use crate::{ChangeSet, Edit, Effect, PluginName, SessionId, ToolName, UserId, text};
+use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, ReadGuard, Subject};
+use crate::{ChangeSet, Edit, Effect, PluginName, SessionId, ToolName, UserId, shell, text};
 
 /// How a prompt should look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -245,6 +245,11 @@ impl Question {
         })
     }
 
+    pub(super) fn guarded(mut self, guard: Option<Arc<ReadGuard>>) -> Self {
+        self.grant = self.grant.guarded(guard);
+        self
+    }
+
     pub(super) fn of(layers: &[Layer<'_>], strictest: &Layer<'_>, hooks: &HookSaid) -> Self {
         let facts = &strictest.facts;
         let request = &facts.request;
@@ -305,7 +310,12 @@ impl Question {
                 let unreadable = asking.iter().any(|part| {
                     matches!(part.what, What::Unknown(_)) && part.shown() == trace.shown
                 });
-                reason(trace, unreadable, strictest)
+                let mut reason = reason(trace, unreadable, strictest);
+                if let Some(why) = option_reason(&asking, facts) {
+                    reason.push_str("; ");
+                    reason.push_str(&why);
+                }
+                reason
             }),
             meta: hooks.ask.as_ref().and_then(|ask| ask.meta.clone()),
             subject: request.subject.clone(),
@@ -351,17 +361,38 @@ fn kind(asking: &[&Part], facts: &Facts) -> AskKind {
     }
 }
 
-/// Why the table of modes does not simply let it pass.
-pub(super) fn words(column: Column, facts: &Facts) -> &'static str {
+/// Why the table of modes does not simply let it pass. `shown`: the part that it is about.
+pub(super) fn words(column: Column, facts: &Facts, shown: &str) -> String {
     match column {
-        Column::Protected if facts.hides_writes => "it changes files and does not say which",
-        column => column.words(),
+        Column::Protected if facts.hides_writes => {
+            "it changes files and does not say which".to_owned()
+        }
+        Column::Protected => {
+            let mut parts = facts.parts.iter().filter(|part| part.shown() == shown);
+            match parts.find_map(|part| part.protected) {
+                Some(why) => format!("{}: {why}", column.words()),
+                None => column.words().to_owned(),
+            }
+        }
+        column => column.words().to_owned(),
     }
 }
 
 fn sets_variable(trace: &Trace, layer: &Layer<'_>) -> bool {
     let mut parts = layer.facts.parts.iter();
     parts.any(|part| matches!(part.what, What::Variable { .. }) && part.shown() == trace.shown)
+}
+
+/// Why no wildcard of a rule and no kept approval covers a command.
+fn option_reason(asking: &[&Part], facts: &Facts) -> Option<String> {
+    let mut commands = asking.iter().filter_map(|part| match &part.what {
+        What::Command(command) if facts.executes => Some(command),
+        _ => None,
+    });
+    let found = commands.find_map(|command| shell::risky_options(command).into_iter().next())?;
+    Some(format!(
+        "{found}; a wildcard in a rule or a saved approval does not cover it"
+    ))
 }
 
 fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
@@ -390,7 +421,7 @@ fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
                 layer.facts.request.tool.effect() == Effect::Destroys && !layer.facts.runs_command;
             match column {
                 Column::Other | Column::Write if destroys => "it may destroy data".to_owned(),
-                column => words(*column, &layer.facts).to_owned(),
+                column => words(*column, &layer.facts, &trace.shown),
             }
         }
         Because::HookAllows(_) | Because::Outside(_) => String::new(),

@@ -7,7 +7,7 @@ use super::diagnostic::Source;
 use super::facts::{Facts, Part, What};
 use super::form::{Form, Target};
 use super::names::{Family, NamePattern};
-use super::place::Spot;
+use super::place::PathPattern;
 use super::{Decision, Mode, Tier};
 use crate::text;
 use crate::version::{Version, VersionReq};
@@ -37,6 +37,8 @@ pub struct Rule {
     pub(super) deny_message: Option<String>,
     pub(super) reason: Option<String>,
     pub(super) remember: bool,
+    pub(super) yields_to_mode: bool,
+    pub(super) programs: bool,
     pub(super) modes: Vec<Mode>,
     pub(super) source: Source,
     pub(super) allow_redirection: bool,
@@ -194,17 +196,36 @@ impl Rule {
             })
     }
 
-    /// Does it speak of reading this path, by whatever tool?
-    pub(super) fn hides(&self, spot: &Spot) -> bool {
-        self.forms.iter().any(|form| {
-            let reads =
-                matches!(form.name, NamePattern::All) || form.name.family() == Some(Family::Read);
-            let mut targets = form.target.iter().chain(&self.target);
-            let narrowed = form.target.is_some() || self.target.is_some();
-            reads
-                && narrowed
-                && targets.all(|target| target.paths.iter().any(|path| path.maybe(spot)))
-        })
+    /// May it keep some files from being read?
+    pub(super) fn guards_reads(&self) -> bool {
+        let other = |form: &Form| {
+            matches!(
+                form.name.family(),
+                Some(Family::Edit | Family::Bash | Family::Fetch)
+            )
+        };
+        self.decision != Decision::Allow
+            && (0..self.forms.len())
+                .any(|form| self.paths_of(form).next().is_some() && !other(&self.forms[form]))
+    }
+
+    /// Does the form speak of reading files, by its name and by what it asks of the input?
+    pub(super) fn reads_by(&self, form: usize, probe: &Part, facts: &Facts) -> bool {
+        let form = &self.forms[form];
+        let mut targets = form.target.iter().chain(&self.target);
+        form.name.covers(probe, facts, self.decision)
+            && targets.all(|target| match &target.argument {
+                Some(_) => target.matches(probe, facts, self.decision),
+                None => !target.paths.is_empty(),
+            })
+    }
+
+    /// The patterns for paths of a form and of the rule itself; one of each list has to fit.
+    pub(super) fn paths_of(&self, form: usize) -> impl Iterator<Item = &Vec<PathPattern>> {
+        let targets = self.forms[form].target.iter().chain(&self.target);
+        targets
+            .map(|target| &target.paths)
+            .filter(|paths| !paths.is_empty())
     }
 
     fn speaks_of(&self, part: &Part, facts: &Facts) -> bool {

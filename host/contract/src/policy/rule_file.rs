@@ -58,6 +58,8 @@ pub struct RuleTable {
     allow_redirection: bool,
     #[serde(default = "yes")]
     remember: bool,
+    #[serde(default = "yes")]
+    programs: bool,
     #[serde(default)]
     reason: Option<String>,
     #[serde(default)]
@@ -236,6 +238,8 @@ impl RuleTable {
             interactive: self.interactive,
             allow_redirection: self.allow_redirection,
             remember: self.remember,
+            programs: self.programs,
+            yields_to_mode: false,
             deny_message: self.deny_message,
             reason: self.reason,
             matches: self

@@ -97,6 +97,10 @@ pub struct RuleSpec {
     pub allow_redirection: bool,
     /// May a person's yes be kept?
     pub remember: bool,
+    /// An allow that does not hold in a session whose mode was made stricter than the configured one.
+    pub yields_to_mode: bool,
+    /// A deny or an ask for reading holds for what programs read as well.
+    pub programs: bool,
     pub deny_message: Option<String>,
     pub reason: Option<String>,
     /// Calls that it must speak of, and calls that it must not; checked when it is compiled.
@@ -131,6 +135,8 @@ impl RuleSpec {
             interactive: None,
             allow_redirection: false,
             remember: true,
+            yields_to_mode: false,
+            programs: true,
             deny_message: None,
             reason: None,
             matches: Vec::new(),
@@ -214,6 +220,8 @@ impl RuleSpec {
             deny_message: self.deny_message,
             reason: self.reason,
             remember: self.remember,
+            yields_to_mode: self.yields_to_mode && self.decision == Decision::Allow,
+            programs: self.programs,
             modes: self.modes,
             source: self.source,
             allow_redirection: self.allow_redirection,

@@ -37,6 +37,8 @@ pub struct PathUse {
     pub write: bool,
     /// By its name on the host, where it was changed. Else by one that the guest or the caller uses.
     pub on_host: bool,
+    /// It was changed, and can be run as a program.
+    pub executable: bool,
 }
 
 /// A running program that a call names, and what it types into it.
@@ -102,6 +104,7 @@ impl Subject {
         for path in &mut known.paths {
             path.write = false;
         }
+        let executables = changes.executables();
         let mut changed = changes.paths().into_iter();
         known
             .paths
@@ -109,6 +112,7 @@ impl Subject {
                 path: path.to_owned(),
                 write: true,
                 on_host: true,
+                executable: executables.contains(path),
             }));
         known.unclear |= changed.next().is_some() || changes.goes_deeper();
         known
@@ -161,6 +165,7 @@ impl Subject {
                 path: path.clone(),
                 write,
                 on_host: false,
+                executable: false,
             }),
             // An object is looked into as well, but which of its members is the path only the tool knows.
             _ => self.unclear = true,

@@ -75,6 +75,7 @@ fn rule(words: &[String]) -> RuleSpec {
         match name {
             "modes" => rule.modes = value.split(',').map(|mode| mode.parse().unwrap()).collect(),
             "remember" => rule.remember = value != "no",
+            "yields" => rule.yields_to_mode = true,
             "user" => rule.user = Some(value.to_owned()),
             "subagent" => rule.subagent = Some(value.to_owned()),
             "version" => rule.version = Some(value.to_owned()),
@@ -312,6 +313,7 @@ fn modified(path: &str) -> FileChange {
         what: FileKind::File,
         sizes: (Some(1), Some(1)),
         modes: None,
+        executable: false,
         diff: None,
         undiffed: None,
     }

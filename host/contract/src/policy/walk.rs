@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::facts::{Facts, Part, What};
 use super::names::{Family, NamePattern};
 use super::rule::Rule;
-use super::{Approval, Column, Decision, HookSaid, Identity, Mode, Policy, RuleSpec, Tier};
+use super::{Approval, Column, Decision, HookSaid, Identity, Inner, Mode, Policy, RuleSpec, Tier};
 use crate::Effect;
 
 /// Why a part of a call is decided as it is. A rule is a place in the policy's list.
@@ -188,10 +188,29 @@ impl Policy {
     }
 
     fn live(&self, facts: &Facts, modes: &[Mode]) -> Vec<usize> {
-        let interactive = self.inner.interactive;
         let mut live = self.inner.index.candidates(facts);
-        live.retain(|at| self.inner.rules[*at].applies(facts, modes, interactive));
+        live.retain(|at| self.is_live(*at, facts, modes));
         live
+    }
+
+    /// Of these rules those that hold for the call, by what they ask of it as a whole.
+    pub(super) fn live_among(
+        &self,
+        rules: impl Iterator<Item = usize>,
+        facts: &Facts,
+    ) -> Vec<usize> {
+        let modes = self.modes(facts.request.mode);
+        rules
+            .filter(|at| self.is_live(*at, facts, &modes))
+            .collect()
+    }
+
+    fn is_live(&self, at: usize, facts: &Facts, modes: &[Mode]) -> bool {
+        let rule = &self.inner.rules[at];
+        let narrowed = modes
+            .first()
+            .is_some_and(|mode| *mode < self.inner.configured_mode);
+        !(narrowed && rule.yields_to_mode) && rule.applies(facts, modes, self.inner.interactive)
     }
 
     /// Inside a tier the highest priority speaks, and of equals the strictest. Across tiers a deny speaks from
@@ -203,24 +222,16 @@ impl Policy {
             .copied()
             .filter(|at| rules[*at].covers(part, facts))
             .collect();
-        matched.sort_by_key(|at| {
-            let rule = &rules[*at];
-            (
-                Reverse(rule.tier),
-                Reverse(rule.priority),
-                Reverse(rule.decision),
-                *at,
-            )
-        });
+        self.inner.sort(&mut matched);
         // A question that a tool brings upon itself by the name it wishes for takes no rule's place that is as strict: a
         // hook or a kept yes could answer it.
         let given = matched
             .iter()
             .copied()
             .filter(|at| !rules[*at].is_wished_for(part, facts));
-        let (mut tiers, mut winner) = self.spokesman(given);
+        let (mut tiers, mut winner) = self.inner.spokesman(given);
         if winner.is_none_or(|at| rules[at].decision == Decision::Allow) {
-            (tiers, winner) = self.spokesman(matched.iter().copied());
+            (tiers, winner) = self.inner.spokesman(matched.iter().copied());
         }
         let (decision, because, may_remember) = match winner {
             Some(at) => (rules[at].decision, Because::Rule(at), rules[at].remember),
@@ -237,21 +248,6 @@ impl Policy {
             approved_by: None,
             may_remember,
         }
-    }
-
-    /// Of rules that are sorted, the strongest first: who speaks for each tier, and who for all of them.
-    fn spokesman(
-        &self,
-        matched: impl DoubleEndedIterator<Item = usize>,
-    ) -> ([Option<usize>; 5], Option<usize>) {
-        let rules = &self.inner.rules;
-        let mut tiers = [None; 5];
-        for at in matched.rev() {
-            tiers[rules[at].tier as usize] = Some(at);
-        }
-        let from_above = || tiers.iter().rev().flatten().copied();
-        let denies = from_above().find(|at| rules[*at].decision == Decision::Deny);
-        (tiers, denies.or_else(|| from_above().next()))
     }
 
     /// Counts like an allow rule of the user with the usual priority: it beats no deny, no ask of an administrator,
@@ -369,6 +365,41 @@ impl Policy {
         if let Some(at) = live.iter().find(guards) {
             (trace.decision, trace.because) = (Decision::Ask, Because::Unnamed(*at));
         }
+    }
+}
+
+impl Inner {
+    fn sort(&self, matched: &mut [usize]) {
+        matched.sort_by_key(|at| {
+            let rule = &self.rules[*at];
+            (
+                Reverse(rule.tier),
+                Reverse(rule.priority),
+                Reverse(rule.decision),
+                *at,
+            )
+        });
+    }
+
+    /// Of rules that are sorted, the strongest first: who speaks for each tier, and who for all of them.
+    fn spokesman(
+        &self,
+        matched: impl DoubleEndedIterator<Item = usize>,
+    ) -> ([Option<usize>; 5], Option<usize>) {
+        let rules = &self.rules;
+        let mut tiers = [None; 5];
+        for at in matched.rev() {
+            tiers[rules[at].tier as usize] = Some(at);
+        }
+        let from_above = || tiers.iter().rev().flatten().copied();
+        let denies = from_above().find(|at| rules[*at].decision == Decision::Deny);
+        (tiers, denies.or_else(|| from_above().next()))
+    }
+
+    /// The rule of these that decides.
+    pub(super) fn strongest(&self, mut matched: Vec<usize>) -> Option<usize> {
+        self.sort(&mut matched);
+        self.spokesman(matched.into_iter()).1
     }
 }
 

@@ -166,7 +166,35 @@ impl Drop for Place<'_> {
     }
 }
 
+/// The tool's own run. Where it fails and rules kept something from it, the answer names them.
 pub(super) async fn invoke(
+    entry: &Entry,
+    grant: Grant,
+    services: &CallServices,
+    run: &mut Run<'_>,
+) -> Result<Ran, Refusal> {
+    let guard = grant.guard().cloned();
+    let mut result = invoke_with(entry, grant, services, run).await;
+    let hits = guard.map(|guard| guard.hits()).unwrap_or_default();
+    if hits.is_empty() {
+        return result;
+    }
+    let why = format!(
+        "some of the files are kept from it by rule {}",
+        hits.join(", ")
+    );
+    match &mut result {
+        Ok(ran) => {
+            if let Some(failure) = &mut ran.outcome.error {
+                failure.recommendations.push(why);
+            }
+        }
+        Err(error) => error.recommendations.push(why),
+    }
+    result
+}
+
+async fn invoke_with(
     entry: &Entry,
     grant: Grant,
     services: &CallServices,

@@ -3,7 +3,8 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use toolhost_vfs::{Access, OpenHow, Reads, Scope, Stage};
+use toolhost_contract::policy::ReadGuard;
+use toolhost_vfs::{Access, DeniedPaths, OpenHow, Reads, Scope, Stage};
 use wasmtime_wasi::filesystem::Dir;
 use wasmtime_wasi::{FsPerms, OpenMode};
 
@@ -58,6 +59,19 @@ impl Files {
     pub fn watched(&self, reads: Arc<Reads>) -> Self {
         Self {
             tree: Tree::Plain(self.scope().watched(reads)),
+            ..self.clone()
+        }
+    }
+
+    /// The same files for one call, without what the rules on reading keep from it.
+    #[must_use]
+    pub fn guarded(&self, guard: Option<&Arc<ReadGuard>>) -> Self {
+        let Some(guard) = guard.cloned() else {
+            return self.clone();
+        };
+        let denied = DeniedPaths::new(move |path| guard.refuses(&path.to_string_lossy()));
+        Self {
+            tree: Tree::Plain(self.scope().denying(denied)),
             ..self.clone()
         }
     }

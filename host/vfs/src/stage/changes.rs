@@ -104,7 +104,7 @@ impl Layers {
                 base,
             });
         }
-        if scope.rules.has_excludes() {
+        if scope.hides_names() {
             nothing_left_out(scope, &staged)?;
         }
         staged.sort_by(|one, other| one.change.at.cmp(&other.change.at));

@@ -408,3 +408,53 @@ fn what_is_left_out_cannot_be_counted() {
         before
     );
 }
+
+#[test]
+fn a_07_a_denied_path_is_refused_wherever_a_link_or_a_grant_of_its_own_leads_to_it() {
+    let world = World::new();
+    for path in ["secrets/k.txt", "secrets/in/k.txt", "notes/a.txt"] {
+        world.file(&format!("w/{path}"), "text");
+    }
+    symlink("secrets", world.path("w/link")).expect("link");
+    symlink("../secrets/k.txt", world.path("w/notes/k")).expect("link");
+    let before = world.snapshot("");
+    let secrets = world.path("w/secrets");
+    let denied = toolhost_vfs::DeniedPaths::new({
+        let secrets = secrets.canonicalize().expect("it is there");
+        move |path: &std::path::Path| path.starts_with(&secrets)
+    });
+    // A grant of the file itself does not win over a rule.
+    let own = world.grant("w/secrets/k.txt", "/k", Access::ReadWrite);
+    let whole = world.grant("w", "/w", Access::ReadWrite);
+    let keep = world.keep("w/kept/nothing-here", Shield::Hidden);
+    for (grants, keep) in [
+        (vec![whole.clone()], vec![]),
+        (vec![whole.clone()], vec![keep]),
+        (vec![whole, own], vec![]),
+    ] {
+        let scope = Scope::open(&grants, &keep).expect("scope");
+        let scope = scope.denying(denied.clone());
+        let w = handle(&scope, "/w");
+        for path in [
+            "secrets",
+            "secrets/k.txt",
+            "secrets/in/k.txt",
+            "secrets/new",
+            "./notes/../secrets/k.txt",
+            "link/k.txt",
+        ] {
+            for (name, operation) in LOOKING.iter().chain(CHANGING) {
+                assert_eq!(
+                    operation(w, path),
+                    Err(Refusal::NotPermitted),
+                    "{name} {path}"
+                );
+            }
+        }
+        for path in ["notes/k", "link"] {
+            assert_eq!(w.stat(path), Err(Refusal::NotPermitted), "{path}");
+        }
+        assert!(w.stat("notes/a.txt").is_ok());
+        assert_eq!(before, world.snapshot(""));
+    }
+}

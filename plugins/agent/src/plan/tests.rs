@@ -20,7 +20,7 @@ fn into_plan_mode() {
         &person("default", "plan"),
         json!({}),
         expect![[r#"
-        plan mode: files and commands that change something are refused now. Read what you need, ask the user what is unclear, then call exit_plan_mode with the plan.
+        plan mode: changes to files and commands that change something are refused now, except where a rule of the operator's configuration file allows them. Read what you need, ask the user what is unclear, then call exit_plan_mode with the plan.
         summary: in plan mode
         {"mode":"plan"}"#]],
     );

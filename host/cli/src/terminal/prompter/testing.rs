@@ -142,6 +142,7 @@ pub fn changing(files: &[(&str, Option<&str>, &str)]) -> (Question, Call) {
             Some(after.len() as u64),
         ),
         modes: None,
+        executable: false,
         diff: Some(file_diff(path, before.map(ToOwned::to_owned), Some(after))),
         undiffed: None,
     };

@@ -15,6 +15,7 @@ fn check(has_run: bool, edits: &[(&str, &str)], expected: Expect) {
         what: FileKind::File,
         sizes: (None, None),
         modes: None,
+        executable: false,
         diff: Some(FileDiff {
             file_name: path.to_owned(),
             diff: String::new(),

@@ -117,6 +117,8 @@ fn a_file_of_rules_takes_every_key_of_the_grammar() {
             ),
             allow_redirection: true,
             remember: false,
+            yields_to_mode: false,
+            programs: true,
             deny_message: None,
             reason: Some(
                 "reading history is fine",
@@ -305,6 +307,31 @@ fn odd_rules_are_told() {
         workspace deny write_file; user deny *
           → 
     "#]].assert_eq(&out);
+}
+
+#[test]
+fn a_06_policy_check_tells_what_a_wildcard_leaves_out() {
+    let told = |rules: &str| {
+        let found = policy(rules).check_wildcards();
+        let lines: Vec<String> = found.iter().map(|one| one.message.clone()).collect();
+        lines.join("\n")
+    };
+    expect!["the wildcard of rule user:1 allow `Bash(tar *)` does not cover what makes `tar` run programs, write files or take other settings (--to-command, --checkpoint-action, --use-compress-program, -I, --info-script, --new-volume-script and 11 more); such a command is asked about; to allow it, write the option in a rule"]
+        .assert_eq(&told("allow Bash(tar *)"));
+    for (rule, warns) in [
+        ("allow Bash(git fetch *)", true),
+        ("allow Bash(awk *)", true),
+        ("allow Bash(sed *)", true),
+        ("allow Bash(ssh *)", true),
+        ("allow shell prefix=make", true),
+        ("allow Bash(git status *)", false),
+        ("allow Bash(ls *)", false),
+        ("allow Bash(tar xf a.tar)", false),
+        ("deny Bash(tar *)", false),
+        ("allow Bash", false),
+    ] {
+        assert_eq!(!told(rule).is_empty(), warns, "{rule}: {}", told(rule));
+    }
 }
 
 #[test]

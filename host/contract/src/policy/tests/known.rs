@@ -63,8 +63,8 @@ fn a_mode_speaks_of_what_was_changed() {
          files/rewrite writes nothing",
         expect![[r#"
             files/rewrite writes changed=a → allow by mode accept_edits: write
-            files/rewrite writes changed=.git/config → ask: it changes a protected path
-            files/rewrite writes changed=a,.bashrc → ask: it changes a protected path
+            files/rewrite writes changed=.git/config → ask: it changes a protected path: version control runs programs that it names
+            files/rewrite writes changed=a,.bashrc → ask: it changes a protected path: shells and other programs read it when they start
             files/rewrite destroys changed=a → allow by mode accept_edits: write
             files/rewrite writes nothing → allow by mode accept_edits: read
         "#]],

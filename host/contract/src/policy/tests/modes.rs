@@ -214,11 +214,11 @@ fn plans_are_written_below_the_plan_directory_only() {
         expect![[r#"
             files/write_file writes kind=edit path=.toolhost/plans/a.md → allow by mode plan: protected path
             files/write_file writes kind=edit path=/workspace/.toolhost/plans/b/c.md → allow by mode plan: protected path
-            files/write_file writes kind=edit path=.toolhost/plans/a.sh → deny: `write_file` may not write `.toolhost/plans/a.sh` in mode plan: it changes a protected path
-            files/write_file writes kind=edit path=.toolhost/plans/../x.md → deny: `write_file` may not write `.toolhost/plans/../x.md` in mode plan: it changes a protected path
-            files/write_file writes kind=edit path=.toolhost/plans/../../../x.md → deny: `write_file` may not write `.toolhost/plans/../../../x.md` in mode plan: it changes a protected path
-            files/write_file writes kind=edit path=.toolhost/plansx/a.md → deny: `write_file` may not write `.toolhost/plansx/a.md` in mode plan: it changes a protected path
-            files/delete_file destroys kind=delete path=.toolhost/plans/a.md → deny: `delete_file` may not write `.toolhost/plans/a.md` in mode plan: it changes a protected path
+            files/write_file writes kind=edit path=.toolhost/plans/a.sh → deny: `write_file` may not write `.toolhost/plans/a.sh` in mode plan: it changes a protected path: agents take instructions, tools or permissions from it
+            files/write_file writes kind=edit path=.toolhost/plans/../x.md → deny: `write_file` may not write `.toolhost/plans/../x.md` in mode plan: it changes a protected path: agents take instructions, tools or permissions from it
+            files/write_file writes kind=edit path=.toolhost/plans/../../../x.md → deny: `write_file` may not write `.toolhost/plans/../../../x.md` in mode plan: it changes a protected path: where it leads is not certain
+            files/write_file writes kind=edit path=.toolhost/plansx/a.md → deny: `write_file` may not write `.toolhost/plansx/a.md` in mode plan: it changes a protected path: agents take instructions, tools or permissions from it
+            files/delete_file destroys kind=delete path=.toolhost/plans/a.md → deny: `delete_file` may not write `.toolhost/plans/a.md` in mode plan: it changes a protected path: agents take instructions, tools or permissions from it
             files/copy_file writes kind=edit from=a.md to=.toolhost/plans/a.md → allow by mode plan: read, mode plan: protected path
             files/copy_file writes kind=edit from=a.md to=b.md → deny: `copy_file` may not write `b.md` in mode plan: it changes files
         "#]],
@@ -298,4 +298,148 @@ fn the_sandbox_is_narrowed_to_the_tools_effect_in_every_mode() {
             );
         }
     }
+}
+
+#[test]
+fn a_18_files_that_other_programs_run_are_asked_about_in_accept_edits() {
+    let accept = policy("mode accept_edits");
+    let ask = |path: &str| {
+        let call = format!("files/write_file writes kind=edit path={path}");
+        show(&World::of(&call).decide(&accept, &[]))
+    };
+    for path in [
+        "Makefile",
+        "GNUmakefile",
+        "makefile",
+        "rules.mk",
+        "sub/CMakeLists.txt",
+        "x.cmake",
+        "BUILD",
+        "WORKSPACE",
+        "x.bzl",
+        "package.json",
+        "conftest.py",
+        "build.rs",
+        "setup.py",
+        "justfile",
+        ".gitattributes",
+        ".gitmodules",
+        ".vimrc",
+        ".exrc",
+        ".bazelrc",
+        ".yarnrc.yml",
+        ".npmrc",
+        ".pnpmfile.cjs",
+        "CLAUDE.md",
+        "docs/AGENTS.md",
+        "GEMINI.md",
+        ".cursorrules",
+        ".cursor/rules/a.mdc",
+        ".github/copilot-instructions.md",
+        ".github/workflows/a.yml",
+        ".gitlab-ci.yml",
+        ".pre-commit-config.yaml",
+        ".husky/pre-commit",
+        "lefthook.yml",
+        "pyproject.toml",
+        "tox.ini",
+        "noxfile.py",
+        "sitecustomize.py",
+        "a.pth",
+        "Cargo.toml",
+        ".cargo/config.toml",
+        "rust-toolchain.toml",
+        "Gemfile",
+        "Rakefile",
+        "x.gemspec",
+        "composer.json",
+        "build.gradle.kts",
+        "gradlew",
+        "pom.xml",
+        ".mvn/jvm.config",
+        "x.csproj",
+        "Directory.Build.props",
+        "NuGet.config",
+        ".envrc",
+        "mise.toml",
+        ".vscode/tasks.json",
+        ".dir-locals.el",
+        "webpack.config.js",
+        "vite.config.ts",
+        ".eslintrc.cjs",
+        "eslint.config.mjs",
+        "jest.config.js",
+        "babel.config.json/../babel.config.js",
+        "tailwind.config.ts",
+        ".mcp.json",
+        ".claude/settings.json",
+        ".gemini/settings.json",
+        "Dockerfile",
+        "docker-compose.yml",
+        "compose.yaml",
+        "Jenkinsfile",
+        "x.service",
+        "x.desktop",
+        "crontab",
+        ".ssh/config",
+        ".gdbinit",
+        ".inputrc",
+        ".tmux.conf",
+    ] {
+        let shown = ask(path);
+        assert!(
+            shown.starts_with("ask: it changes a protected path: "),
+            "{path}: {shown}"
+        );
+    }
+    for path in [
+        "src/main.rs",
+        "README.md",
+        "build/out.txt",
+        "workspace/a.txt",
+        "tsconfig.json",
+        ".editorconfig",
+        ".gitignore",
+        "docs/makefile-guide.md",
+    ] {
+        assert!(ask(path).starts_with("allow"), "{path}: {}", ask(path));
+    }
+    expect!["ask: it changes a protected path: build tools run what it says"]
+        .assert_eq(&ask("Makefile"));
+    let prefix = [
+        "files/rewrite writes kind=edit changed=src/a.sh",
+        "files/rewrite writes kind=edit changed=run.sh",
+    ];
+    for call in prefix {
+        let mut world = World::of(call);
+        for path in &mut world.subject.paths {
+            path.executable = true;
+        }
+        expect!["ask: it changes a protected path: it is executable"]
+            .assert_eq(&show(&world.decide(&accept, &[])));
+    }
+}
+
+#[test]
+fn c_06_a_stricter_mode_of_the_session_wins_over_the_rules_of_the_command_line() {
+    let write = "files/write_file writes kind=edit path=a";
+    let typed = policy("mode default\nallow write_file yields");
+    let written = policy("mode default\nallow write_file");
+    let told = |policy: &Policy, call: &str| show(&World::of(call).decide(policy, &[]));
+    expect!["allow by rule user:1 allow `write_file`"].assert_eq(&told(&typed, write));
+    for mode in [Mode::Plan, Mode::ReadOnly, Mode::DontAsk] {
+        let narrowed = typed.with_mode(mode).unwrap();
+        let answer = told(&narrowed, write);
+        assert!(answer.starts_with("deny"), "{mode}: {answer}");
+        // A rule of the configuration file is written for every mode that it does not leave out.
+        let kept = written.with_mode(mode).unwrap();
+        assert!(told(&kept, write).starts_with("allow"), "{mode}");
+    }
+    let asked = told(&typed, "files/write_file writes kind=edit path=a in:plan");
+    assert!(asked.starts_with("deny"), "{asked}");
+    let wider = typed.with_mode(Mode::Auto).unwrap();
+    assert!(told(&wider, write).starts_with("allow by rule"));
+    // Whoever starts the host in mode plan and allows a tool means that tool in mode plan.
+    let plan = policy("mode plan\nallow write_file yields");
+    assert!(told(&plan, write).starts_with("allow by rule"));
 }

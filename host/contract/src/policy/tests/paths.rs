@@ -181,7 +181,7 @@ fn what_cannot_be_looked_at_is_allowed_by_no_path_rule_and_denied_by_every_one()
     check(
         "allow Edit(src/**)",
         &call,
-        expect!["ask: it changes a protected path"],
+        expect!["ask: it changes a protected path: where it leads is not certain"],
     );
     check(
         "deny Edit(secrets/**)",
@@ -224,23 +224,23 @@ fn what_decides_over_later_runs_is_protected() {
     }
     expect![[r#"
         src/a.rs: allow by mode auto: write
-        .git/hooks/pre-commit: ask: it changes a protected path
-        a/b/.git/config: ask: it changes a protected path
-        .GIT/config: ask: it changes a protected path
-        .github/workflows/ci.yml: ask: it changes a protected path
+        .git/hooks/pre-commit: ask: it changes a protected path: version control runs programs that it names
+        a/b/.git/config: ask: it changes a protected path: version control runs programs that it names
+        .GIT/config: ask: it changes a protected path: version control runs programs that it names
+        .github/workflows/ci.yml: ask: it changes a protected path: continuous integration or deployment runs it
         .github/ISSUE.md: allow by mode auto: write
-        /home/u/.bashrc: ask: it changes a protected path
-        build.rs: ask: it changes a protected path
-        sub/build.rs: ask: it changes a protected path
+        /home/u/.bashrc: ask: it changes a protected path: shells and other programs read it when they start
+        build.rs: ask: it changes a protected path: build tools run what it says
+        sub/build.rs: ask: it changes a protected path: build tools run what it says
         src/build.rs.txt: allow by mode auto: write
-        .vscode/tasks.json: ask: it changes a protected path
-        keys/server.pem: ask: it changes a protected path
-        id_ed25519: ask: it changes a protected path
-        ../x: ask: it changes a protected path
-        toolhost.toml: ask: it changes a protected path
+        .vscode/tasks.json: ask: it changes a protected path: editors run what it says
+        keys/server.pem: ask: it changes a protected path: it holds keys or decides who may log in
+        id_ed25519: ask: it changes a protected path: it holds keys or decides who may log in
+        ../x: ask: it changes a protected path: where it leads is not certain
+        toolhost.toml: ask: it changes a protected path: agents take instructions, tools or permissions from it
         .gitignore: allow by mode auto: write
-        Jenkinsfile: ask: it changes a protected path
-        my/own/thing: ask: it changes a protected path
+        Jenkinsfile: ask: it changes a protected path: continuous integration or deployment runs it
+        my/own/thing: ask: it changes a protected path: the configuration protects it
     "#]]
     .assert_eq(&out);
 }
@@ -294,28 +294,103 @@ fn a_subject_is_what_the_input_names() {
     assert!(!subject("a/x reads path=a").unclear);
 }
 
+/// What the guard of an allowed call keeps from it: each path with `-` where a rule refuses it.
+fn guarded(rules: &str, call: &str, paths: &[&str]) -> String {
+    let guard = match World::of(call).decide(&policy(rules), &[]) {
+        Verdict::Allow(grant) => grant.guard().cloned(),
+        other => panic!("{call}: {}", show(&other)),
+    };
+    let refused = |path: &str| guard.as_ref().is_some_and(|guard| guard.refuses(path));
+    let marked = paths.iter().map(|path| {
+        if refused(path) {
+            format!("-{path}")
+        } else {
+            (*path).to_owned()
+        }
+    });
+    marked.collect::<Vec<_>>().join(" ")
+}
+
 #[test]
-fn what_may_not_be_read_is_hidden_from_listings() {
-    let policy = policy(
-        "deny Read(secrets/**)
+fn a_07_rules_on_reading_hold_for_what_a_call_really_opens() {
+    let paths = [
+        "/w/secrets",
+        "/w/secrets/k",
+        "/etc/passwd",
+        "/w/.env",
+        "/w/src/a",
+        "/w/lib/a",
+        "/w/a",
+    ];
+    let rules = "deny Read(secrets/**)
          deny * path=//etc/**
          deny Read(.env) modes=plan
          deny grep(src/**)
-         deny Bash
-         ask Read(lib/**)",
-    );
-    for (path, hidden) in [
-        ("secrets/a", true),
-        ("secrets", true),
-        ("/workspace/secrets/a", true),
-        ("/etc/passwd", true),
-        (".env", false),
-        ("src/a", false),
-        ("lib/a", false),
-        ("a", false),
+         deny Edit(a)
+         ask Read(lib/**)
+         allow Read(secrets/k) @200";
+    for (call, expected) in [
+        (
+            "files/read_file reads kind=read path=a",
+            "-/w/secrets /w/secrets/k -/etc/passwd /w/.env /w/src/a -/w/lib/a /w/a",
+        ),
+        (
+            "files/list_directory reads kind=search path=.",
+            "-/w/secrets /w/secrets/k -/etc/passwd /w/.env /w/src/a -/w/lib/a /w/a",
+        ),
+        (
+            "files/grep reads kind=search path=.",
+            "-/w/secrets /w/secrets/k -/etc/passwd /w/.env -/w/src/a -/w/lib/a /w/a",
+        ),
+        (
+            "files/read_file reads kind=read path=a in:plan",
+            "-/w/secrets /w/secrets/k -/etc/passwd -/w/.env /w/src/a -/w/lib/a /w/a",
+        ),
     ] {
-        assert_eq!(policy.hides(path), hidden, "{path}");
+        assert_eq!(guarded(rules, call, &paths), expected, "{call}");
     }
+    // Whoever was asked about the path that the call names has answered for it.
+    let call = "files/read_file reads kind=read path=lib/a";
+    let question = question("ask Read(lib/**)\ndeny Read(secrets/**)", call);
+    let Ok(Settled::Granted { grant, .. }) = settle(question, Answer::once()) else {
+        panic!("an answer is a grant");
+    };
+    let guard = grant.guard().expect("a rule denies some paths");
+    assert!(!guard.refuses("/w/lib/a"));
+    assert!(guard.refuses("/w/secrets/x"));
+    assert_eq!(guard.hits(), ["user:2 deny `Read(secrets/**)`"]);
+    // Without such rules a call costs nothing.
+    let Verdict::Allow(grant) =
+        World::of(call).decide(&policy("deny Edit(x)\ndeny Bash(git push *)"), &[])
+    else {
+        panic!("reading is allowed");
+    };
+    assert_eq!(grant.guard(), None);
+}
+
+#[test]
+fn a_07_the_places_that_programs_may_not_read_are_known_before_they_start() {
+    let call = "files/read_file reads kind=read path=a";
+    let rules = "deny Read(secrets/**)
+         deny Read(./one/file)
+         deny Read(.env)
+         deny Read(keys/*.pem)
+         deny Read(//etc/shadow)";
+    let Verdict::Allow(grant) = World::of(call).decide(&policy(rules), &[]) else {
+        panic!("reading is allowed");
+    };
+    let tree = |path: &str| DeniedPlace::Tree(path.to_owned());
+    let below = |path: &str| DeniedPlace::Below(path.to_owned());
+    assert_eq!(
+        grant.guard().unwrap().places(),
+        [
+            tree("/w/secrets"),
+            tree("/w/one/file"),
+            below("/"),
+            below("/w/keys"),
+            tree("/etc/shadow"),
+        ]
+    );
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn a_yes_to_what_cannot_be_narrowed_is_for_once() {
     }
     // A protected file may be named, its directory may not.
     expect![[r#"
-        it changes a protected path (edit)
+        it changes a protected path: version control runs programs that it names (edit)
           once    Allow `write_file` this once
           session Allow `write_file` on `/w/.git/hooks/pre-commit` for the rest of this session
           project Allow `write_file` on `/w/.git/hooks/pre-commit` in this project until revoked

@@ -355,3 +355,37 @@ fn what_a_rule_forbids_is_known_before_any_hook_runs() {
         assert_eq!(forbids(rules, call), None, "{rules}");
     }
 }
+
+#[test]
+fn c_12_a_tool_is_never_allowed_where_a_rule_denies_all_its_calls() {
+    let shell = "system/shell kind=execute command=ls";
+    let write = "files/write_file writes kind=edit path=a";
+    let read = "files/read_file reads kind=read path=a";
+    for (rules, call, never) in [
+        ("deny shell", shell, true),
+        ("deny Bash", shell, true),
+        ("deny *", read, true),
+        ("deny files/*", write, true),
+        ("deny write_*", write, true),
+        ("deny Edit", write, true),
+        ("deny Read", read, true),
+        ("admin deny shell\nallow shell @900", shell, true),
+        ("deny shell modes=plan", shell, false),
+        ("deny shell user=alice", shell, false),
+        ("deny shell(git push *)", shell, false),
+        ("deny Read(secrets/**)", read, false),
+        ("deny Bash\nallow shell(git *) @200", shell, false),
+        ("ask shell", shell, false),
+        ("deny Read", write, false),
+    ] {
+        let world = World::of(call);
+        let policy = policy(rules);
+        let found = policy.never_allows(&world.plugin, &world.name, &world.tool, &world.aliases);
+        assert_eq!(found, never, "{rules} {call}");
+        let verdict = world.decide(&policy, &[]);
+        assert!(
+            !never || matches!(verdict, Verdict::Deny(_)),
+            "{rules} {call}"
+        );
+    }
+}

@@ -117,6 +117,7 @@ fn changes(paths: &[String], text: &str) -> ChangeSet {
         what: FileKind::File,
         sizes: (Some(1), Some(2)),
         modes: None,
+        executable: false,
         diff: Some(diff(path, "o\n", text)),
         undiffed: None,
     };

@@ -221,6 +221,7 @@ fn one_change() -> ChangeSet {
             what: FileKind::File,
             sizes: (Some(1), Some(2)),
             modes: None,
+            executable: false,
             diff: None,
             undiffed: None,
         }],

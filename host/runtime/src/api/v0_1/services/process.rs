@@ -13,6 +13,7 @@ use toolhost_vfs::Scope;
 use super::bindings::toolhost::plugin::process::{self, Ending};
 use super::convert::failure;
 use super::types;
+use crate::denied::denied_below;
 use crate::programs::{Programs, Wanted, job_name};
 use crate::state::State;
 
@@ -67,13 +68,18 @@ impl State {
                 tty: wanted.tty,
             })
             .map_err(failure)?;
-        let (cwd, fence) = programs
+        let (cwd, mut fence) = programs
             .place(
                 started.cwd.as_deref(),
                 self.files.scope(),
                 &self.allowed.folders,
             )
             .map_err(failure)?;
+        let granted = fence.read.iter().chain(&fence.write);
+        let granted: Vec<_> = granted.map(|place| place.path().to_owned()).collect();
+        let guard = self.allowed.guard.as_deref();
+        let denied = denied_below(guard, &granted).map_err(failure)?;
+        fence.except.extend(denied);
         let input = match (ground, started.stdin) {
             (Ground::Background, _) if programs.opens_input() => Input::Open,
             (_, Some(bytes)) => Input::Bytes(bytes),

@@ -1,0 +1,179 @@
+//! The rules on reading files as they hold for the files that a call really opens. The paths in the input of a call are
+//! names; a link or a search leads to others.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::facts::{Facts, Part, What};
+use super::place::{PathPattern, Spot};
+use super::{Column, Decision, Inner, Policy, Request};
+
+/// Rules that a call names no more than this many of.
+const NAMED: usize = 4;
+
+/// What a call may not read. It is asked about every file and directory by its path on the host, without links.
+pub struct ReadGuard {
+    layers: Vec<Layer>,
+    /// Labels of the rules that kept something from the call.
+    hits: Mutex<Vec<String>>,
+}
+
+/// The rules of one policy.
+struct Layer {
+    policy: Arc<Inner>,
+    /// Places of rules, and of a form in each.
+    forms: Vec<(usize, usize)>,
+    /// Rules that ask and speak of a path that the call names: that question is answered.
+    answered: Vec<usize>,
+}
+
+/// A place that a rule keeps from being read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeniedPlace {
+    /// The path and everything below it.
+    Tree(String),
+    /// Names somewhere below the path.
+    Below(String),
+}
+
+impl ReadGuard {
+    /// None: no rule keeps anything from the call.
+    pub(super) fn of<'a>(
+        policies: impl Iterator<Item = &'a Policy>,
+        request: Request<'_>,
+    ) -> Option<Arc<Self>> {
+        let layers: Vec<Layer> = policies
+            .filter_map(|policy| Layer::of(policy, request))
+            .collect();
+        (!layers.is_empty()).then(|| {
+            Arc::new(Self {
+                layers,
+                hits: Mutex::default(),
+            })
+        })
+    }
+
+    /// Does a rule keep this path from being read? It is noted, for [`ReadGuard::hits`].
+    pub fn refuses(&self, path: &str) -> bool {
+        let mut layers = self.layers.iter();
+        let Some(label) = layers.find_map(|layer| layer.refuses(path)) else {
+            return false;
+        };
+        let mut hits = self.hits.lock().unwrap_or_else(PoisonError::into_inner);
+        if hits.len() < NAMED && !hits.contains(&label) {
+            hits.push(label);
+        }
+        true
+    }
+
+    /// The rules that kept something from the call so far.
+    pub fn hits(&self) -> Vec<String> {
+        let hits = self.hits.lock().unwrap_or_else(PoisonError::into_inner);
+        hits.clone()
+    }
+
+    /// Where the rules keep something from being read, for a fence around programs. A rule that holds for tools only is
+    /// left out.
+    pub fn places(&self) -> Vec<DeniedPlace> {
+        self.layers.iter().flat_map(Layer::places).collect()
+    }
+}
+
+impl Layer {
+    fn of(policy: &Policy, request: Request<'_>) -> Option<Self> {
+        let inner = &policy.inner;
+        if !inner.guards_reads {
+            return None;
+        }
+        let facts = policy.facts(request);
+        let live = policy.live_among(0..inner.rules.len(), &facts);
+        let probe = Part {
+            what: What::Path {
+                spot: Spot::anywhere(),
+                shown: String::new(),
+                write: false,
+            },
+            columns: vec![Column::Read],
+            mentions: Vec::new(),
+            redirected: false,
+            protected: None,
+        };
+        let mut forms = Vec::new();
+        let mut answered = Vec::new();
+        for at in live {
+            let rule = &inner.rules[at];
+            let speaks = |form: &usize| rule.reads_by(*form, &probe, &facts);
+            forms.extend((0..rule.forms.len()).filter(speaks).map(|form| (at, form)));
+            if rule.decision == Decision::Ask && speaks_of_a_part(policy, at, &facts) {
+                answered.push(at);
+            }
+        }
+        let keeps = |(at, form): &(usize, usize)| {
+            let rule = &inner.rules[*at];
+            rule.decision != Decision::Allow && rule.paths_of(*form).next().is_some()
+        };
+        forms.iter().any(keeps).then(|| Self {
+            policy: Arc::clone(inner),
+            forms,
+            answered,
+        })
+    }
+
+    fn refuses(&self, path: &str) -> Option<String> {
+        let rules = &self.policy.rules;
+        let spot = Spot::on_host(path, &self.policy.places);
+        let fits = |at: usize, form: usize| {
+            let allows = rules[at].decision == Decision::Allow;
+            rules[at].paths_of(form).all(|paths| {
+                paths.iter().any(|pattern| {
+                    if allows {
+                        pattern.surely(&spot)
+                    } else {
+                        pattern.maybe(&spot)
+                    }
+                })
+            })
+        };
+        let matched = self.forms.iter().filter(|(at, form)| fits(*at, *form));
+        let winner = self
+            .policy
+            .strongest(matched.map(|(at, _)| *at).collect())?;
+        let rule = &rules[winner];
+        let answered = rule.decision == Decision::Ask && self.answered.contains(&winner);
+        (rule.decision != Decision::Allow && !answered).then(|| rule.label())
+    }
+
+    fn places(&self) -> Vec<DeniedPlace> {
+        let rules = &self.policy.rules;
+        let kept = self.forms.iter().filter(|(at, _)| {
+            let rule = &rules[*at];
+            rule.decision != Decision::Allow && rule.programs && !self.answered.contains(at)
+        });
+        kept.flat_map(|(at, form)| rules[*at].paths_of(*form))
+            .flatten()
+            .map(PathPattern::place)
+            .collect()
+    }
+}
+
+/// A person who was asked because of this rule has answered for the paths that the call names.
+fn speaks_of_a_part(policy: &Policy, at: usize, facts: &Facts) -> bool {
+    let rule = &policy.inner.rules[at];
+    facts.parts.iter().any(|part| rule.covers(part, facts))
+}
+
+impl fmt::Debug for ReadGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadGuard").finish_non_exhaustive()
+    }
+}
+
+/// Two grants of the same call are the same; what has been asked of them since does not count.
+impl PartialEq for ReadGuard {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |(one, two): (&Layer, &Layer)| one.forms == two.forms;
+        self.layers.len() == other.layers.len() && self.layers.iter().zip(&other.layers).all(same)
+    }
+}
+
+impl Eq for ReadGuard {}
