@@ -30,6 +30,12 @@ pub trait Backend: Send + Sync {
         false
     }
 
+    /// What a call of this tool with this input cannot do without and was not granted, each with what would grant it.
+    /// Such a call is refused before a person is asked about it.
+    fn missing(&self, _tool: &Descriptor, _input: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Does the host run the commands in the inputs of its tools, and nothing else? Then what a command says is what
     /// happens.
     fn executes(&self) -> bool {

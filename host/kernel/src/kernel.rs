@@ -612,6 +612,11 @@ impl Kernel {
         Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Is a model told of this tool? Not of one that a rule denies whatever its input is.
+    pub fn lists(&self, entry: &Entry) -> bool {
+        entry.enabled && !entry.is_forbidden(&self.policy())
+    }
+
     fn mode_of(&self, run: &Run<'_>) -> Mode {
         let session = || self.policy_of(&run.session).mode();
         run.within.mode.unwrap_or_else(session)

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use toolhost_contract::life::Found;
-use toolhost_contract::policy::Mode;
+use toolhost_contract::policy::{Mode, Policy};
 use toolhost_contract::{
     Backend, Concurrency, Descriptor, Digest, Effect, Hints, PluginName, ToolName, Version,
     VersionReq,
@@ -64,6 +64,11 @@ impl Entry {
     /// What a client may be told of it.
     pub fn hints(&self) -> Hints {
         Hints::of(&self.tool, self.backend.reach(&self.tool))
+    }
+
+    /// Does a rule deny every call of it? Then nobody is told that it is there.
+    pub fn is_forbidden(&self, policy: &Policy) -> bool {
+        policy.never_allows(&self.plugin.name, &self.name, &self.tool, &self.keys)
     }
 
     /// What the record of a call says of its tool.

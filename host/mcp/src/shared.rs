@@ -137,12 +137,8 @@ impl Shared {
 
     /// The tools as they are now.
     pub(crate) fn tools(&self) -> Arc<Tools> {
-        self.list.of(
-            &self.kernel.registry(),
-            self.profile,
-            self.others,
-            self.schemas,
-        )
+        self.list
+            .of(&self.kernel, self.profile, self.others, self.schemas)
     }
 
     pub(crate) fn next_call(&self, session: &str) -> CallId {

@@ -7,7 +7,7 @@ use rmcp::model::{Icon, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use toolhost_contract::profile::{Others, Profile};
 use toolhost_contract::{Descriptor, Hints};
-use toolhost_kernel::Snapshot;
+use toolhost_kernel::{Kernel, Snapshot};
 
 use crate::headers;
 
@@ -56,11 +56,12 @@ impl ToolList {
     /// One host has one profile, so that is no part of the key.
     pub(crate) fn of(
         &self,
-        snapshot: &Arc<Snapshot>,
+        kernel: &Kernel,
         profile: Profile,
         others: Others,
         schemas: Schemas,
     ) -> Arc<Tools> {
+        let snapshot = &kernel.registry();
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*cached {
             Some(listed) if Arc::ptr_eq(&listed.of, snapshot) => Arc::clone(&listed.tools),
@@ -68,6 +69,7 @@ impl ToolList {
                 let tools: Tools = if profile == Profile::Native {
                     let tools = snapshot.list();
                     tools
+                        .filter(|entry| kernel.lists(entry))
                         .map(|entry| {
                             tool(entry.name.to_string(), &entry.tool, entry.hints(), schemas)
                         })
@@ -77,8 +79,10 @@ impl ToolList {
                     shown
                         .into_iter()
                         .filter_map(|one| {
-                            let hints = snapshot.get(one.canonical.as_str())?.hints();
-                            Some(tool(one.name, &one.descriptor, hints, schemas))
+                            let entry = snapshot.get(one.canonical.as_str())?;
+                            kernel
+                                .lists(entry)
+                                .then(|| tool(one.name, &one.descriptor, entry.hints(), schemas))
                         })
                         .collect()
                 };

@@ -26,6 +26,7 @@ mod instance;
 mod limiter;
 mod load;
 mod looks;
+mod missing;
 mod owners;
 mod pack;
 mod plugin;

@@ -18,6 +18,7 @@ use crate::files::Files;
 use crate::instance::{self, Setting};
 use crate::load::Loaded;
 use crate::looks::Looks;
+use crate::missing;
 use crate::owners::job_owner;
 use crate::programs::{Authorized, ProgramGrant};
 use crate::staging::{Held, Staging};
@@ -340,6 +341,17 @@ impl Backend for Plugin {
 
     fn delegates(&self, tool: &Descriptor) -> bool {
         capabilities::delegates(tool)
+    }
+
+    fn missing(&self, tool: &Descriptor, input: &Value) -> Vec<String> {
+        let files = self.granted.scope();
+        missing::grants(
+            self.loaded.manifest(),
+            &self.capabilities,
+            files,
+            tool,
+            input,
+        )
     }
 
     fn stages(&self) -> bool {

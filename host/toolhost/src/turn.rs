@@ -32,10 +32,11 @@ impl Host {
         let tools: Vec<Tool> = shown
             .iter()
             .filter_map(|one| {
-                Some(Tool {
+                let entry = registry.get(one.canonical.as_str())?;
+                self.kernel.lists(entry).then(|| Tool {
                     name: &one.name,
                     tool: &one.descriptor,
-                    hints: registry.get(one.canonical.as_str())?.hints(),
+                    hints: entry.hints(),
                 })
             })
             .collect();

@@ -2,6 +2,7 @@
 //! word, and with the operator's, or not at all.
 
 mod commands;
+mod denied;
 mod net;
 mod principals;
 mod programs;

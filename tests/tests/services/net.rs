@@ -71,8 +71,8 @@ fn a_request_needs_the_manifest_the_operator_and_the_tools_word() {
     let (here, rule) = (server.url("127.0.0.1", "/a"), server.url("127.0.0.1", ""));
     let allow = ["--allow-host", rule.as_str()];
     let input = json!({ "url": here });
-    let guest = Guest::new("net", &["net:*"], "");
-    check(&guest, "net", &input, &[], "! not_granted");
+    let guest = Guest::new("net", &["net:*", "fs.read"], "");
+    check(&guest, "net", &input, &[], "capability_missing");
     check(&guest, "net", &input, &allow, "200 hi");
     check(
         &guest,
@@ -99,7 +99,7 @@ fn a_request_needs_the_manifest_the_operator_and_the_tools_word() {
     let other = Guest::new("net", &["net:example.org"], "");
     check(&other, "net", &input, &allow, "! host_not_allowed");
     let none = Guest::new("net", &[], "");
-    check(&none, "net", &input, &allow, "! not_granted");
+    check(&none, "net", &input, &allow, "capability_missing");
     assert_eq!(server.heard(), ["GET /a"]);
 }
 

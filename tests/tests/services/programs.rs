@@ -28,6 +28,12 @@ fn allowed(guest: &Guest) -> Vec<String> {
     .to_vec()
 }
 
+/// The code of a call that is refused before it runs.
+fn refused(guest: &Guest, input: &Value, flags: &[String]) -> Value {
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    told(&guest.call_tool("programs", input, &flags).0)
+}
+
 fn call(guest: &Guest, tool: &str, input: &Value, flags: &[String]) -> Value {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let (report, ended) = guest.call_tool(tool, input, &flags);
@@ -45,19 +51,16 @@ fn a_program_needs_the_manifest_and_the_operator() {
         json!(["0", "hello"])
     );
     let none = ["--mode".to_owned(), "yolo".to_owned()];
-    assert_eq!(
-        call(&guest, "programs", &input, &none),
-        json!(["! service_not_granted"])
-    );
+    assert_eq!(refused(&guest, &input, &none), json!("capability_missing"));
     let other = Guest::new("programs", &["process:git", "fs.read"], "");
     assert_eq!(
-        call(&other, "programs", &input, &allowed(&other)),
-        json!(["! service_not_granted"])
+        refused(&other, &input, &allowed(&other)),
+        json!("capability_missing")
     );
     let nothing = Guest::new("programs", &["fs.read"], "");
     assert_eq!(
-        call(&nothing, "programs", &input, &allowed(&nothing)),
-        json!(["! service_not_granted"])
+        refused(&nothing, &input, &allowed(&nothing)),
+        json!("capability_missing")
     );
     assert_eq!(
         call(&guest, "look", &input, &flags),

@@ -51,10 +51,11 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, Failure> {
         let tools: Vec<Tool> = shown
             .iter()
             .filter_map(|one| {
-                Some(Tool {
+                let entry = registry.get(one.canonical.as_str())?;
+                host.kernel.lists(entry).then(|| Tool {
                     name: &one.name,
                     tool: &one.descriptor,
-                    hints: registry.get(one.canonical.as_str())?.hints(),
+                    hints: entry.hints(),
                 })
             })
             .collect();

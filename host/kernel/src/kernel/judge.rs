@@ -8,7 +8,7 @@ use toolhost_contract::policy::{
     Approval, Explanation, HookAsk, HookSaid, Policy, Request, RunningJob, Subject,
 };
 use toolhost_contract::variables::NO_VARIABLES;
-use toolhost_contract::{Denial, Grant, Outcome, Principal, Verdict};
+use toolhost_contract::{Denial, DenialCode, Grant, Outcome, Principal, Verdict, text};
 
 use super::run::{Run, denied};
 use super::{Kernel, Refusal, Within};
@@ -111,6 +111,7 @@ impl Kernel {
             run.said = said;
             return match held {
                 Ok(hold) => {
+                    lacks_nothing(entry, run)?;
                     run.may_speak = hold.may_speak;
                     Ok(Judged::Cleared(Cleared::Run(hold.grant)))
                 }
@@ -119,10 +120,15 @@ impl Kernel {
         }
         let verdict = self.verdict(entry, run, &subject, &said).await;
         let question = match verdict {
-            Verdict::Allow(grant) => return Ok(Judged::Cleared(Cleared::Run(grant))),
+            Verdict::Allow(grant) => {
+                lacks_nothing(entry, run)?;
+                return Ok(Judged::Cleared(Cleared::Run(grant)));
+            }
             Verdict::Deny(denial) => return Err(run.refused(denial).into()),
             Verdict::Ask(question) => question,
         };
+        // Nobody is asked about a call that cannot run.
+        lacks_nothing(entry, run)?;
         // Few calls are asked about; the others should not carry the room for it.
         Box::pin(self.ask(entry, run, *question)).await
     }
@@ -258,6 +264,23 @@ impl Kernel {
         let found = entry.found(self.mode_of(run));
         run.life.step(Step::Found(found)).await
     }
+}
+
+/// Refuses a call that cannot run with what its plugin was granted, and names all that is missing.
+fn lacks_nothing(entry: &Entry, run: &mut Run<'_>) -> Result<(), Refusal> {
+    let missing = entry.backend.missing(&entry.tool, &run.input);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let missing = text::block(&missing.join(", "), 1_000);
+    let denial = Denial {
+        remedy: Some(format!("start the host with what is missing: {missing}")),
+        ..Denial::new(
+            DenialCode::CapabilityMissing,
+            format!("`{}` cannot run without {missing}", entry.name),
+        )
+    };
+    Err(run.refused(denial).into())
 }
 
 /// What the policy is told of a call, whether it is made or only asked about.

@@ -25,7 +25,8 @@ impl CallServices {
             return Vec::new();
         };
         let registry = kernel.registry();
-        let facts = registry.list().map(|entry| ToolFacts {
+        let listed = registry.list().filter(|entry| kernel.lists(entry));
+        let facts = listed.map(|entry| ToolFacts {
             name: entry.name.to_string(),
             plugin: entry.plugin.name.to_string(),
             description: entry.tool.description.clone(),
