@@ -77,12 +77,15 @@ fn minutes() -> u64 {
 
 /// A second host as an MCP server of the first.
 fn with_inner_server(desk: &Desk) {
-    let data = root().join("plugins/data.wasm");
+    let text = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
+    let (data, state) = (
+        text(root().join("plugins/data.wasm")),
+        text(desk.path("inner")),
+    );
     let program = host(&[]).get_program().to_string_lossy().into_owned();
     let config = format!(
         "\n[mcp_servers.inner]\ncommand = {program:?}\nargs = [\"run\", \"--plugins\", {data:?}]\n\
-         env = {{ TOOLHOST_STATE_DIR = {:?} }}\n",
-        desk.path("inner")
+         env = {{ TOOLHOST_STATE_DIR = {state:?} }}\n"
     );
     let file = desk.path("host.toml");
     let text = fs::read_to_string(&file).expect("the configuration");
