@@ -79,9 +79,6 @@ const REFUSED: &[c_long] = &[
     libc::SYS_msgctl,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
-    // Owners, which Landlock does not guard.
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
 ];
 
 /// Attributes of files, which Landlock does not guard either. The error is the one of a file system without them, which
@@ -106,12 +103,7 @@ const FILE_SETATTR: c_long = 469;
 const FCHMODAT2: c_long = 452;
 
 #[cfg(target_arch = "x86_64")]
-const REFUSED_HERE: &[c_long] = &[
-    libc::SYS_iopl,
-    libc::SYS_ioperm,
-    libc::SYS_chown,
-    libc::SYS_lchown,
-];
+const REFUSED_HERE: &[c_long] = &[libc::SYS_iopl, libc::SYS_ioperm];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[c_long] = &[];
 
@@ -150,6 +142,18 @@ const MODES: &[(c_long, u8)] = &[
     (FCHMODAT2, 2),
 ];
 
+/// Calls that change owners, which Landlock does not guard, and where they have the user; the group follows.
+const OWNERS: &[(c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chown, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_lchown, 1),
+    (libc::SYS_fchown, 1),
+    (libc::SYS_fchownat, 2),
+];
+/// Leaves a user or group as it is.
+const UNCHANGED: u32 = u32::MAX;
+
 /// Kinds of socket pairs. A datagram socket can be sent to any path afterwards; those of a connected pair of these
 /// kinds stay connected to each other.
 const PAIRS: &[i32] = &[libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
@@ -157,8 +161,12 @@ const PAIRS: &[i32] = &[libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
 const KIND: u64 = 0xf;
 
 pub fn filter(network: bool, local_sockets: bool) -> Result<(), String> {
+    let own = [
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw(),
+    ];
     for program in
-        programs(network, local_sockets).map_err(|error| format!("no filter: {error}"))?
+        programs(network, local_sockets, own).map_err(|error| format!("no filter: {error}"))?
     {
         apply_filter(&program)
             .map_err(|error| format!("the kernel takes no system call filter: {error}"))?;
@@ -169,6 +177,7 @@ pub fn filter(network: bool, local_sockets: bool) -> Result<(), String> {
 fn programs(
     network: bool,
     local_sockets: bool,
+    own: [u32; 2],
 ) -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
     let not_permitted = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let no_access = SeccompAction::Errno(libc::EACCES.cast_unsigned());
@@ -181,7 +190,9 @@ fn programs(
     #[cfg(target_arch = "x86_64")]
     programs.push(no_second_numbering());
     for (rules, action) in [
-        (refused()?, not_permitted),
+        (refused()?, not_permitted.clone()),
+        (others_own(own)?, not_permitted),
+        (is_own(own)?, SeccompAction::Errno(0)),
         (newer, not_there),
         (attributes.collect(), unsupported),
         (
@@ -229,6 +240,39 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
         rules.insert(number, vec![with]);
     }
     Ok(rules)
+}
+
+/// Calls that give a file to another user or group.
+fn others_own([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
+    let differs = |place: u8, own: u32| {
+        let is_not = |value: u32| condition(place, SeccompCmpOp::Ne, value.into());
+        SeccompRule::new(vec![is_not(own)?, is_not(UNCHANGED)?])
+    };
+    let rules = OWNERS.iter().map(|&(number, place)| {
+        Ok((
+            number,
+            vec![differs(place, user)?, differs(place + 1, group)?],
+        ))
+    });
+    rules.collect()
+}
+
+/// Calls that give a file to the program's own user and group. They are answered as done and do nothing: archivers and
+/// `cp -a` make them for files that they have just made, and those are the program's own already.
+fn is_own([user, group]: [u32; 2]) -> Result<Rules, seccompiler::BackendError> {
+    let rules = OWNERS.iter().map(|&(number, place)| {
+        let mut rules = Vec::new();
+        for user in [user, UNCHANGED] {
+            for group in [group, UNCHANGED] {
+                rules.push(SeccompRule::new(vec![
+                    condition(place, SeccompCmpOp::Eq, user.into())?,
+                    condition(place + 1, SeccompCmpOp::Eq, group.into())?,
+                ])?);
+            }
+        }
+        Ok((number, rules))
+    });
+    rules.collect()
 }
 
 /// `socketpair` of a kind that is not in the list, or of a family that has other pairs.
@@ -294,12 +338,15 @@ fn argument(
     operator: SeccompCmpOp,
     value: u64,
 ) -> Result<SeccompRule, seccompiler::BackendError> {
-    SeccompRule::new(vec![SeccompCondition::new(
-        index,
-        SeccompCmpArgLen::Dword,
-        operator,
-        value,
-    )?])
+    SeccompRule::new(vec![condition(index, operator, value)?])
+}
+
+fn condition(
+    index: u8,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, value)
 }
 
 /// x86-64 kernels may answer to a second set of numbers (x32) under the same name of the architecture: every call

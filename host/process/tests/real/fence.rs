@@ -534,4 +534,6 @@ async fn a_09_owners_attributes_and_shared_memory_are_out_of_reach() {
         true,
     )
     .await;
+    let copies = "mkdir -p a/b && cp -a a c && tar cf t a && tar xf t -C c && test -d c/a/b";
+    check(&host, copies, true).await;
 }

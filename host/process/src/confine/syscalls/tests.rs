@@ -6,6 +6,8 @@ use seccompiler::BpfProgram;
 use super::*;
 
 const TCGETS: u64 = 0x5401;
+/// The user and group of the program.
+const OWN: [u32; 2] = [1000, 100];
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 
@@ -58,7 +60,7 @@ fn run(program: &BpfProgram, arch: u32, number: u32, arguments: [u64; 6]) -> u32
 fn verdict(network: bool, local: bool, arch: u32, number: u32, arguments: &[u64]) -> u32 {
     let mut all = [0; 6];
     all[..arguments.len()].copy_from_slice(arguments);
-    let verdicts = programs(network, local).unwrap();
+    let verdicts = programs(network, local, OWN).unwrap();
     let verdicts = verdicts
         .iter()
         .map(|program| run(program, arch, number, all));
@@ -169,13 +171,34 @@ fn a_09_owners_attributes_and_set_user_id_are_refused() {
             check(number, &arguments, errno(libc::EPERM));
         }
     }
-    for number in [
-        libc::SYS_fchown,
-        libc::SYS_fchownat,
-        libc::SYS_shmget,
-        libc::SYS_mq_open,
-    ] {
+    for number in [libc::SYS_shmget, libc::SYS_mq_open] {
         check(number, &[0; 6], errno(libc::EPERM));
+    }
+}
+
+#[test]
+fn a_09_no_file_is_given_to_another_user_or_group() {
+    const NONE: u64 = 0xffff_ffff;
+    for &(number, place) in OWNERS {
+        for (user, group, expected) in [
+            (1000, 100, 0),
+            (NONE, 100, 0),
+            (1000, NONE, 0),
+            (NONE, NONE, 0),
+            (u64::MAX, 100, 0),
+            (1000, 0, libc::EPERM),
+            (NONE, 101, libc::EPERM),
+            (0, 100, libc::EPERM),
+            (0, 0, libc::EPERM),
+            (1001, NONE, libc::EPERM),
+            (100, 1000, libc::EPERM),
+        ] {
+            let mut arguments = [0; 6];
+            arguments[usize::from(place)] = user;
+            arguments[usize::from(place) + 1] = group;
+            // Neither is made: one is refused, the other answered as done.
+            check(number, &arguments, errno(expected));
+        }
     }
 }
 
