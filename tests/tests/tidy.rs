@@ -15,20 +15,29 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("toolhost-vfs", &[]),
     ("toolhost-process", &[]),
     ("toolhost-net", &[]),
+    ("toolhost-hostfiles", &[]),
     (
         "toolhost-runtime",
         &[
             "toolhost-contract",
+            "toolhost-hostfiles",
             "toolhost-net",
             "toolhost-process",
             "toolhost-vfs",
         ],
     ),
     ("toolhost-kernel", &["toolhost-contract", "toolhost-store"]),
-    ("toolhost-mcp", &["toolhost-contract", "toolhost-kernel"]),
+    (
+        "toolhost-mcp",
+        &["toolhost-contract", "toolhost-hostfiles", "toolhost-kernel"],
+    ),
     (
         "toolhost-mcp-client",
-        &["toolhost-contract", "toolhost-process"],
+        &[
+            "toolhost-contract",
+            "toolhost-hostfiles",
+            "toolhost-process",
+        ],
     ),
     ("toolhost-store", &["toolhost-contract"]),
     (
@@ -39,6 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "toolhost",
         &[
             "toolhost-contract",
+            "toolhost-hostfiles",
             "toolhost-kernel",
             "toolhost-net",
             "toolhost-process",
@@ -52,6 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "toolhost",
             "toolhost-contract",
+            "toolhost-hostfiles",
             "toolhost-kernel",
             "toolhost-mcp",
             "toolhost-mcp-client",

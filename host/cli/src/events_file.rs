@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueHint};
+use rustix::fs::OFlags;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -45,10 +46,19 @@ impl EventsArgs {
         }
         // Appended, because a client that starts us again must not lose what the last run told. For the owner alone:
         // what is masked may still say which files somebody works on.
+        // Not behind a link: a tool that may write to the folder could have put one there. The standard streams are
+        // links of the system.
+        let of_system = path.starts_with("/dev") || path.starts_with("/proc");
+        let flags = if of_system {
+            OFlags::empty()
+        } else {
+            OFlags::NOFOLLOW
+        };
         let opened = OpenOptions::new()
             .append(true)
             .create(true)
             .mode(0o600)
+            .custom_flags(flags.bits().cast_signed())
             .open(path);
         let shown = text::inline(&path.to_string_lossy(), 400);
         let file = opened.map_err(|error| {

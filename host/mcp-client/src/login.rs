@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use toolhost_contract::life::masked_text;
 use toolhost_contract::text;
+use toolhost_hostfiles::read_text;
 use url::Url;
 
 use crate::config::{Address, Hidden, OAuth};
@@ -34,6 +35,8 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const DISCOVERY: Duration = Duration::from_secs(60);
 /// Of an address that a person has to open, with an id that the authorization server chose.
 const MAX_URL: usize = 8_000;
+/// The longest file of credentials.
+const MAX_FILE: u64 = 1 << 20;
 
 /// What logins brought, a file for each server.
 #[derive(Debug)]
@@ -306,7 +309,7 @@ async fn probe(server: &str, address: &Address) -> Option<String> {
 impl File {
     fn read(&self) -> Result<Option<StoredCredentials>, AuthError> {
         let broken = |words: String| AuthError::CredentialStoreError(words);
-        let text = match fs::read_to_string(&self.path) {
+        let text = match read_text(&self.path, MAX_FILE) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(broken(error.to_string())),

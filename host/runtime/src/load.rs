@@ -274,7 +274,7 @@ fn read(path: &Path) -> Result<Vec<u8>, LoadError> {
         size,
         limit: scan::MAX_SIZE,
     };
-    let file = std::fs::File::open(path).map_err(failed)?;
+    let file = toolhost_hostfiles::open_regular(path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
     if size > scan::MAX_SIZE {
         return Err(too_big(size));

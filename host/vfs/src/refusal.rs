@@ -106,6 +106,17 @@ pub enum ScopeError {
         inside = .inside.display()
     )]
     HostsOwn { path: PathBuf, inside: PathBuf },
+    #[error(
+        "granted path `{path}` goes through the link `{link}`, which tools can change because `{inside}` is granted for writing; grant the path that the link leads to",
+        path = .path.display(),
+        link = .link.display(),
+        inside = .inside.display()
+    )]
+    LinkInGrant {
+        path: PathBuf,
+        link: PathBuf,
+        inside: PathBuf,
+    },
     #[error("cannot open `{path}`: {source}", path = .path.display())]
     Io {
         path: PathBuf,

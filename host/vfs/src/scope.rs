@@ -126,6 +126,35 @@ impl Rules {
     }
 }
 
+/// A tool that may write to a directory could have put a link there, or a program that a tool started: a grant that is
+/// reached through such a link would be what the tool chose.
+fn refuse_changeable_links(
+    grants: &[PathGrant],
+    opened: &[(roots::Opened, Access)],
+) -> Result<(), ScopeError> {
+    let writable: Vec<_> = opened
+        .iter()
+        .filter(|(root, access)| *access == Access::ReadWrite && root.file.is_none())
+        .map(|(root, _)| root)
+        .collect();
+    for (grant, (root, _)) in grants.iter().zip(opened) {
+        for (dir, name) in &root.trace.links {
+            let lineage = Lineage::of_dir(dir).map_err(roots::failed(&grant.host))?;
+            let holder = lineage
+                .self_and_above()
+                .find_map(|id| writable.iter().find(|root| root.lineage.seen.id == id));
+            if let Some(holder) = holder {
+                return Err(ScopeError::LinkInGrant {
+                    path: grant.host.clone(),
+                    link: dir.join(name),
+                    inside: holder.path.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Scope {
     /// Opens every granted directory and settles who wins where they overlap: the most specific grant; for the
     /// same directory granted twice the narrower one; over both, what is protected.
@@ -144,6 +173,7 @@ impl Scope {
             let access = survey.grant(grant, &root)?;
             opened.push((root, access));
         }
+        refuse_changeable_links(grants, &opened)?;
         // All are registered before any is made: a second grant of the same directory narrows the first.
         for (root, access) in &opened {
             if root.file.is_none() {

@@ -1,6 +1,6 @@
 //! Reads one configuration file in whichever of the three formats its name says, and says where it is wrong.
 
-use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use toolhost_contract::explain;
 use toolhost_contract::manifest::line_of;
+use toolhost_hostfiles::open_regular;
 
 use super::file::File;
 use super::{Config, rules, spelling};
@@ -65,10 +66,9 @@ pub fn text_of(file: &Path) -> Result<String, ConfigError> {
         line: None,
         message,
     };
-    let metadata = fs::metadata(file).map_err(|error| wrong(error.to_string()))?;
-    if !metadata.is_file() {
-        return Err(wrong("not a file".to_owned()));
-    }
+    // What is looked at is what is read, whatever happens to the path meanwhile.
+    let open = open_regular(file).map_err(|error| wrong(error.to_string()))?;
+    let metadata = open.metadata().map_err(|error| wrong(error.to_string()))?;
     // Whoever can write this file decides what every plugin may do.
     let owner = metadata.uid();
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
@@ -87,7 +87,11 @@ pub fn text_of(file: &Path) -> Result<String, ConfigError> {
             metadata.len()
         )));
     }
-    fs::read_to_string(file).map_err(|error| wrong(error.to_string()))
+    let mut text = String::new();
+    open.take(MAX_BYTES)
+        .read_to_string(&mut text)
+        .map_err(|error| wrong(error.to_string()))?;
+    Ok(text)
 }
 
 /// A file of another system as it is, whatever it holds.

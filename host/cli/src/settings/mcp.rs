@@ -1,11 +1,11 @@
 //! What `[mcp]` means: who is asked over MCP, and with which key what they carry is sealed.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use toolhost_hostfiles::open_regular;
 use toolhost_mcp::{Asks, Desk};
 
 use crate::config::McpTable;
@@ -63,7 +63,7 @@ impl McpSettings {
 /// Whoever reads the key can answer for everybody, so it has to be its owner's alone.
 fn key(path: &Path) -> Result<Vec<u8>, String> {
     let wrong = |why: String| format!("the key `{}` {why}", path.display());
-    let file = File::open(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let file = open_regular(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let about = file.metadata();
     let about = about.map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let mode = about.permissions().mode() & 0o777;

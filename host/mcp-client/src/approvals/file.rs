@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use toolhost_hostfiles::open_regular_no_follow;
 
 use super::{ApprovalError, Server};
 use crate::private::{private_file, private_folder};
@@ -33,7 +34,7 @@ pub fn read(folder: &Path, server: &str) -> Result<Option<Server>, ApprovalError
 
 fn parsed<T: DeserializeOwned>(folder: &Path, server: &str) -> Result<Option<T>, ApprovalError> {
     let path = place(folder, server, "json")?;
-    let file = match File::open(&path) {
+    let file = match open_regular_no_follow(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ApprovalError::Io { path, source }),

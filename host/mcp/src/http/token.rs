@@ -11,9 +11,9 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 use toolhost_contract::text;
+use toolhost_hostfiles::{open_regular, open_regular_no_follow};
 
 /// The name of whoever holds a token that has none.
 pub const OWNER: &str = "owner";
@@ -56,7 +56,7 @@ impl Tokens {
             path: shown.clone(),
             source,
         };
-        let file = File::open(path).map_err(unreadable)?;
+        let file = open_regular(path).map_err(unreadable)?;
         Self::parse(&content(file, &shown, 0o006)?, &shown)
     }
 
@@ -68,12 +68,7 @@ impl Tokens {
             source,
         };
         // Never through a link: whoever may put one there must not choose our token.
-        let open = || {
-            OpenOptions::new()
-                .read(true)
-                .custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default())
-                .open(path)
-        };
+        let open = || open_regular_no_follow(path);
         let (file, new) = match open() {
             Ok(file) => (file, None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -191,9 +186,6 @@ fn content(file: File, shown: &str, closed: u32) -> Result<String, TokenError> {
         what,
     };
     let metadata = file.metadata().map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(untrusted("it is not a file"));
-    }
     let us = rustix::process::geteuid().as_raw();
     if ![us, 0].contains(&metadata.uid()) {
         return Err(untrusted("it belongs to another user"));
@@ -298,7 +290,7 @@ mod tests {
         );
         says(Tokens::read(&own("world", 0o644)).err(), "others may read");
         says(Tokens::read(&own("write", 0o620)).err(), "others may read");
-        says(Tokens::read(dir.path()).err(), "it is not a file");
+        says(Tokens::read(dir.path()).err(), "a regular file is needed");
         says(Tokens::read(&dir.path().join("none")).err(), "No such file");
         Tokens::read(&own("mounted", 0o440)).unwrap();
 

@@ -12,10 +12,18 @@ pub fn find(places: &[PathBuf]) -> (Vec<PathBuf>, Vec<Broken>) {
     let mut broken = Vec::new();
     for place in places {
         match files_in(place) {
-            Ok(found) => files.extend(found.into_iter().filter(|file| {
-                // The same folder under two names is still one folder.
-                seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone()))
-            })),
+            Ok(found) => {
+                for file in found {
+                    // The same folder under two names is still one folder.
+                    if !seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone())) {
+                        continue;
+                    }
+                    match stays_in(place, &file) {
+                        Err(reason) if place.is_dir() => broken.push(Broken { path: file, reason }),
+                        _ => files.push(file),
+                    }
+                }
+            }
             Err(reason) => broken.push(Broken {
                 path: place.clone(),
                 reason,
@@ -55,9 +63,58 @@ fn files_in(place: &Path) -> Result<Vec<PathBuf>, String> {
     }
 }
 
+/// Refuses a link that leads out of the plugin folder: what is loaded from a folder is what an operator finds in it.
+fn stays_in(folder: &Path, file: &Path) -> Result<(), String> {
+    if !file.is_symlink() {
+        return Ok(());
+    }
+    let real = |path: &Path| {
+        path.canonicalize()
+            .map_err(|error| format!("cannot be read: {error}"))
+    };
+    let target = real(file)?;
+    if target.starts_with(real(folder)?) {
+        return Ok(());
+    }
+    let shown = toolhost_contract::text::inline(&target.to_string_lossy(), 400);
+    Err(format!(
+        "a link that leads out of the folder, to {shown}; copy the file into the folder, or add `--plugins {shown}`"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_16_a_link_out_of_a_plugin_folder_is_refused_and_says_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, outside) = (dir.path().join("plugins"), dir.path().join("other"));
+        std::fs::create_dir_all(folder.join("versions")).unwrap();
+        std::fs::create_dir(&outside).unwrap();
+        for file in [folder.join("versions/a-1.wasm"), outside.join("b.wasm")] {
+            std::fs::write(file, "").unwrap();
+        }
+        for (target, name) in [
+            ("versions/a-1.wasm", "a.wasm"),
+            ("../other/b.wasm", "b.wasm"),
+            ("c.wasm", "c.wasm"),
+            ("/dev/zero", "d.wasm"),
+        ] {
+            std::os::unix::fs::symlink(target, folder.join(name)).unwrap();
+        }
+        let (files, broken) = find(std::slice::from_ref(&folder));
+        assert_eq!(files, [folder.join("a.wasm")]);
+        let names: Vec<_> = broken.iter().map(|broken| broken.path.clone()).collect();
+        let names_of = ["b.wasm", "c.wasm", "d.wasm"].map(|name| folder.join(name));
+        assert_eq!(names, names_of);
+        let target = outside.join("b.wasm").canonicalize().unwrap();
+        let remedy = format!("or add `--plugins {}`", target.display());
+        assert!(broken[0].reason.contains(&remedy), "{}", broken[0].reason);
+        // A link that the operator names is followed.
+        let (files, broken) = find(&[folder.join("b.wasm")]);
+        assert_eq!((files.len(), broken.len()), (1, 0));
+    }
 
     #[test]
     fn plugin_files_are_found_once_and_in_order() {

@@ -123,6 +123,33 @@ fn a_grant_through_a_link_stays_where_the_link_led() {
     );
 }
 
+/// A program that a tool started may have made the link.
+#[test]
+fn fs_01_a_grant_through_a_link_that_a_tool_could_have_made_is_refused() {
+    let world = World::new();
+    world.file("other/f.txt", CANARY);
+    fs::create_dir(world.path("w/deep")).expect("directory");
+    symlink("../other", world.path("w/out")).expect("link");
+    symlink("../../other", world.path("w/deep/out")).expect("link");
+    symlink("w/out", world.path("around")).expect("link");
+    for path in ["w/out", "w/deep/out", "around", "w/out/f.txt"] {
+        for (access, allowed) in [(Access::ReadWrite, false), (Access::ReadOnly, true)] {
+            let grants = [
+                world.grant("w", "/w", access),
+                world.grant(path, "/out", Access::ReadOnly),
+            ];
+            let scope = Scope::open(&grants, &[]);
+            assert_eq!(scope.is_ok(), allowed, "{path} {access:?}");
+            if let Err(error) = scope {
+                let words = error.to_string();
+                assert!(words.contains("which tools can change"), "{words}");
+            }
+        }
+        // Alone it is what the operator names.
+        assert!(Scope::open(&[world.grant(path, "/out", Access::ReadWrite)], &[]).is_ok());
+    }
+}
+
 #[test]
 fn a_common_beginning_of_names_grants_nothing() {
     let world = World::new();

@@ -6,8 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
+use toolhost_hostfiles::read_text;
 
 use super::AddArgs;
+
+/// As much as is read of a configuration.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The text of a file, or of one that is not there yet.
 pub struct Text {
@@ -22,7 +26,7 @@ pub fn read(file: &Path) -> anyhow::Result<Text> {
             file.display()
         );
     }
-    match fs::read_to_string(file) {
+    match read_text(file, MAX_BYTES) {
         Ok(text) => Ok(Text { text, exists: true }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Text {
             text: String::new(),

@@ -1,0 +1,142 @@
+//! Folders that the host keeps its own files in.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+/// Why a folder cannot hold what only its owner may write.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} is not a folder; move it away", path.display())]
+    NotAFolder { path: PathBuf },
+    #[error("{} is a symbolic link; put a folder in its place", path.display())]
+    Link { path: PathBuf },
+    /// It, or the link that leads to it, belongs to another user.
+    #[error("{} belongs to user {uid}; remove it, or name another folder", path.display())]
+    NotOurs { path: PathBuf, uid: u32 },
+    #[error(
+        "other users can write to {} (mode {mode:o}), so what is in it may be theirs; look at it, then run `chmod 700` on it",
+        path.display()
+    )]
+    Exposed { path: PathBuf, mode: u32 },
+}
+
+/// Checks a folder that exists: it must be a folder of this user that other users cannot write to. A symbolic link is
+/// followed if it belongs to this user or to root. A folder that does not exist is no error.
+pub fn check_folder(path: &Path) -> Result<(), FolderError> {
+    let failed = |source| FolderError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let us = rustix::process::geteuid().as_raw();
+    let foreign = |uid| FolderError::NotOurs {
+        path: path.to_owned(),
+        uid,
+    };
+    let link = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(failed)?,
+    };
+    if ![us, 0].contains(&link.uid()) {
+        return Err(foreign(link.uid()));
+    }
+    let found = fs::metadata(path).map_err(failed)?;
+    if !found.is_dir() {
+        return Err(FolderError::NotAFolder {
+            path: path.to_owned(),
+        });
+    }
+    if found.uid() != us {
+        return Err(foreign(found.uid()));
+    }
+    match found.mode() & 0o7777 {
+        mode if mode & 0o022 != 0 => Err(FolderError::Exposed {
+            path: path.to_owned(),
+            mode,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a folder below `base` for its owner alone, with what is missing above it. What lies below `base` must not be a
+/// symbolic link: a tool may have been able to put one there.
+pub fn make_private_below(base: &Path, folder: &Path) -> Result<(), FolderError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| FolderError::Io { path, source }
+    };
+    let mut maker = DirBuilder::new();
+    maker.mode(0o700).recursive(true);
+    maker.create(base).map_err(failed(base))?;
+    maker.recursive(false);
+    let mut here = base.to_owned();
+    for part in folder.strip_prefix(base).unwrap_or(folder).components() {
+        here.push(part);
+        match maker.create(&here) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(&here)(error));
+            }
+            _ => {}
+        }
+        let found = fs::symlink_metadata(&here).map_err(failed(&here))?;
+        if found.is_symlink() {
+            return Err(FolderError::Link { path: here });
+        }
+        if !found.is_dir() {
+            return Err(FolderError::NotAFolder { path: here });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_others_can_write_to_or_own_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        check_folder(&at("missing")).unwrap();
+        fs::create_dir(at("state")).unwrap();
+        symlink(at("state"), at("link")).unwrap();
+        for (mode, allowed) in [
+            (0o700, true),
+            (0o755, true),
+            (0o775, false),
+            (0o777, false),
+            (0o1777, false),
+        ] {
+            fs::set_permissions(at("state"), Permissions::from_mode(mode)).unwrap();
+            for name in ["state", "link"] {
+                let checked = check_folder(&at(name));
+                assert_eq!(checked.is_ok(), allowed, "{name} {mode:o}");
+            }
+        }
+        fs::set_permissions(at("state"), Permissions::from_mode(0o700)).unwrap();
+        fs::write(at("file"), "").unwrap();
+        assert!(matches!(
+            check_folder(&at("file")),
+            Err(FolderError::NotAFolder { .. })
+        ));
+        if lchown(at("link"), Some(12_345), None).is_err() {
+            eprintln!("only root can give a link away; the rest is not tested");
+            return;
+        }
+        assert!(matches!(
+            check_folder(&at("link")),
+            Err(FolderError::NotOurs { uid: 12_345, .. })
+        ));
+        chown(at("state"), Some(12_345), None).unwrap();
+        assert!(matches!(
+            check_folder(&at("state")),
+            Err(FolderError::NotOurs { uid: 12_345, .. })
+        ));
+    }
+}

@@ -1,0 +1,132 @@
+//! Opens the files that an operator names and the folders that the host keeps its own files in.
+//!
+//! A path that somebody else can influence may name a named pipe, whose open waits for a writer, or a device, whose
+//! open has effects. Every function here opens regular files only and does not wait.
+
+mod folder;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+pub use folder::{FolderError, check_folder, make_private_below};
+
+/// Opens a regular file for reading; symbolic links are followed.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    // Looked at first, because opening a device may already have an effect.
+    refuse_special(fs::metadata(path)?.file_type())?;
+    open(path, OFlags::empty())
+}
+
+/// The same, and the last component of the path must not be a symbolic link.
+pub fn open_regular_no_follow(path: &Path) -> io::Result<File> {
+    let kind = fs::symlink_metadata(path)?.file_type();
+    if kind.is_symlink() {
+        return Err(wrong("a symbolic link; name the file itself"));
+    }
+    refuse_special(kind)?;
+    open(path, OFlags::NOFOLLOW)
+}
+
+fn open(path: &Path, more: OFlags) -> io::Result<File> {
+    // The path may name something else by now: the open does not wait, and what was opened is looked at.
+    let flags = more | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    refuse_special(file.metadata()?.file_type())?;
+    let flags = fcntl_getfl(&file)?;
+    fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
+}
+
+fn refuse_special(kind: fs::FileType) -> io::Result<()> {
+    if kind.is_file() {
+        return Ok(());
+    }
+    let what = if kind.is_dir() {
+        "a folder"
+    } else if kind.is_fifo() {
+        "a named pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Err(wrong(&format!("{what}; a regular file is needed")))
+}
+
+fn wrong(words: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, words.to_owned())
+}
+
+/// All of a regular file with at most `limit` bytes.
+pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        let words = format!("longer than {limit} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, words));
+    }
+    Ok(bytes)
+}
+
+/// The same as text.
+pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
+    String::from_utf8(read_regular(path, limit)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    /// A test that waits for a writer would not end, so none of these may wait.
+    #[test]
+    fn a_16_only_regular_files_are_opened_and_none_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("file"), "text").unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), 0o600.into()).unwrap();
+        let _socket = UnixListener::bind(at("socket")).unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        symlink(at("pipe"), at("link to a pipe")).unwrap();
+        symlink("/dev/zero", at("link to a device")).unwrap();
+        assert_eq!(read_text(&at("file"), 4).unwrap(), "text");
+        assert_eq!(read_text(&at("link"), 4).unwrap(), "text");
+        for (name, words) in [
+            ("pipe", "a named pipe"),
+            ("link to a pipe", "a named pipe"),
+            ("socket", "a socket"),
+            ("link to a device", "a device"),
+            ("", "a folder"),
+        ] {
+            let error = open_regular(&at(name)).unwrap_err().to_string();
+            assert!(error.starts_with(words), "{name}: {error}");
+        }
+        let error = open_regular_no_follow(&at("link")).unwrap_err().to_string();
+        assert!(error.starts_with("a symbolic link"), "{error}");
+        assert!(open_regular_no_follow(&at("file")).is_ok());
+        let error = read_regular(&at("file"), 3).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        let missing = open_regular(&at("missing")).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_was_opened_reads_like_any_other_file() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "text").unwrap();
+        let file = open_regular(&dir.path().join("file")).unwrap();
+        assert!(!fcntl_getfl(&file).unwrap().contains(OFlags::NONBLOCK));
+    }
+}
