@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 
 use serde_json::{Map, Value};
+use toolhost_contract::numbers::{self, InexactInteger};
 use toolhost_contract::text;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +22,8 @@ pub enum InputError {
     },
     #[error("the input is not JSON: {0}")]
     NotJson(String),
+    #[error("the input cannot be passed on: {0}")]
+    Inexact(#[from] InexactInteger),
     #[error("the input is {0}; a tool takes a JSON object")]
     NotAnObject(&'static str),
     #[error("the input is longer than {limit} bytes")]
@@ -57,6 +60,7 @@ pub fn parse(
 }
 
 fn object(json: &str) -> Result<Value, InputError> {
+    numbers::check_integers(json.as_bytes())?;
     let value: Value =
         serde_json::from_str(json).map_err(|error| InputError::NotJson(error.to_string()))?;
     match kind_of(&value) {
@@ -92,8 +96,7 @@ fn pair(word: &str, schema: Option<&Value>) -> Result<(String, Value), InputErro
         reason,
     };
     if json {
-        let value = serde_json::from_str(value)
-            .map_err(|error| wrong("JSON".to_owned(), error.to_string()))?;
+        let value = numbers::parse_exact(value).map_err(|error| wrong("JSON".to_owned(), error))?;
         return Ok((key.to_owned(), value));
     }
     let types = match schema {
@@ -105,10 +108,14 @@ fn pair(word: &str, schema: Option<&Value>) -> Result<(String, Value), InputErro
     }
     if types.is_empty() {
         // The schema takes anything: what looks like JSON is JSON.
+        numbers::check_integers(value.as_bytes())
+            .map_err(|error| wrong("JSON".to_owned(), error.to_string()))?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         return Ok((key.to_owned(), value));
     }
     let expected = || types.iter().copied().collect::<Vec<_>>().join(" or ");
+    numbers::check_integers(value.as_bytes())
+        .map_err(|error| wrong(expected(), error.to_string()))?;
     let parsed: Value =
         serde_json::from_str(value).map_err(|_| wrong(expected(), "not JSON".to_owned()))?;
     if types.iter().any(|wanted| fits(&parsed, wanted)) {

@@ -20,6 +20,7 @@ pub mod life;
 mod limits;
 pub mod manifest;
 mod names;
+pub mod numbers;
 mod outcome;
 pub mod policy;
 mod principal;

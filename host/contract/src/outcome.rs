@@ -1,6 +1,6 @@
 //! What a call that ran to its end brought back.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::text;
 
@@ -70,6 +70,18 @@ impl Outcome {
                 _ => self.llm.push(Part::Text(note)),
             }
         }
+    }
+
+    /// Adds a line of the host for the model. It is in `meta` too, because a client may show the structured value
+    /// instead of the parts.
+    pub fn add_notice(&mut self, notice: String) {
+        if self.llm.is_empty() {
+            self.llm.push(Part::Text(self.model_text()));
+        }
+        if let Value::Object(meta) = self.meta.get_or_insert_with(|| Value::Object(Map::new())) {
+            meta.insert("notice".to_owned(), Value::String(notice.clone()));
+        }
+        self.llm.push(Part::Text(format!("({notice})")));
     }
 
     /// What a model reads: the parts, or the structured value when there are none, or the error.

@@ -8,7 +8,7 @@ mod shape;
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Map, Value};
-use toolhost_contract::{CallError, Descriptor, ErrorClass, Outcome, text, units};
+use toolhost_contract::{CallError, Descriptor, ErrorClass, Outcome, numbers, text, units};
 
 use cost::Cost;
 use explain::{Problem, explain, failed};
@@ -187,7 +187,7 @@ fn object(
             if text.len() as u64 > max_bytes {
                 return Err(too_large(text.len() as u64, max_bytes).into());
             }
-            match serde_json::from_str(&text) {
+            match numbers::parse_exact(&text) {
                 Ok(Value::Object(map)) => {
                     repairs.push("input: text read as an object".to_owned());
                     Ok(map)

@@ -25,6 +25,7 @@ use serde_json::error::Category;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Duration, Instant, timeout};
+use toolhost_contract::numbers::check_integers;
 
 pub(crate) use outbox::Outbox;
 pub(crate) use stoppable::Stoppable;
@@ -125,6 +126,10 @@ where
             let why = format!("the message holds more than {MOST_VALUES} JSON values");
             let found = scan(line).found;
             return self.refuse(found, &ErrorData::invalid_request(why, None));
+        }
+        if let Err(inexact) = check_integers(line) {
+            let found = scan(line).found;
+            return self.refuse(found, &ErrorData::invalid_params(inexact.to_string(), None));
         }
         match serde_json::from_slice(line) {
             Ok(message) => {

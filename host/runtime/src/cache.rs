@@ -14,7 +14,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{
     Dir, File, MetadataExt as _, OpenOptions, OpenOptionsExt as _, Permissions, PermissionsExt as _,
 };
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, Timespec, Timestamps, UTIME_NOW};
 use toolhost_contract::Digest;
 use wasmtime::Engine;
 
@@ -77,8 +77,25 @@ impl Cache {
         let code = self.verify(digest, &entry).map(<[u8]>::to_vec);
         if code.is_none() {
             let _ = self.dir.remove_file(&name);
+        } else {
+            self.renew(&name);
         }
         code
+    }
+
+    /// So that its age is the time since it was used. Failing costs a compilation when the host next removes old code.
+    fn renew(&self, name: &str) {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        };
+        let times = Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
+        if let Ok(file) = open(&self.dir, name) {
+            let _ = rustix::fs::futimens(&file, &times);
+        }
     }
 
     fn read(&self, name: &str) -> Option<Vec<u8>> {

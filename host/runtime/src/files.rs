@@ -24,6 +24,7 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 use self::convert::{code, identity, new_time, show_stat};
 use self::granted::directory;
 use self::listing::Listing;
+pub use self::listing::Unnamed;
 use crate::quota::{Counted, Quota};
 use crate::state::State;
 use crate::tree::Tree;
@@ -51,6 +52,7 @@ pub struct FilesView<'a> {
     written: Quota,
     /// Entries in the listings that the call holds open; the host's memory, which no limit of the guest's counts.
     listed: Arc<AtomicUsize>,
+    unnamed: Unnamed,
 }
 
 impl<'a> FilesView<'a> {
@@ -59,12 +61,14 @@ impl<'a> FilesView<'a> {
         let dir_entries = state.dir_entries;
         let written = state.written.clone();
         let listed = Arc::clone(&state.listed);
+        let unnamed = state.unnamed.clone();
         Self {
             wasi: state.filesystem(),
             files,
             dir_entries,
             written,
             listed,
+            unnamed,
         }
     }
 
@@ -205,8 +209,15 @@ impl HostDescriptor for FilesView<'_> {
     ) -> FsResult<Resource<types::DirectoryEntryStream>> {
         let held = self.listed.load(Ordering::Relaxed);
         let limit = self.dir_entries.min(MAX_LISTED.saturating_sub(held));
+        let unnamed = self.unnamed.clone();
         let entries = self
-            .at(&fd, move |tree, dir, _| tree.read_dir(dir, limit))
+            .at(&fd, move |tree, dir, _| {
+                let listed = tree.read_dir(dir, limit)?;
+                if listed.unnamed > 0 {
+                    unnamed.add(Stat::of(dir)?.id, listed.unnamed);
+                }
+                Ok(listed.entries)
+            })
             .await?;
         // An empty listing costs something too.
         let size = entries.len() + 1;

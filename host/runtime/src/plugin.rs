@@ -208,16 +208,22 @@ impl Plugin {
                 format!("plugin `{}` has no tools", self.name()),
             )
         })?;
-        instance::run(pre.engine(), setting, async |store| {
+        let (result, notice) = instance::run(pre.engine(), setting, async |store| {
             let plugin = pre.instantiate_async(&mut *store).await?;
-            plugin
+            let result = plugin
                 .toolhost_plugin_tool()
-                .call_call(store, &request)
-                .await
+                .call_call(&mut *store, &request)
+                .await?;
+            Ok((result, store.data().unnamed.notice()))
         })
-        .await?
-        .map_err(v0_1::error)
-        .and_then(|outcome| v0_1::outcome(outcome, output))
+        .await?;
+        let mut outcome = result
+            .map_err(v0_1::error)
+            .and_then(|outcome| v0_1::outcome(outcome, output))?;
+        if let Some(notice) = notice {
+            outcome.add_notice(notice);
+        }
+        Ok(outcome)
     }
 }
 

@@ -12,7 +12,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use crate::capabilities::Allowed;
 use crate::deadline::Deadline;
-use crate::files::Files;
+use crate::files::{Files, Unnamed};
 use crate::http::Hooks;
 use crate::limiter::Limiter;
 use crate::quota::Quota;
@@ -28,6 +28,7 @@ pub struct State {
     pub dir_entries: usize,
     pub written: Quota,
     pub listed: Arc<AtomicUsize>,
+    pub unnamed: Unnamed,
     pub limiter: Limiter,
     pub deadline: Arc<Deadline>,
     pub allowed: Allowed,
@@ -72,6 +73,7 @@ impl State {
             dir_entries: limits.dir_entries,
             written: Quota::new(limits.written),
             listed: Arc::default(),
+            unnamed: Unnamed::default(),
             limiter: Limiter::new(limits),
             deadline,
             allowed,

@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use toolhost_vfs::{Access, Entry, NewTime, OpenHow, Opened, Refusal, Scope, Stage, Stat};
+use toolhost_vfs::{Access, DirListing, NewTime, OpenHow, Opened, Refusal, Scope, Stage, Stat};
 
 /// Both answer the same questions; what is written to a stage becomes real when it is committed.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl Tree {
 
     either! {
         open_at(dir: BorrowedFd<'_>, access: Access, path: &str, how: &OpenHow) -> Opened;
-        read_dir(dir: BorrowedFd<'_>, limit: usize) -> Vec<Entry>;
+        read_dir(dir: BorrowedFd<'_>, limit: usize) -> DirListing;
         stat_at(dir: BorrowedFd<'_>, path: &str, follow: bool) -> Stat;
         read_link_at(dir: BorrowedFd<'_>, path: &str) -> String;
         create_dir_at(dir: BorrowedFd<'_>, access: Access, path: &str) -> ();

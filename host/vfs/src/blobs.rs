@@ -11,6 +11,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use rustix::fs::{FlockOperation, flock};
+
 use crate::ContentHash;
 
 /// Content-addressed files: `dir/ab/cdef…`, written once, readable by their owner only.
@@ -117,10 +119,25 @@ impl Blobs {
         fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() == size)
     }
 
-    /// So that the next sweep takes it for as young as it now is.
+    /// So that the next sweep takes it for as young as it now is. While a sweep looks at a content and removes it, this
+    /// waits: what was renewed is there.
     pub(crate) fn renew(&self, hash: ContentHash) -> io::Result<()> {
+        let _lock = self.lock(FlockOperation::LockShared)?;
         let file = OpenOptions::new().append(true).open(self.path(hash))?;
         file.set_modified(SystemTime::now())
+    }
+
+    /// Held for as long as the file lives.
+    fn lock(&self, how: FlockOperation) -> io::Result<File> {
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.dir.join(LOCK))?;
+        flock(&lock, how)?;
+        Ok(lock)
     }
 
     /// Removes the oldest until all fits `max_bytes` and none is older than `max_age`; `keep` are never removed.
@@ -161,7 +178,14 @@ impl Blobs {
             if swept.kept <= max_bytes && age(blob.written) <= max_age {
                 break;
             }
+            // Not held for the whole sweep: a commit waits for one removal at most.
+            let lock = self.lock(FlockOperation::LockExclusive)?;
+            if fs::symlink_metadata(&blob.path)?.modified()? != blob.written {
+                continue;
+            }
+            between_look_and_removal();
             fs::remove_file(&blob.path)?;
+            drop(lock);
             swept.removed += 1;
             swept.freed += blob.size;
             swept.kept -= blob.size;
@@ -196,6 +220,26 @@ impl Blobs {
 /// What a mark of changes that are real is called, with the name of the commit behind it.
 pub(crate) const MADE: &str = "made-";
 const TEMP: &str = "temp-";
+/// Shared by those who renew, for one at a time who removes.
+const LOCK: &str = "lock";
+
+#[cfg(test)]
+thread_local! {
+    /// What a test does at the worst moment of a sweep.
+    static MEANWHILE: std::cell::RefCell<Option<Box<dyn FnMut()>>> = const { std::cell::RefCell::new(None) };
+}
+
+#[cfg(test)]
+fn between_look_and_removal() {
+    MEANWHILE.with_borrow_mut(|meanwhile| {
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
+    });
+}
+
+#[cfg(not(test))]
+fn between_look_and_removal() {}
 
 /// Ordered by age, and by name where the clock was too coarse.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -260,4 +304,75 @@ pub(crate) fn copy_hashed(from: &File, to: &File) -> io::Result<(ContentHash, u6
         }
     }
     Ok((ContentHash(hasher.finalize().into()), size))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+
+    fn put(blobs: &Blobs, dir: &Path, content: &[u8]) -> ContentHash {
+        let path = dir.join("source");
+        fs::write(&path, content).unwrap();
+        blobs.put(&File::open(path).unwrap()).unwrap().0
+    }
+
+    /// A commit that renews a content while a sweep removes it either fails and keeps its own copy, or finds the content
+    /// afterwards.
+    #[test]
+    fn a_14_a_content_that_was_renewed_is_not_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        let blobs = Arc::new(Blobs::open(&dir.path().join("blobs")).unwrap());
+        let hash = put(&blobs, dir.path(), b"content");
+        let old = SystemTime::now() - Duration::from_secs(3_600);
+        let file = OpenOptions::new()
+            .append(true)
+            .open(blobs.path(hash))
+            .unwrap();
+        file.set_modified(old).unwrap();
+        let (renewing, renewed): (_, Receiver<io::Result<()>>) = channel();
+        let other = Arc::clone(&blobs);
+        MEANWHILE.set(Some(Box::new(move || {
+            let (blobs, renewing) = (Arc::clone(&other), renewing.clone());
+            std::thread::spawn(move || renewing.send(blobs.renew(hash)));
+        })));
+        let now = SystemTime::now();
+        blobs
+            .sweep(u64::MAX, Duration::from_secs(60), now, &HashSet::new())
+            .unwrap();
+        let renewed = renewed.recv_timeout(Duration::from_secs(120)).unwrap();
+        assert_eq!(renewed.is_ok(), blobs.has(hash, 7));
+        MEANWHILE.set(None);
+
+        // The other order: what was renewed after the sweep has listed it stays.
+        let hash = put(&blobs, dir.path(), b"another");
+        let file = OpenOptions::new()
+            .append(true)
+            .open(blobs.path(hash))
+            .unwrap();
+        file.set_modified(old).unwrap();
+        let first = put(&blobs, dir.path(), b"first");
+        let file = OpenOptions::new()
+            .append(true)
+            .open(blobs.path(first))
+            .unwrap();
+        file.set_modified(old - Duration::from_secs(60)).unwrap();
+        let other = Arc::clone(&blobs);
+        MEANWHILE.set(Some(Box::new(move || {
+            // As a commit would whose turn comes between two removals.
+            let file = OpenOptions::new()
+                .append(true)
+                .open(other.path(hash))
+                .unwrap();
+            file.set_modified(SystemTime::now()).unwrap();
+        })));
+        blobs
+            .sweep(u64::MAX, Duration::from_secs(60), now, &HashSet::new())
+            .unwrap();
+        MEANWHILE.set(None);
+        assert!(blobs.has(hash, 7));
+        assert!(!blobs.has(first, 5));
+    }
 }

@@ -2,8 +2,10 @@
 //! undone.
 
 use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Read};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -40,7 +42,55 @@ pub enum Image {
     Absent,
     File(FileImage),
     Dir { mode: u32 },
-    Link { target: String },
+    Link { target: LinkTarget },
+}
+
+/// Where a symbolic link leads: any bytes, as the file system has them. In JSON a text, or a list of bytes when it is
+/// not UTF-8.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkTarget(OsString);
+
+impl LinkTarget {
+    pub fn as_os_str(&self) -> &OsStr {
+        &self.0
+    }
+}
+
+impl<T: Into<OsString>> From<T> for LinkTarget {
+    fn from(target: T) -> Self {
+        Self(target.into())
+    }
+}
+
+/// What is not UTF-8 is replaced, and characters that a terminal acts on are escaped.
+impl fmt::Display for LinkTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.to_string_lossy().escape_debug())
+    }
+}
+
+impl Serialize for LinkTarget {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.to_str() {
+            Some(text) => serializer.serialize_str(text),
+            None => self.0.as_bytes().serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for LinkTarget {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Text(String),
+            Bytes(Vec<u8>),
+        }
+        Ok(match Either::deserialize(deserializer)? {
+            Either::Text(text) => text.into(),
+            Either::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        })
+    }
 }
 
 /// A regular file: the same hash, size and mode are the same file to everybody.

@@ -23,13 +23,21 @@ pub struct Entry {
     pub kind: Kind,
 }
 
+/// What a directory holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DirListing {
+    pub entries: Vec<Entry>,
+    /// Entries that are left out because their names are not UTF-8.
+    pub unnamed: usize,
+}
+
 impl Scope {
     /// The entries of `dir` without `.` and `..`, in the file system's order.
     ///
     /// Reading stops at the first entry over `limit`: a directory of a million entries costs no more than one of
-    /// `limit`. A name that is not UTF-8 counts but is left out, since no guest could ask for it; so is what is
-    /// hidden.
-    pub fn read_dir(&self, dir: BorrowedFd<'_>, limit: usize) -> Result<Vec<Entry>, Refusal> {
+    /// `limit`. A name that is not UTF-8 is counted and left out, because no guest could ask for it. What is hidden is
+    /// left out and not counted.
+    pub fn read_dir(&self, dir: BorrowedFd<'_>, limit: usize) -> Result<DirListing, Refusal> {
         self.read_dir_under(None, dir, limit)
     }
 
@@ -39,7 +47,7 @@ impl Scope {
         over: Option<&Layers>,
         dir: BorrowedFd<'_>,
         limit: usize,
-    ) -> Result<Vec<Entry>, Refusal> {
+    ) -> Result<DirListing, Refusal> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         // Opened anew: the handle may be `O_PATH`, and its position is shared with every other call.
         let own = open_beneath(dir, ".", flags, Mode::empty(), BENEATH).map_err(open_refused)?;
@@ -50,13 +58,13 @@ impl Scope {
             if self.needs_sites() {
                 site = match self.site(over, own.as_fd(), here) {
                     // It was removed while it was held.
-                    Err(Refusal::NotFound) => return Ok(Vec::new()),
+                    Err(Refusal::NotFound) => return Ok(DirListing::default()),
                     site => Some(site?),
                 };
             }
         }
         let mut entries = Vec::new();
-        let (mut seen, mut looked) = (0, 0);
+        let (mut seen, mut looked, mut unnamed) = (0, 0, 0);
         for entry in rustix::fs::Dir::new(own)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -73,7 +81,10 @@ impl Scope {
             if seen > limit || looked > MAX_LOOKED {
                 return Err(Refusal::TooManyEntries);
             }
-            let Ok(text) = name.to_str() else { continue };
+            let Ok(text) = name.to_str() else {
+                unnamed += usize::from(!hidden);
+                continue;
+            };
             if !hidden {
                 entries.push(Entry {
                     name: text.to_owned(),
@@ -84,7 +95,7 @@ impl Scope {
         if let (Some(reads), Some(site)) = (&self.reads, &site) {
             reads.listing(site.host_path(self, b"."), &entries);
         }
-        Ok(entries)
+        Ok(DirListing { entries, unnamed })
     }
 
     fn hides(&self, dir: FileId, site: Option<&Site>, name: &CStr, ino: u64, kind: Kind) -> bool {

@@ -321,7 +321,8 @@ fn hash_file(scope: &Scope, path: &Path) -> Option<(ContentHash, Print)> {
 fn list(scope: &Scope, path: &Path) -> Option<Vec<Entry>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let dir = open(scope, path, flags).ok()?;
-    scope.read_dir(dir.as_fd(), MAX_NAMES * 10).ok()
+    let listed = scope.read_dir(dir.as_fd(), MAX_NAMES * 10).ok()?;
+    Some(listed.entries)
 }
 
 /// In any order: that of a file system says nothing.

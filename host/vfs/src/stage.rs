@@ -33,7 +33,7 @@ pub(crate) use self::real::{is_there, name_of, open_name};
 use self::write::At;
 pub(crate) use self::write::list;
 use crate::{
-    Access, Entry, Kind, NewTime, OpenHow, Opened, Refusal, Scope, Stat,
+    Access, DirListing, Kind, NewTime, OpenHow, Opened, Refusal, Scope, Stat,
     dir::{link_text, stat_of},
     walk::Last,
 };
@@ -88,7 +88,7 @@ impl Stage {
     }
 
     /// Like [`Scope::read_dir`]; what the call put there comes last.
-    pub fn read_dir(&self, dir: BorrowedFd<'_>, limit: usize) -> Result<Vec<Entry>, Refusal> {
+    pub fn read_dir(&self, dir: BorrowedFd<'_>, limit: usize) -> Result<DirListing, Refusal> {
         if self.is_untouched() {
             return self.scope().read_dir(dir, limit);
         }

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, oneshot};
 use toolhost_contract::format::Format;
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
-    Answer, BoxFuture, Call, Interview, Principal, Question, Reply, SessionKey, Sink,
+    Answer, BoxFuture, Call, Interview, Principal, Question, Reply, SessionKey, Sink, numbers,
 };
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{Kernel, Prompter};
@@ -114,8 +114,10 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let heard = read::json_of(&line, "a line of JSON")
-            .and_then(|line| serde_json::from_slice(line).map_err(|error| error.to_string()));
+        let heard = read::json_of(&line, "a line of JSON").and_then(|line| {
+            numbers::check_integers(line).map_err(|error| error.to_string())?;
+            serde_json::from_slice(line).map_err(|error| error.to_string())
+        });
         let heard: Heard = match heard {
             Ok(heard) => heard,
             Err(error) => {

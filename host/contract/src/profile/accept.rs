@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::lens::Lens;
 use super::members::{admits, property, to_ours};
 use super::table::Row;
+use crate::numbers::parse_exact;
 
 /// Calls within calls (`background_run` of a `background_run` …) that are translated; deeper ones are nobody's honest
 /// wish and are refused by whoever runs them.
@@ -127,7 +128,7 @@ fn objects(list: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Va
 fn object(input: Value) -> Result<Map<String, Value>, Value> {
     match input {
         Value::Object(members) => Ok(members),
-        Value::String(text) => match serde_json::from_str(&text) {
+        Value::String(text) => match parse_exact(&text) {
             Ok(Value::Object(members)) => Ok(members),
             Ok(_) | Err(_) => Err(Value::String(text)),
         },

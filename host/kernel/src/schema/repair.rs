@@ -6,7 +6,7 @@
 use std::fmt;
 
 use serde_json::{Map, Number, Value};
-use toolhost_contract::{nearest, text};
+use toolhost_contract::{nearest, numbers, text};
 
 use super::explain::{self, Problem};
 use super::shape::{Kinds, Node, NodeId, Others, Shape};
@@ -272,7 +272,7 @@ fn read(text: &str, kinds: Kinds, depth: usize) -> Option<Value> {
     let value = match text.trim() {
         "True" => Value::Bool(true),
         "False" => Value::Bool(false),
-        text => serde_json::from_str(text).ok()?,
+        text => numbers::parse_exact(text).ok()?,
     };
     // Text inside text must not get around the limit of depth.
     measure::size(&value, MAX_DEPTH.saturating_sub(depth))?;

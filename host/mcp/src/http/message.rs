@@ -6,6 +6,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::json;
+use toolhost_contract::numbers::check_integers;
 
 use crate::shape::{MOST_VALUES, values};
 
@@ -29,6 +30,7 @@ pub(crate) enum Malformed {
     NotJson,
     NotOneMessage,
     TooManyValues,
+    InexactInteger,
     IdInUse,
 }
 
@@ -68,6 +70,9 @@ pub(crate) fn look(body: &[u8]) -> Result<Seen, Malformed> {
         return Err(Malformed::TooManyValues);
     }
     let kind = kind(body)?;
+    if check_integers(body).is_err() {
+        return Err(Malformed::InexactInteger);
+    }
     // An aside waits for nobody, so there is no room that it could wait for.
     if kind == Kind::Aside && values > FEW_VALUES {
         return Err(Malformed::TooManyValues);
@@ -107,6 +112,10 @@ impl Malformed {
             Self::TooManyValues => (
                 -32600,
                 "the message holds too many values: 100000 in a request, 2000 in anything else",
+            ),
+            Self::InexactInteger => (
+                -32602,
+                "an integer of the message does not fit into 64 bits and would lose digits; send it as text",
             ),
             Self::IdInUse => (
                 -32600,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use toolhost_contract::{
     Annotations, CallError, Concurrency, Descriptor, Display, ErrorClass, Event, Example, Failure,
-    FileDiff, Outcome, Part, TailCall, ToolName, Truncation, text,
+    FileDiff, Outcome, Part, TailCall, ToolName, Truncation, numbers, text,
 };
 use wasmtime::component::HasSelf;
 
@@ -284,10 +284,8 @@ pub fn outcome(raw: types::Outcome, limit: u64) -> Result<Outcome, CallError> {
         .code("invalid_output")
     };
     let json = |what: &'static str, text: Option<String>| {
-        text.map(|text| {
-            serde_json::from_str::<Value>(&text).map_err(|error| bad(what, error.to_string()))
-        })
-        .transpose()
+        text.map(|text| numbers::parse_exact::<Value>(&text).map_err(|error| bad(what, error)))
+            .transpose()
     };
     let llm = raw
         .llm
@@ -375,10 +373,7 @@ fn part(raw: types::Part) -> Result<Part, String> {
         |media: Option<String>| media.unwrap_or_else(|| "application/octet-stream".to_owned());
     Ok(match (raw.kind.as_str(), raw.data) {
         ("text", _) => Part::Text(raw.text.unwrap_or_default()),
-        ("json", _) => Part::Json(
-            serde_json::from_str(&raw.text.unwrap_or_default())
-                .map_err(|error| error.to_string())?,
-        ),
+        ("json", _) => Part::Json(numbers::parse_exact(&raw.text.unwrap_or_default())?),
         ("image", Some(data)) => Part::Image {
             data,
             media_type: media(raw.media_type),

@@ -1,14 +1,46 @@
 //! A guest reads a directory's entries one by one.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use toolhost_vfs::Entry;
+use toolhost_vfs::{Entry, FileId};
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::{self, HostDirectoryEntryStream};
 
 use super::FilesView;
 use super::convert::show_kind;
+
+/// Entries that a call was not shown because their names are not UTF-8. A directory that is listed twice counts once.
+#[derive(Debug, Clone, Default)]
+pub struct Unnamed(Arc<Mutex<HashMap<FileId, usize>>>);
+
+/// Directories that are told apart.
+const MOST_DIRS: usize = 10_000;
+
+impl Unnamed {
+    pub(super) fn add(&self, dir: FileId, count: usize) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < MOST_DIRS || known.contains_key(&dir) {
+            known.insert(dir, count);
+        }
+    }
+
+    /// What the caller of the tool is told; None when every name was shown.
+    pub fn notice(&self) -> Option<String> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count: usize = known.values().sum();
+        let (names, are) = match count {
+            0 => return None,
+            1 => ("name", "is"),
+            _ => ("names", "are"),
+        };
+        Some(format!(
+            "{count} {names} in the listed directories {are} not UTF-8 and left out"
+        ))
+    }
+}
 
 /// What is left of a directory listing.
 pub(super) struct Listing {

@@ -118,7 +118,7 @@ impl fmt::Display for Described<'_> {
                 write!(f, "a file of {} bytes, mode {:o}", file.size, file.mode)
             }
             Some(Image::Dir { .. }) => f.write_str("a directory"),
-            Some(Image::Link { target }) => write!(f, "a link to `{}`", target.escape_debug()),
+            Some(Image::Link { target }) => write!(f, "a link to `{target}`"),
         }
     }
 }

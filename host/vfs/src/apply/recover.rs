@@ -262,7 +262,7 @@ impl<'a> Run<'a> {
                 Image::Dir { mode } => self.make_dir(aside, place, *mode)?,
                 Image::Link { target } => {
                     (self.step)("make a link aside");
-                    rustix::fs::symlinkat(target, &aside.dir, &aside.name)
+                    rustix::fs::symlinkat(target.as_os_str(), &aside.dir, &aside.name)
                         .map_err(aside.failed("write"))?;
                 }
                 Image::File(file) => {

@@ -3,9 +3,13 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    ffi::OsString,
     fs::File,
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStringExt as _,
+    },
     path::PathBuf,
 };
 
@@ -196,7 +200,7 @@ impl Spot {
             Kind::Symlink => {
                 let target = rustix::fs::readlinkat(&self.dir, &self.name, Vec::new())
                     .map_err(self.failed("look at"))?;
-                let target = target.to_string_lossy().into_owned();
+                let target = OsString::from_vec(target.into_bytes()).into();
                 Some(Image::Link { target })
             }
             Kind::File => return self.look_inside(expected),

@@ -111,7 +111,7 @@ impl<'a> Run<'a> {
         match after {
             Image::Link { target } => {
                 (self.step)("make a link aside");
-                rustix::fs::symlinkat(target, &aside.dir, &aside.name)
+                rustix::fs::symlinkat(target.as_os_str(), &aside.dir, &aside.name)
                     .map_err(aside.failed("write"))?;
                 Ok(None)
             }

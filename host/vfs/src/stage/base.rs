@@ -1,8 +1,10 @@
 //! How a thing of the person's looked when the call first touched it.
 
+use std::ffi::OsString;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt as _;
 
-use crate::{Kind, Refusal, Stat};
+use crate::{Kind, LinkTarget, Refusal, Stat};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Base {
@@ -10,7 +12,7 @@ pub(crate) struct Base {
     /// Permission bits.
     pub mode: u32,
     /// Of a symbolic link.
-    pub target: Option<String>,
+    pub target: Option<LinkTarget>,
 }
 
 impl Base {
@@ -22,7 +24,7 @@ impl Base {
             Kind::File | Kind::Directory => None,
             Kind::Symlink => {
                 let target = rustix::fs::readlinkat(fd, "", Vec::new())?;
-                Some(target.into_string().map_err(|_| Refusal::NotUtf8)?)
+                Some(OsString::from_vec(target.into_bytes()).into())
             }
             _ => return Err(Refusal::Unsupported),
         };

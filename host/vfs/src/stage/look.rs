@@ -7,7 +7,7 @@ use super::{
     write::list,
 };
 use crate::{
-    Entry, FileId, Kind, Refusal, Scope, Stat,
+    DirListing, Entry, FileId, Kind, Refusal, Scope, Stat,
     dir::kind_of,
     links::{MAX_MOVED, check_target, stays_inside, target_of},
     walk::{Found, MAX_DEPTH, Place},
@@ -29,10 +29,10 @@ impl Layers {
         scope: &Scope,
         dir: BorrowedFd<'_>,
         limit: usize,
-    ) -> Result<Vec<Entry>, Refusal> {
+    ) -> Result<DirListing, Refusal> {
         let id = Stat::of(dir)?.id;
         if self.dead.contains(&id) {
-            return Ok(Vec::new());
+            return Ok(DirListing::default());
         }
         let staged: Vec<Entry> = self
             .slots_of(id)
@@ -46,9 +46,9 @@ impl Layers {
         let left = limit
             .checked_sub(staged.len())
             .ok_or(Refusal::TooManyEntries)?;
-        let mut entries = scope.read_dir_under(Some(self), dir, left)?;
-        entries.extend(staged);
-        Ok(entries)
+        let mut listed = scope.read_dir_under(Some(self), dir, left)?;
+        listed.entries.extend(staged);
+        Ok(listed)
     }
 
     pub(super) fn slots_of(&self, dir: FileId) -> impl Iterator<Item = (&Vec<u8>, &Slot)> {

@@ -5,6 +5,7 @@
 
 use std::{
     collections::hash_map::RandomState,
+    ffi::OsStr,
     fs::{DirBuilder, File},
     hash::{BuildHasher, Hasher},
     io::{self, Read},
@@ -120,7 +121,7 @@ impl Pool {
         Ok(item)
     }
 
-    pub(super) fn make_link(&mut self, target: &str) -> Result<Item, Refusal> {
+    pub(super) fn make_link(&mut self, target: &OsStr) -> Result<Item, Refusal> {
         let item = self.number(Kind::Symlink);
         rustix::fs::symlinkat(target, &self.dir, item.name())?;
         Ok(item)

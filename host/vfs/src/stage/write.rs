@@ -1,6 +1,7 @@
 //! What makes, changes and removes: what `open.rs` and `mutate.rs` do to real directories, done to the layers.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     os::fd::{AsFd, BorrowedFd},
 };
@@ -169,8 +170,8 @@ impl Layers {
 
     pub(super) fn copy_link(&mut self, found: &Found) -> Result<(Item, Base), Refusal> {
         let base = Base::of(&found.fd)?;
-        let target = base.target.as_deref().ok_or(Refusal::Invalid)?;
-        let item = self.pool()?.make_link(target)?;
+        let target = base.target.as_ref().ok_or(Refusal::Invalid)?;
+        let item = self.pool()?.make_link(target.as_os_str())?;
         Ok((item, base))
     }
 
@@ -228,7 +229,7 @@ impl Layers {
         may_link_symbolically(&place, target)?;
         self.hold(scope, &place)?;
         self.room(&[&place])?;
-        let item = self.pool()?.make_link(target)?;
+        let item = self.pool()?.make_link(OsStr::new(target))?;
         self.set(&place, Node::Item(item), None)
     }
 

@@ -1,11 +1,14 @@
 //! Every kind of change, its undo, and the undo of the undo.
 
 use std::{
+    ffi::OsStr,
+    fs,
+    os::unix::{ffi::OsStrExt, fs::symlink},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
 };
 
-use toolhost_vfs::{check_undo, inverted, recover, undo};
+use toolhost_vfs::{Change, Image, check_undo, inverted, recover, undo};
 
 use crate::support::{Random, Tree, World, quick_place, random_changes, random_tree, silent, tree};
 
@@ -58,6 +61,37 @@ fn links_come_change_and_go_and_are_never_followed() {
     check("f = kept\n l -> f", &[], "f = kept");
     check("f = kept\n l -> f", &[], "f = kept\n l = a file now");
     check("f = kept\n l = a file", &[], "f = kept\n l -> f");
+}
+
+#[test]
+fn a_14_a_link_whose_target_is_not_utf8_comes_back_as_it_was() {
+    let target = OsStr::from_bytes(b"caf\xe9/\xff");
+    for after in [Image::Absent, Image::Link { target: "f".into() }] {
+        let world = World::new(&tree("f = kept"));
+        symlink(target, world.path("l")).expect("link");
+        let changes = vec![Change {
+            at: world.at("l"),
+            before: Image::Link {
+                target: target.into(),
+            },
+            after,
+            moved_from: None,
+        }];
+        // As the journal keeps them.
+        let text = serde_json::to_string(&changes).expect("JSON");
+        let changes: Vec<Change> = serde_json::from_str(&text).expect("JSON");
+        let ops = world.ops(&changes, &tree("f = kept"));
+        world.commit(ops, &mut silent).expect("commit");
+        assert_ne!(
+            fs::read_link(world.path("l")).ok().as_deref(),
+            Some(Path::new(target))
+        );
+        undo(&world.roots(), &changes, "u1", &world.blobs, &mut silent).expect("undo");
+        assert_eq!(
+            fs::read_link(world.path("l")).expect("link"),
+            Path::new(target)
+        );
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub fn image(node: Option<&Node>) -> Image {
         Some(Node::File(content, mode)) => file_image(content, *mode),
         Some(Node::Dir(mode)) => Image::Dir { mode: *mode },
         Some(Node::Link(target)) => Image::Link {
-            target: target.clone(),
+            target: target.into(),
         },
     }
 }

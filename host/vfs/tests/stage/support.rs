@@ -139,7 +139,7 @@ fn images_into(dir: &Path, below: &str, images: &mut BTreeMap<String, Image>) {
         } else if metadata.is_symlink() {
             let target = fs::read_link(entry.path()).expect("link");
             Image::Link {
-                target: target.to_string_lossy().into_owned(),
+                target: target.into_os_string().into(),
             }
         } else {
             Image::File(file_image(&fs::read(entry.path()).expect("read"), mode))
@@ -279,6 +279,7 @@ impl<'a> Held<'a> {
     pub fn list(self, path: &str) -> Result<String, Refusal> {
         let dir = self.dir(path)?;
         let mut names: Vec<String> = through!(self, read_dir(dir.as_fd(), 1000))?
+            .entries
             .into_iter()
             .map(|entry| format!("{} {:?}", entry.name, entry.kind))
             .collect();

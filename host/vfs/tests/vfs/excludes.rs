@@ -399,12 +399,12 @@ fn what_is_left_out_cannot_be_counted() {
     let world = world();
     let scope = Scope::open(&[grant(&world, &["secret-*"])], &[]).expect("scope");
     let w = handle(&scope, "/w");
-    let before = scope.read_dir(w.fd, 11).map(|entries| entries.len());
+    let before = scope.read_dir(w.fd, 11).map(|listed| listed.entries.len());
     for number in 0..20 {
         world.file(&format!("w/secret-{number}"), "");
     }
     assert_eq!(
-        scope.read_dir(w.fd, 11).map(|entries| entries.len()),
+        scope.read_dir(w.fd, 11).map(|listed| listed.entries.len()),
         before
     );
 }

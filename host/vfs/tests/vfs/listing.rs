@@ -9,7 +9,7 @@ use crate::support::{World, handle};
 fn names(scope: &Scope, limit: usize) -> Result<usize, Refusal> {
     scope
         .read_dir(handle(scope, "/w").fd, limit)
-        .map(|entries| entries.len())
+        .map(|listed| listed.entries.len())
 }
 
 #[test]
@@ -35,7 +35,8 @@ fn every_listing_starts_at_the_beginning_and_tells_kinds() {
     std::os::unix::fs::symlink("f.txt", world.path("w/link")).expect("link");
     let scope = world.scope(Access::ReadOnly);
     for _ in 0..3 {
-        let mut entries = scope.read_dir(handle(&scope, "/w").fd, 10).expect("list");
+        let listed = scope.read_dir(handle(&scope, "/w").fd, 10).expect("list");
+        let mut entries = listed.entries;
         entries.sort_by(|one, other| one.name.cmp(&other.name));
         let entries: Vec<_> = entries
             .iter()
@@ -59,4 +60,6 @@ fn names_that_are_not_utf8_are_left_out_and_counted() {
     let scope = world.scope(Access::ReadOnly);
     assert_eq!(names(&scope, 3), Ok(2));
     assert_eq!(names(&scope, 2), Err(Refusal::TooManyEntries));
+    let listed = scope.read_dir(handle(&scope, "/w").fd, 3).expect("list");
+    assert_eq!(listed.unnamed, 1);
 }

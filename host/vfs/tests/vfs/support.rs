@@ -300,7 +300,7 @@ impl Handle<'_> {
 
     pub fn list(&self, path: &str) -> Result<String, Refusal> {
         let dir = self.scope.open_at(self.fd, self.access, path, &DIRECTORY)?;
-        let entries = self.scope.read_dir(dir.fd.as_fd(), 1000)?;
+        let entries = self.scope.read_dir(dir.fd.as_fd(), 1000)?.entries;
         let mut names: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
         names.sort();
         Ok(names.join(" "))

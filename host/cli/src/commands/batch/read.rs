@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 use toolhost_contract::format::{Format, Wanted};
-use toolhost_contract::text;
+use toolhost_contract::{numbers, text};
 
 use super::Wish;
 use crate::exit::{Exit, Failure};
@@ -49,6 +49,7 @@ pub(super) fn turn(file: &Path, format: Format) -> Result<Turn, Failure> {
 
 fn parse_turn(text: &[u8], format: Format) -> Result<Turn, String> {
     let text = json_of(text, &format!("a turn in the format `{format}`"))?;
+    numbers::check_integers(text).map_err(|error| error.to_string())?;
     let turn = serde_json::from_slice(text);
     let turn: Value = turn.map_err(|error| text::inline(&error.to_string(), 300))?;
     spoken(&turn, format)
@@ -121,6 +122,7 @@ fn text_of(file: &Path) -> Result<Vec<u8>, Failure> {
 /// A list, or objects one after the other. Errors of JSON say line and column.
 fn parse(text: &[u8]) -> Result<Vec<Wish>, String> {
     let text = json_of(text, "a list of calls")?;
+    numbers::check_integers(text).map_err(|error| error.to_string())?;
     let is_list = text
         .iter()
         .find(|byte| !byte.is_ascii_whitespace())

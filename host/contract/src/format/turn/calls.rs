@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::looks::{is_set, only, wrong};
 use super::{Kind, Wanted};
 use crate::format::{Format, FormatError};
+use crate::numbers::check_integers;
 use crate::text;
 
 /// `part`: a block, a call, an item, a part or a request, whatever the format has.
@@ -198,6 +199,8 @@ fn given(input: Option<&Value>) -> Value {
 fn arguments(arguments: Option<&Value>) -> Value {
     match arguments {
         Some(Value::String(text)) if text.trim().is_empty() => Value::Object(Map::new()),
+        // A text with a number that would lose digits stays text; whoever checks inputs says what is wrong with it.
+        Some(Value::String(text)) if check_integers(text.as_bytes()).is_err() => json!(text),
         Some(Value::String(text)) => match serde_json::from_str(text) {
             Ok(Value::Object(members)) => Value::Object(members),
             Ok(Value::Null) => Value::Object(Map::new()),

@@ -7,6 +7,7 @@ mod process;
 use std::sync::Arc;
 
 use serde_json::Value;
+use toolhost_contract::numbers::check_integers;
 use toolhost_contract::{Failure, Query, Services, Sight, text};
 use wasmtime::component::HasSelf;
 
@@ -284,5 +285,7 @@ fn json(text: &str) -> Result<Value, types::Failure> {
             format!("JSON of {size} bytes; the limit is {MAX_JSON}"),
         )));
     }
+    check_integers(text.as_bytes())
+        .map_err(|error| failure(Failure::new("invalid_json", error.to_string())))?;
     serde_json::from_str(text).map_err(|error| broken_json(&error))
 }

@@ -290,3 +290,18 @@ fn an_outcome_that_a_hook_gives_back_is_the_one_it_was_shown() {
     };
     assert_eq!(outcome(show(&whole, 10_000).unwrap(), 10_000), Ok(whole));
 }
+
+#[test]
+fn a_19_a_result_with_an_integer_that_would_lose_digits_is_broken() {
+    let long = "123456789012345678901234567890";
+    for (structured, meta) in [(Some(long), None), (None, Some(long))] {
+        let mut raw = show(&Outcome::text("x"), 10_000).unwrap();
+        raw.structured = structured.map(|number| format!("{{\"id\": {number}}}"));
+        raw.meta = meta.map(|number| format!("[{number}]"));
+        let error = outcome(raw, 10_000).unwrap_err();
+        assert!(
+            error.message.contains("does not fit into 64 bits"),
+            "{error:?}"
+        );
+    }
+}
