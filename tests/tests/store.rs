@@ -194,14 +194,14 @@ fn a_deferred_call_is_approved_for_the_next_time_and_once() {
     );
     expect_test::expect![[r#"
         SEQ AFTER STATE STEP NOTE
-        1 [N] ms pending requested
-        2 [N] ms validating picked
-        3 [N] ms validating found
-        4 [N] ms scheduled scheduled its changes are judged when they are known
-        5 [N] ms executing started
-        6 [N] ms awaiting_approval asked it changes files
-        7 [N] ms approved approved cli: once
-        8 [N] ms sealed sealed sealed: it was approved and had not started; it is safe to call again"#]]
+        2 [N] ms pending requested
+        3 [N] ms validating picked
+        4 [N] ms validating found
+        5 [N] ms scheduled scheduled its changes are judged when they are known
+        6 [N] ms executing started
+        8 [N] ms awaiting_approval asked it changes files
+        14 [N] ms approved approved cli: once
+        15 [N] ms sealed sealed sealed: it was approved and had not started; it is safe to call again"#]]
     .assert_eq(
         plain(&desk.run(&["calls", "show", id]).stdout, id)
             .split_once("\n\n")
@@ -329,7 +329,7 @@ fn a_changed_trail_is_found() {
         );
     }
     let verified = desk.run(&["audit", "verify"]);
-    check(&verified, 0, "ok: 18 steps, head ");
+    check(&verified, 0, "ok: 24 steps, head ");
     let export = desk.run(&["audit", "export", "--format", "jsonl"]);
     assert_eq!(export.stdout, desk.run(&["audit", "export"]).stdout);
     let lines: Vec<Value> = export
@@ -337,14 +337,14 @@ fn a_changed_trail_is_found() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(lines.len(), 18);
-    let head = lines[17]["hash"].as_str().unwrap();
+    assert_eq!(lines.len(), 24);
+    let head = lines[23]["hash"].as_str().unwrap();
     assert!(
         verified.stdout.contains(head),
         "{head}: {}",
         verified.stdout
     );
-    let after = desk.run(&["audit", "export", "--after", "17"]).stdout;
+    let after = desk.run(&["audit", "export", "--after", "23"]).stdout;
     assert_eq!(after.lines().count(), 1);
     let list = desk.run(&["audit", "list", "--limit", "5"]);
     assert_eq!(list.stdout.lines().count(), 6);
@@ -358,8 +358,8 @@ fn a_changed_trail_is_found() {
             ))
             .unwrap();
     };
-    // A row holds the steps that were written together, and has the number of the last one.
-    tamper("UPDATE transitions SET note = 'nothing to see' WHERE seq = 18");
+    // A row holds the steps that were written together, and has the number of the last one. Its hash covers them all.
+    tamper("UPDATE transitions SET note = 'nothing to see' WHERE seq = 23");
     check(
         &desk.run(&["audit", "verify"]),
         1,
@@ -370,6 +370,72 @@ fn a_changed_trail_is_found() {
         &desk.run(&["audit", "verify"]),
         1,
         "the chain is broken at 1: the row is missing",
+    );
+}
+
+/// What another program writes into the file is not printed as if the host had recorded it.
+#[test]
+fn a_17_a_changed_record_and_an_older_copy_are_found() {
+    let desk = Desk::new("");
+    let read = || desk.work(&["call", "read_file", "path=old.txt"]);
+    assert_eq!(read().code, Some(0));
+    let head = || {
+        let head = desk.run(&["audit", "head"]);
+        assert_eq!(head.code, Some(0), "{head:?}");
+        head.stdout.trim().to_owned()
+    };
+    let (early, copy) = (head(), std::fs::read(desk.database()).unwrap());
+    assert_eq!(read().code, Some(0));
+    let late = head();
+    for head in [&early, &late] {
+        let verified = desk.run(&["audit", "verify", "--head", head]);
+        check(&verified, 0, "ok: ");
+    }
+    let listed = desk.run(&["calls", "--limit", "1"]);
+    let id = listed.stdout.lines().nth(1).unwrap();
+    let id = id.split_whitespace().nth(2).unwrap().to_owned();
+
+    for sql in [
+        "UPDATE calls SET tool = 'run_command'",
+        "UPDATE calls SET state = 'denied'",
+        "UPDATE calls SET record = replace(record, 'old.txt', 'new.txt')",
+        "UPDATE shapes SET text = replace(text, 'reads', 'pure')",
+        "INSERT INTO sessions (id, started_ms, client, mode, detail) VALUES ('planted', 1, 'x', 'yolo', 'null')",
+    ] {
+        let whole = std::fs::read(desk.database()).unwrap();
+        let database = Connection::open(desk.database()).unwrap();
+        assert!(database.execute(sql, []).unwrap() > 0, "{sql}");
+        drop(database);
+        check(
+            &desk.run(&["audit", "verify"]),
+            1,
+            "the chain is broken at ",
+        );
+        let printed = if sql.contains("sessions") {
+            desk.run(&["sessions"])
+        } else {
+            desk.run(&["audit", "show", &id])
+        };
+        assert_eq!(printed.stdout, "", "{sql}");
+        check(&printed, 9, "verify the store");
+        if !sql.contains("sessions") {
+            assert_eq!(desk.run(&["calls"]).stdout, "", "{sql}");
+        }
+        std::fs::write(desk.database(), whole).unwrap();
+    }
+
+    std::fs::write(desk.database(), copy).unwrap();
+    check(&desk.run(&["audit", "verify"]), 0, "ok: ");
+    check(&desk.run(&["audit", "verify", "--head", &early]), 0, "ok: ");
+    check(
+        &desk.run(&["audit", "verify", "--head", &late]),
+        1,
+        "the noted head is not in the chain",
+    );
+    check(
+        &desk.run(&["audit", "verify", "--head", "18"]),
+        2,
+        "is not a head; write what `host audit head` printed",
     );
 }
 

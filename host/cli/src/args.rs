@@ -15,6 +15,7 @@ use crate::commands::batch::{self, BatchArgs};
 use crate::commands::calls::CallsArgs;
 use crate::commands::mcp::McpCommand;
 use crate::commands::policy::PolicyCommand;
+use crate::commands::prune::PruneArgs;
 use crate::commands::sessions::SessionsArgs;
 use crate::commands::tools::ToolsArgs;
 use crate::commands::turns::{self, TurnsArgs};
@@ -106,6 +107,8 @@ pub enum Command {
         #[command(subcommand)]
         command: ApprovalsCommand,
     },
+    /// Drop old records and what is too large, as `[retention]` in the configuration says
+    Prune(PruneArgs),
     /// Take back what calls did to files
     Undo(UndoArgs),
     /// Say yes to a call that waits for an approval

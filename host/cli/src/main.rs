@@ -97,10 +97,11 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Turns(args) => runtime()?.block_on(commands::turns::turns(args)),
         Command::Calls(args) => commands::calls::calls(args),
         Command::Sessions(args) => commands::sessions::sessions(&args),
-        Command::Audit { command } => commands::audit::audit(command),
+        Command::Audit { command } => runtime()?.block_on(commands::audit::audit(command)),
         Command::Approvals { command } => {
             runtime()?.block_on(commands::approvals::approvals(command))
         }
+        Command::Prune(args) => runtime()?.block_on(commands::prune::prune(args)),
         Command::Undo(args) => runtime()?.block_on(commands::undo::undo(args)),
         Command::Approve(args) => runtime()?.block_on(commands::answer::approve(args)),
         Command::Deny(args) => runtime()?.block_on(commands::answer::deny(args)),

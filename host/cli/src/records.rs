@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use toolhost_contract::life::Millis;
-use toolhost_store::Store;
+use toolhost_store::{Breakage, Store, Verification};
 
 use crate::args::HostArgs;
 use crate::exit::{Exit, Failure, OrExit};
@@ -26,6 +26,21 @@ impl StoreArgs {
         })?;
         open(&settings)
     }
+
+    /// For commands that print records: each row is compared with the audit chain when it is read, and here the chain
+    /// with its head.
+    pub fn open_verified(&self) -> Result<Store, Failure> {
+        let store = self.open()?;
+        match store.verify_chain().or_exit(Exit::Store)? {
+            Verification::Verified { .. } => Ok(store),
+            Verification::Broken { seq, reason } => Err(broken(seq, &reason)),
+        }
+    }
+}
+
+pub fn broken(seq: i64, reason: &Breakage) -> Failure {
+    let words = format!("the chain is broken at {seq}: {reason}");
+    Failure::new(Exit::ToolFailed, words)
 }
 
 pub fn open(settings: &Settings) -> Result<Store, Failure> {

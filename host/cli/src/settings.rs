@@ -6,13 +6,17 @@ use std::io::IsTerminal;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use toolhost::{AllowedPath, Excludes, HookSettings, Places, PluginSettings, guest_name};
+use toolhost::{
+    AllowedPath, Excludes, HookSettings, Places, PluginSettings, RetentionSettings, guest_name,
+};
 use toolhost_contract::profile::{Others, Profile};
+use toolhost_hostfiles::check_folder;
 use toolhost_kernel::{AbTest, schedule};
 
 use crate::args::HostArgs;
 use crate::config::{
-    self, AbTestTable, Config, OnDuplicate, PathEntry, PoolsTable, UseTools, expand,
+    self, AbTestTable, Bound, Config, OnDuplicate, PathEntry, PoolsTable, RetentionTable, UseTools,
+    expand,
 };
 use crate::exit::{Exit, Failure, OrExit};
 
@@ -76,6 +80,9 @@ impl Settings {
             interactive,
         };
         let places = Places::find(variable);
+        if let Some(state) = &places.state {
+            check_folder(state).or_exit(Exit::Config)?;
+        }
         let file = match &args.config {
             Some(file) => Some(directory.join(file)),
             // A file that cannot be looked at is an error further down: its deny rules must not vanish silently.
@@ -269,6 +276,7 @@ impl Settings {
             places,
             store,
             durability: config.store.durability.unwrap_or_default().into(),
+            retention: kept(&config.retention),
             project: world.directory.to_owned(),
             config_file,
             users: 1,
@@ -320,6 +328,22 @@ fn absolute(base: &Path, path: &Path) -> PathBuf {
     base.join(path).components().collect()
 }
 
+fn kept(table: &RetentionTable) -> RetentionSettings {
+    fn or<T: Copy>(bound: Option<Bound<T>>, usual: Option<T>) -> Option<T> {
+        bound.map_or(usual, |Bound(limit)| limit)
+    }
+    let usual = RetentionSettings::default();
+    RetentionSettings {
+        records_age: or(table.records_age, usual.records_age),
+        records_size: or(table.records_size, usual.records_size),
+        undo_age: or(table.undo_age, usual.undo_age),
+        undo_size: or(table.undo_size, usual.undo_size),
+        cache_age: or(table.cache_age, usual.cache_age),
+        cache_size: or(table.cache_size, usual.cache_size),
+        logs_age: or(table.logs_age, usual.logs_age),
+    }
+}
+
 fn limits(pools: &PoolsTable) -> schedule::Limits {
     let usual = schedule::Limits::default();
     let or = |number: Option<NonZeroUsize>, usual| number.map_or(usual, NonZeroUsize::get);
@@ -333,7 +357,7 @@ fn limits(pools: &PoolsTable) -> schedule::Limits {
 }
 
 /// What was typed comes first, so that the first folder typed is /workspace, and wins over the file's word on the same
-/// folder. Of two words about one folder the later one that was typed counts.
+/// folder. Of two words about one folder the later one that was typed counts, with the narrower access of both.
 fn merge(
     typed: Vec<(PathBuf, PathEntry)>,
     of_file: Vec<(PathBuf, PathEntry)>,
@@ -342,7 +366,10 @@ fn merge(
     let mut latest: Vec<(PathBuf, PathEntry)> = Vec::new();
     for (path, entry) in typed {
         match latest.iter_mut().find(|(before, _)| *before == path) {
-            Some((_, before)) => *before = entry,
+            Some((_, before)) => {
+                let access = entry.access.min(before.access);
+                *before = PathEntry { access, ..entry };
+            }
             None => latest.push((path, entry)),
         }
     }

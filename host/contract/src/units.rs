@@ -33,7 +33,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
         })
 }
 
-/// `250ms`, `30s`, `2m`, `1h`. A number without a unit is refused: nobody agrees on which one it would be.
+/// `250ms`, `30s`, `2m`, `1h`, `90d`. A number without a unit is refused: nobody agrees on which one it would be.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let (number, unit) = split(text);
     let factor = match unit {
@@ -41,6 +41,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
         "s" => Some(1_000),
         "m" | "min" => Some(60_000),
         "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
         _ => None,
     };
     number
@@ -112,7 +113,12 @@ mod tests {
         for text in ["", "MiB", "1.5MiB", "-1", "1XB", "99999999999GiB"] {
             assert!(parse_size(text).is_err(), "{text}");
         }
-        for (text, ms) in [("250ms", 250), ("30s", 30_000), ("2m", 120_000)] {
+        for (text, ms) in [
+            ("250ms", 250),
+            ("30s", 30_000),
+            ("2m", 120_000),
+            ("1d", 86_400_000),
+        ] {
             assert_eq!(parse_duration(text).unwrap().as_millis(), ms);
         }
         for text in ["30", "", "s", "-1s", "1 fortnight"] {

@@ -2,25 +2,31 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use crate::chain::{self, Head};
-use crate::{BatchRow, CallRow, EventRow, SessionRow, TransitionRow, Write, steps};
+use crate::{
+    BatchRow, CallRow, ChainSubject, EventRow, SessionRow, TransitionRow, Write, segments, shapes,
+    steps, subject,
+};
 
 /// What a group writes, with the parts that are done once for all of it.
 pub struct Group<'a> {
     connection: &'a Connection,
     owner: &'a str,
-    /// The newest row of each call, in the order the calls appeared. A short call is born, runs and ends within one
-    /// group, and only its end is worth a row.
-    calls: Vec<&'a CallRow>,
+    /// In the order in which the calls appeared.
+    calls: Vec<Latest<'a>>,
     places: HashMap<&'a str, usize>,
+    /// None: not read yet, or stored.
     head: Option<Head>,
-    /// Prepared once for the group.
-    insert_call: Option<CachedStatement<'a>>,
-    insert_transition: Option<CachedStatement<'a>>,
     text: Vec<u8>,
+}
+
+/// A call within one group: a short one is created, runs and ends in it, and only its end is worth a row.
+struct Latest<'a> {
+    row: &'a CallRow,
+    steps: Vec<&'a TransitionRow>,
 }
 
 impl<'a> Group<'a> {
@@ -31,8 +37,6 @@ impl<'a> Group<'a> {
             calls: Vec::new(),
             places: HashMap::new(),
             head: None,
-            insert_call: None,
-            insert_transition: None,
             text: Vec::new(),
         }
     }
@@ -41,12 +45,17 @@ impl<'a> Group<'a> {
         match write {
             Write::Call { row, transitions } => {
                 if let Some(&place) = self.places.get(row.id.as_str()) {
-                    self.calls[place] = row;
+                    let latest = &mut self.calls[place];
+                    latest.row = row;
+                    latest.steps.extend(transitions);
                 } else {
                     self.places.insert(&row.id, self.calls.len());
-                    self.calls.push(row);
+                    self.calls.push(Latest {
+                        row,
+                        steps: transitions.iter().collect(),
+                    });
                 }
-                steps::rows(transitions).try_for_each(|steps| self.append(steps))
+                Ok(())
             }
             Write::Event(row) => self.event(row),
             Write::Session(row) => self.session(row),
@@ -55,38 +64,52 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Puts the rows of the calls where a query sees them.
+    /// Puts the rows of the calls and the head of the chain where a query sees them.
     pub fn flush(&mut self) -> rusqlite::Result<()> {
         self.places.clear();
-        for row in std::mem::take(&mut self.calls) {
-            self.call(row)?;
+        for latest in std::mem::take(&mut self.calls) {
+            let written = self.call(latest.row)?;
+            self.append(latest.row, &latest.steps, written)?;
         }
-        Ok(())
-    }
-
-    pub fn finish(mut self) -> rusqlite::Result<()> {
-        self.flush()?;
-        match self.head {
+        match self.head.take() {
             Some(head) => chain::set_head(self.connection, head),
             None => Ok(()),
         }
     }
 
-    fn call(&mut self, row: &CallRow) -> rusqlite::Result<()> {
-        let record = json(&mut self.text, &row.record);
-        let insert = once(&mut self.insert_call, || {
-            self.connection.prepare_cached(
-                "INSERT INTO calls (id, session, batch, parent, tool, plugin, state, finished, deferred, effectful,
-                                    created_ms, updated_ms, owner, record)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
-                 ON CONFLICT (id) DO UPDATE SET
-                    session = ?2, batch = ?3, parent = ?4, tool = ?5, plugin = ?6, state = ?7, finished = ?8,
-                    deferred = ?9, effectful = ?10, updated_ms = ?12, owner = ?13, record = ?14
-                 -- A later call with the same id must not write over the record of the first.
-                 WHERE finished = 0 AND created_ms = ?11 AND session = ?2",
-            )
-        })?;
-        insert.execute(params![
+    pub fn finish(mut self) -> rusqlite::Result<()> {
+        self.flush()?;
+        segments::seal_if_long(self.connection, chain::head(self.connection)?)
+    }
+
+    fn head(&self) -> rusqlite::Result<Head> {
+        match self.head {
+            Some(head) => Ok(head),
+            None => chain::head(self.connection),
+        }
+    }
+
+    /// Whether the row is the one that was given.
+    fn call(&mut self, row: &CallRow) -> rusqlite::Result<bool> {
+        let (shape, own) = match shapes::split(row) {
+            Some((shape, own)) => (shapes::id(self.connection, &shape)?, Some(own)),
+            None => (None, None),
+        };
+        let record = match &own {
+            Some(own) if shape.is_some() => own.as_str(),
+            _ => json(&mut self.text, &row.record),
+        };
+        let written = self.connection.prepare_cached(
+            "INSERT INTO calls (id, session, batch, parent, tool, plugin, state, finished, deferred, effectful,
+                                created_ms, updated_ms, owner, record, shape)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+             ON CONFLICT (id) DO UPDATE SET
+                session = ?2, batch = ?3, parent = ?4, tool = ?5, plugin = ?6, state = ?7, finished = ?8,
+                deferred = ?9, effectful = ?10, updated_ms = ?12, owner = ?13, record = ?14, shape = ?15
+             -- A later call with the same id must not write over the record of the first.
+             WHERE finished = 0 AND created_ms = ?11 AND session = ?2",
+        )?
+        .execute(params![
             row.id,
             row.session,
             row.batch,
@@ -99,42 +122,56 @@ impl<'a> Group<'a> {
             row.effectful,
             row.created_ms,
             row.updated_ms,
-            self.owner,
+            // Only an unfinished call is looked up by its owner.
+            if row.finished { "" } else { self.owner },
             record,
+            shape,
         ])?;
+        Ok(written > 0)
+    }
+
+    /// Appends the steps of a call; the last one states its row.
+    fn append(
+        &mut self,
+        row: &CallRow,
+        steps: &[&'a TransitionRow],
+        written: bool,
+    ) -> rusqlite::Result<()> {
+        let mut head = self.head()?;
+        if steps.is_empty() {
+            if written {
+                self.state(ChainSubject::Call, &row.id, row.updated_ms, &row.state)?;
+            }
+            return Ok(());
+        }
+        let digest = match ChainSubject::Call.table() {
+            Some(table) if written => table.digest(self.connection, &row.id)?,
+            _ => None,
+        };
+        let mut rows = steps::rows(steps).peekable();
+        while let Some(together) = rows.next() {
+            let detail = together.last().map_or(&Value::Null, |step| &step.detail);
+            let detail = json(&mut self.text, detail);
+            let digest = digest.filter(|_| rows.peek().is_none());
+            if let Some(packed) = steps::pack(self.connection, together, detail, digest, head)? {
+                chain::insert(self.connection, &packed)?;
+                head = packed.head;
+            }
+        }
+        self.head = Some(head);
         Ok(())
     }
 
-    fn append(&mut self, steps: &[TransitionRow]) -> rusqlite::Result<()> {
-        let head = match self.head {
-            Some(head) => head,
-            None => chain::head(self.connection)?,
-        };
-        let detail = steps.last().map_or(&Value::Null, |step| &step.detail);
-        let detail = json(&mut self.text, detail);
-        let Some(packed) = steps::pack(steps, detail, head) else {
-            return Ok(());
-        };
-        let insert = once(&mut self.insert_transition, || {
-            self.connection.prepare_cached(&format!(
-                "INSERT INTO transitions ({}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-                steps::COLUMNS
-            ))
-        })?;
-        let last = &packed.last;
-        insert.execute(params![
-            last.seq,
-            last.call,
-            last.session,
-            last.at_ms,
-            last.state,
-            last.kind,
-            last.note,
-            last.detail,
-            packed.hashes,
-            packed.earlier,
-        ])?;
-        self.head = Some(packed.head);
+    fn state(
+        &mut self,
+        subject: ChainSubject,
+        key: &str,
+        at_ms: i64,
+        word: &str,
+    ) -> rusqlite::Result<()> {
+        let head = self.head()?;
+        let head = subject::state_after(self.connection, head, subject, key, at_ms, word)?;
+        self.head = Some(head);
         Ok(())
     }
 
@@ -152,17 +189,18 @@ impl<'a> Group<'a> {
                 row.kind,
                 body
             ])?;
-        Ok(())
+        let seq = self.connection.last_insert_rowid().to_string();
+        self.state(ChainSubject::Event, &seq, row.at_ms, &row.kind)
     }
 
     fn session(&mut self, row: &SessionRow) -> rusqlite::Result<()> {
         let detail = json(&mut self.text, &row.detail);
         self.connection
             .prepare_cached(
-                "INSERT INTO sessions (id, started_ms, ended_ms, client, mode, detail)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                "INSERT INTO sessions (id, started_ms, ended_ms, client, mode, detail, owner)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                  ON CONFLICT (id) DO UPDATE SET
-                    started_ms = ?2, ended_ms = ?3, client = ?4, mode = ?5, detail = ?6",
+                    started_ms = ?2, ended_ms = ?3, client = ?4, mode = ?5, detail = ?6, owner = ?7",
             )?
             .execute(params![
                 row.id,
@@ -170,9 +208,14 @@ impl<'a> Group<'a> {
                 row.ended_ms,
                 row.client,
                 row.mode,
-                detail
+                detail,
+                self.owner
             ])?;
-        Ok(())
+        let (at_ms, word) = match row.ended_ms {
+            Some(ended) => (ended, "ended"),
+            None => (row.started_ms, "started"),
+        };
+        self.state(ChainSubject::Session, &row.id, at_ms, word)
     }
 
     fn batch(&mut self, row: &BatchRow) -> rusqlite::Result<()> {
@@ -192,17 +235,11 @@ impl<'a> Group<'a> {
                 row.calls,
                 row.strategy
             ])?;
-        Ok(())
-    }
-}
-
-fn once<'s, 'c>(
-    slot: &'s mut Option<CachedStatement<'c>>,
-    prepare: impl FnOnce() -> rusqlite::Result<CachedStatement<'c>>,
-) -> rusqlite::Result<&'s mut CachedStatement<'c>> {
-    match slot {
-        Some(statement) => Ok(statement),
-        None => Ok(slot.insert(prepare()?)),
+        let (at_ms, word) = match row.finished_ms {
+            Some(finished) => (finished, "finished"),
+            None => (row.created_ms, "created"),
+        };
+        self.state(ChainSubject::Batch, &row.id, at_ms, word)
     }
 }
 

@@ -1,24 +1,28 @@
-//! The chain through all transitions: each hash covers the row and the hash before it.
+//! The chain through all steps: each hash covers the step and the hash before it.
 //!
-//! It finds what an accident or a careless hand changed. Somebody who may write the file and knows this code can make
-//! a new chain from any row on; against that, note the head elsewhere and compare.
+//! A link also holds the digest of the row that was written with it, so that the rows of all tables are covered.
+//! Without a key, a program that may write the file can make a new chain from any step on; a head that was noted
+//! elsewhere finds that.
 
 use std::borrow::Cow;
 
-use rusqlite::{Connection, OptionalExtension as _, Row};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use sha2::{Digest as _, Sha256};
 
+use crate::read::unreadable;
 use crate::steps;
+use crate::subject::ChainSubject;
 
-/// The hash before the first row.
+/// The hash before the first step.
 pub fn genesis() -> [u8; 32] {
     Sha256::digest(b"toolhost transitions, format 1").into()
 }
 
-/// A transition as it is stored.
+/// A step as it is stored.
 #[derive(Debug, Clone)]
 pub struct Link<'a> {
     pub seq: i64,
+    /// For another subject than a call: the key of the row.
     pub call: &'a str,
     pub session: &'a str,
     pub at_ms: i64,
@@ -26,10 +30,13 @@ pub struct Link<'a> {
     pub kind: Cow<'a, str>,
     pub note: Option<Cow<'a, str>>,
     pub detail: &'a str,
+    pub subject: ChainSubject,
+    /// Of the row that was written with it.
+    pub digest: Option<[u8; 32]>,
 }
 
 impl Link<'_> {
-    /// Every column with its length in front, in a fixed order: no two rows have the same bytes.
+    /// Every column with its length in front, in a fixed order: no two links have the same bytes.
     pub fn hash(&self, before: &[u8; 32]) -> [u8; 32] {
         let mut hasher = Sha256::new();
         hasher.update(before);
@@ -47,6 +54,12 @@ impl Link<'_> {
         // No note and an empty note are two things.
         hasher.update([u8::from(self.note.is_some())]);
         put(&mut hasher, self.note.as_deref().unwrap_or_default());
+        // Steps of the earlier formats had nothing behind their note.
+        if self.subject != ChainSubject::Step || self.digest.is_some() {
+            hasher.update(self.subject.code().to_be_bytes());
+            hasher.update([u8::from(self.digest.is_some())]);
+            hasher.update(self.digest.unwrap_or_default());
+        }
         hasher.finalize().into()
     }
 }
@@ -82,95 +95,84 @@ pub fn set_head(connection: &Connection, head: Head) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// What a walk through the whole chain found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verification {
-    Verified {
-        rows: i64,
-        head: [u8; 32],
-    },
-    /// The first row that is not as it was written.
-    Broken {
-        seq: i64,
-        reason: Breakage,
-    },
+/// The `last` of the newest part that was dropped.
+pub fn base(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT base FROM chain WHERE id = 1")?
+        .query_row([], |row| row.get(0))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Breakage {
-    #[error("the row is missing")]
-    Missing,
-    #[error("the row does not match its hash and the row before it")]
-    Changed,
-    #[error("the row was added outside the chain")]
-    Added,
-    #[error("the last row does not match the head of the chain")]
-    Head,
-    #[error("the head of the chain is missing or unreadable")]
-    NoHead,
-}
-
-/// Walks all rows, one at a time, on one snapshot.
-pub fn verify(connection: &mut Connection) -> rusqlite::Result<Verification> {
-    let snapshot = connection.transaction()?;
-    let stored = snapshot
-        .query_row("SELECT rows, head FROM chain WHERE id = 1", [], |row| {
-            Ok(head_of(row))
-        })
-        .optional()?
-        .flatten();
-    let mut walked = Head {
-        rows: 0,
-        hash: genesis(),
+/// Adds one link in a row of its own; the caller stores the head.
+pub fn append(connection: &Connection, link: &Link, head: Head) -> rusqlite::Result<Head> {
+    let hash = link.hash(&head.hash);
+    let head = Head {
+        rows: link.seq,
+        hash,
     };
-    let broken = |seq, reason| Verification::Broken { seq, reason };
-    let mut statement = snapshot.prepare(&format!(
-        "SELECT {} FROM transitions ORDER BY seq",
-        steps::COLUMNS
-    ))?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let expected = walked.rows + 1;
-        let found = steps::of_row(row);
-        let first = match found.as_ref().and_then(|steps| steps.first()) {
-            Some((link, _)) => link.seq,
-            None => row.get(0)?,
-        };
-        if first < expected || stored.is_some_and(|head| first > head.rows && expected > head.rows)
-        {
-            return Ok(broken(first, Breakage::Added));
-        }
-        let Some(found) = found else {
-            // What it holds besides nobody can tell.
-            return Ok(broken(expected, Breakage::Changed));
-        };
-        if first > expected {
-            return Ok(broken(expected, Breakage::Missing));
-        }
-        for (link, hash) in found {
-            if link.hash(&walked.hash) != hash {
-                return Ok(broken(link.seq, Breakage::Changed));
-            }
-            walked = Head {
-                rows: link.seq,
-                hash,
-            };
-        }
-    }
-    Ok(match stored {
-        Some(head) if head == walked => Verification::Verified {
-            rows: head.rows,
-            head: head.hash,
+    insert(
+        connection,
+        &steps::Packed {
+            last: link.clone(),
+            shape: None,
+            earlier: None,
+            head,
         },
-        Some(head) if head.rows > walked.rows => broken(walked.rows + 1, Breakage::Missing),
-        Some(_) => broken(walked.rows, Breakage::Head),
-        None => broken(walked.rows, Breakage::NoHead),
-    })
+    )?;
+    Ok(head)
 }
 
-fn head_of(row: &Row) -> Option<Head> {
-    Some(Head {
-        rows: row.get(0).ok()?,
-        hash: row.get(1).ok()?,
-    })
+pub fn insert(connection: &Connection, packed: &steps::Packed) -> rusqlite::Result<()> {
+    let last = &packed.last;
+    connection
+        .prepare_cached(
+            "INSERT INTO transitions (seq, call, session, at_ms, state, kind, note, detail, hash, earlier, subject, digest, shape)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )?
+        .execute(params![
+            last.seq,
+            last.call,
+            last.session,
+            last.at_ms,
+            last.state,
+            last.kind,
+            last.note,
+            last.detail,
+            packed.head.hash.as_slice(),
+            packed.earlier,
+            last.subject.code(),
+            last.digest.as_ref().map(<[u8; 32]>::as_slice),
+            packed.shape,
+        ])?;
+    Ok(())
+}
+
+/// The hash before the step with this number: of the step before it, of the part that was dropped before it, or the
+/// first of all.
+pub fn before(connection: &Connection, seq: i64) -> rusqlite::Result<[u8; 32]> {
+    let found: Option<(i64, Vec<u8>)> = connection
+        .prepare_cached(
+            "SELECT seq, hash FROM transitions WHERE seq < ?1 ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let missing = || {
+        unreadable(
+            0,
+            format!("step {} is missing", seq.saturating_sub(1)).into(),
+        )
+    };
+    match found {
+        Some((last, hashes)) if last.checked_add(1) == Some(seq) => {
+            hashes.last_chunk().copied().ok_or_else(missing)
+        }
+        Some(_) => Err(missing()),
+        None if seq == 1 => Ok(genesis()),
+        None => connection
+            .prepare_cached(
+                "SELECT segments.head FROM segments JOIN chain ON base = last WHERE last = ?1 - 1",
+            )?
+            .query_row([seq], |row| row.get(0))
+            .optional()?
+            .ok_or_else(missing),
+    }
 }

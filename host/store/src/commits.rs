@@ -1,8 +1,8 @@
 //! The journal of commits: what was about to change in the files of a project, on disk before the first change, so that
 //! a kill in the middle is found and everything done can be undone.
 //!
-//! The journal is not in the chain of transitions, and `verify` does not look at it: a row changes its state in place.
-//! Who did what is told by the transitions of the call; the journal tells how to take it back.
+//! Each state of a row is stated in the audit chain. Who did what is told by the steps of the call; the journal tells
+//! how to take it back.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::read::{MAX_LIST, json, list};
 use crate::rows::{Weight, maybe, texts, weight_of};
-use crate::{CommitError, owner};
+use crate::{ChainSubject, CommitError, owner, subject};
 
 /// The longest name of a commit: with something in front and behind it still names a file.
 const MAX_ID: usize = 64;
@@ -150,10 +150,17 @@ pub fn begin(
             us,
             row.body.to_string()
         ])?;
-    Ok(match added {
-        0 => Err(CommitError::Exists { id: row.id.clone() }),
-        _ => Ok(()),
-    })
+    if added == 0 {
+        return Ok(Err(CommitError::Exists { id: row.id.clone() }));
+    }
+    subject::state(
+        connection,
+        ChainSubject::Commit,
+        &row.id,
+        row.at_ms,
+        "begun",
+    )?;
+    Ok(Ok(()))
 }
 
 /// Why a commit cannot be undone or redone just now. Two that try at once would both find the files as they expect
@@ -187,6 +194,7 @@ pub fn end(
     let mut find = connection.prepare_cached("SELECT state FROM commits WHERE id = ?1")?;
     let mut states: HashMap<&str, CommitState> = HashMap::new();
     for (id, next) in ends {
+        subject::check(connection, ChainSubject::Commit, id)?;
         let known = match states.get(id.as_str()) {
             Some(&state) => Some(state),
             None => find.query_row([id], |row| state(row, 0)).optional()?,
@@ -208,6 +216,7 @@ pub fn end(
         connection.prepare_cached("UPDATE commits SET state = ?2, at_ms = ?3 WHERE id = ?1")?;
     for (id, state) in states {
         update.execute(params![id, state.as_str(), at_ms])?;
+        subject::state(connection, ChainSubject::Commit, id, at_ms, state.as_str())?;
     }
     Ok(Ok(()))
 }
@@ -218,7 +227,12 @@ pub fn commit(connection: &Connection, id: &str) -> rusqlite::Result<Option<Comm
     connection
         .prepare_cached(&format!("SELECT {COMMIT} FROM commits WHERE id = ?1"))?
         .query_row([id], commit_of)
-        .optional()
+        .optional()?
+        .map(|row| {
+            subject::check(connection, ChainSubject::Commit, &row.id)?;
+            Ok(row)
+        })
+        .transpose()
 }
 
 /// In the order in which they began, whatever the clock said.
@@ -239,7 +253,11 @@ pub fn commits(connection: &Connection, filter: &CommitFilter) -> rusqlite::Resu
     sql.push_str(" ORDER BY seq DESC LIMIT ?");
     let limit = filter.limit.min(MAX_LIST);
     values.push(&limit);
-    list(connection, &sql, values.as_slice(), commit_of)
+    let rows = list(connection, &sql, values.as_slice(), commit_of)?;
+    for row in &rows {
+        subject::check(connection, ChainSubject::Commit, &row.id)?;
+    }
+    Ok(rows)
 }
 
 /// Not cut at any length: a blob whose commit is missing here may be swept away. A state that is none is an error here.
@@ -273,10 +291,23 @@ pub fn adopt(connection: &Connection, owners: &Path, us: &str) -> rusqlite::Resu
         {
             continue;
         }
+        // A row that is not as the chain says describes changes of files that no call made.
+        subject::check(connection, ChainSubject::Commit, &id)?;
         update.execute(params![id, us])?;
+        let Some(at_ms) = at(connection, &id)? else {
+            continue;
+        };
+        subject::state(connection, ChainSubject::Commit, &id, at_ms, "adopted")?;
         taken.extend(commit(connection, &id)?);
     }
     Ok(taken)
+}
+
+fn at(connection: &Connection, id: &str) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT at_ms FROM commits WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()
 }
 
 fn commit_of(row: &Row) -> rusqlite::Result<CommitRow> {

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::{AnswerError, AnswerRow, ApprovalError, ApprovalRow, CallRow, owner, read};
+use crate::{
+    AnswerError, AnswerRow, ApprovalError, ApprovalRow, CallRow, ChainSubject, owner, read, subject,
+};
 
 pub fn put_approval(
     connection: &Connection,
@@ -34,10 +36,17 @@ pub fn put_approval(
             row.used,
             row.revoked_ms
         ])?;
-    Ok(match added {
-        0 => Err(ApprovalError::Exists { id: row.id.clone() }),
-        _ => Ok(()),
-    })
+    if added == 0 {
+        return Ok(Err(ApprovalError::Exists { id: row.id.clone() }));
+    }
+    subject::state(
+        connection,
+        ChainSubject::Approval,
+        &row.id,
+        row.created_ms,
+        "kept",
+    )?;
+    Ok(Ok(()))
 }
 
 /// Twice is once: the first time stays.
@@ -46,16 +55,19 @@ pub fn revoke_approval(
     id: &str,
     at_ms: i64,
 ) -> rusqlite::Result<Result<(), ApprovalError>> {
+    subject::check(connection, ChainSubject::Approval, id)?;
     let found = connection
         .prepare_cached("UPDATE approvals SET revoked_ms = coalesce(revoked_ms, ?2) WHERE id = ?1")?
         .execute(params![id, at_ms])?;
-    Ok(match found {
-        0 => Err(ApprovalError::Unknown { id: id.to_owned() }),
-        _ => Ok(()),
-    })
+    if found == 0 {
+        return Ok(Err(ApprovalError::Unknown { id: id.to_owned() }));
+    }
+    subject::state(connection, ChainSubject::Approval, id, at_ms, "revoked")?;
+    Ok(Ok(()))
 }
 
 pub fn use_approval(connection: &Connection, id: &str, at_ms: i64) -> rusqlite::Result<bool> {
+    subject::check(connection, ChainSubject::Approval, id)?;
     // A clock before the approval's own beginning cannot tell whether it has expired; the careful answer is yes.
     let used = connection
         .prepare_cached(
@@ -64,6 +76,9 @@ pub fn use_approval(connection: &Connection, id: &str, at_ms: i64) -> rusqlite::
                AND (expires_ms IS NULL OR (created_ms <= ?2 AND ?2 < expires_ms))",
         )?
         .execute(params![id, at_ms])?;
+    if used > 0 {
+        subject::state(connection, ChainSubject::Approval, id, at_ms, "used")?;
+    }
     Ok(used > 0)
 }
 
@@ -109,14 +124,25 @@ pub fn answer(
             row.by,
             row.at_ms
         ])?;
+    subject::state(
+        connection,
+        ChainSubject::Answer,
+        &row.call,
+        row.at_ms,
+        "answered",
+    )?;
     Ok(Ok(()))
 }
 
 pub fn clear_answer(connection: &Connection, call: &str) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("DELETE FROM answers WHERE call = ?1")?
-        .execute([call])?;
-    Ok(())
+    let removed: Option<i64> = connection
+        .prepare_cached("DELETE FROM answers WHERE call = ?1 RETURNING at_ms")?
+        .query_row([call], |row| row.get(0))
+        .optional()?;
+    match removed {
+        Some(at_ms) => subject::state(connection, ChainSubject::Answer, call, at_ms, "removed"),
+        None => Ok(()),
+    }
 }
 
 /// Unfinished calls whose process is gone.
@@ -131,12 +157,21 @@ pub fn orphans(connection: &Connection, owners: &Path) -> rusqlite::Result<Vec<C
     Ok(calls.into_iter().map(|(_, call)| call).collect())
 }
 
-/// Takes the orphans over, so that of two processes that start at once only one seals each of them.
+/// Takes the orphans over, so that of two processes that start at once only one seals each of them. A row that is not
+/// as the chain says stays as it is: to seal it would confirm the change.
 pub fn adopt(connection: &Connection, owners: &Path, us: &str) -> rusqlite::Result<Vec<CallRow>> {
-    let calls = orphans(connection, owners)?;
+    let mut calls = orphans(connection, owners)?;
+    calls.retain(|call| subject::check(connection, ChainSubject::Call, &call.id).is_ok());
     let mut statement = connection.prepare_cached("UPDATE calls SET owner = ?2 WHERE id = ?1")?;
     for call in &calls {
         statement.execute(params![call.id, us])?;
+        subject::state(
+            connection,
+            ChainSubject::Call,
+            &call.id,
+            call.updated_ms,
+            "adopted",
+        )?;
     }
     Ok(calls)
 }

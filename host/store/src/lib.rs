@@ -11,27 +11,36 @@
 mod apply;
 mod chain;
 mod commits;
+mod crash;
 mod decide;
 mod error;
 mod owner;
 mod place;
+mod prune;
 mod queue;
 mod read;
 mod rows;
 mod schema;
+mod segments;
+mod shapes;
 mod stage;
 mod steps;
 mod store;
+mod subject;
+mod verify;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub use chain::{Breakage, Verification};
 pub use commits::{CommitFilter, CommitRow, CommitState};
 pub use error::{AnswerError, ApprovalError, CommitError, StoreError};
+pub use prune::{DroppedRecords, KeepRecords};
 pub use rows::{
     AnswerRow, ApprovalRow, BatchRow, CallFilter, CallRow, EventRow, MAX_ROW, SessionRow,
     StoredTransition, TransitionFilter, TransitionRow, Write,
 };
+pub use segments::Segment;
 pub use store::Store;
+pub use subject::ChainSubject;
+pub use verify::{Breakage, Verification};

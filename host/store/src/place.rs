@@ -26,6 +26,10 @@ impl Place {
     /// Makes what is missing: directories for their owner alone, and an empty file that SQLite fills later.
     pub fn prepare(dir: &Path) -> Result<Self, StoreError> {
         private_dir(dir)?;
+        // SQLite opens no path that goes through a link, and a state folder may be one that its user made.
+        let dir = &dir
+            .canonicalize()
+            .map_err(|error| StoreError::io(dir, &error))?;
         // SQLite would say that it cannot open a file, and not that it may not make one.
         rustix::fs::access(dir, Access::WRITE_OK | Access::EXEC_OK)
             .map_err(|error| StoreError::io(dir, &error.into()))?;
@@ -45,7 +49,10 @@ impl Place {
 pub fn private_dir(dir: &Path) -> Result<(), StoreError> {
     let failed = |error: io::Error| StoreError::io(dir, &error);
     if let Some(parent) = dir.parent() {
-        fs::create_dir_all(parent).map_err(|error| match error.kind() {
+        // Private whatever the umask is: the folder of the host's state may be among what is made here.
+        let mut maker = DirBuilder::new();
+        let made = maker.recursive(true).mode(0o700).create(parent);
+        made.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => StoreError::NotADirectory {
                 path: parent.to_owned(),
             },

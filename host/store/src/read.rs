@@ -8,8 +8,8 @@ use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 use serde_json::Value;
 
 use crate::{
-    AnswerRow, ApprovalRow, BatchRow, CallFilter, CallRow, EventRow, SessionRow, StoredTransition,
-    TransitionFilter, TransitionRow, steps,
+    AnswerRow, ApprovalRow, BatchRow, CallFilter, CallRow, ChainSubject, EventRow, SessionRow,
+    StoredTransition, TransitionFilter, TransitionRow, chain, shapes, steps, subject,
 };
 
 /// No list is longer, whatever limit is asked for.
@@ -17,17 +17,42 @@ pub const MAX_LIST: u32 = 10_000;
 
 const CALL: &str =
     "id, session, batch, parent, tool, plugin, state, finished, deferred, effectful, created_ms,
-                    updated_ms, record, owner";
+                    updated_ms, record, owner, (SELECT text FROM shapes WHERE shapes.id = calls.shape)";
 
 pub fn call(connection: &Connection, id: &str) -> rusqlite::Result<Option<CallRow>> {
     connection
         .prepare_cached(&format!("SELECT {CALL} FROM calls WHERE id = ?1"))?
         .query_row([id], call_of)
-        .optional()
+        .optional()?
+        .map(|row| checked(connection, ChainSubject::Call, row, |row| &row.id))
+        .transpose()
+}
+
+/// The row, if it is as the chain says.
+fn checked<T>(
+    connection: &Connection,
+    subject: ChainSubject,
+    row: T,
+    key: impl Fn(&T) -> &str,
+) -> rusqlite::Result<T> {
+    subject::check(connection, subject, key(&row))?;
+    Ok(row)
+}
+
+fn all_checked<T>(
+    connection: &Connection,
+    subject: ChainSubject,
+    rows: Vec<T>,
+    key: impl Fn(&T) -> &str,
+) -> rusqlite::Result<Vec<T>> {
+    for row in &rows {
+        subject::check(connection, subject, key(row))?;
+    }
+    Ok(rows)
 }
 
 pub fn calls(connection: &Connection, filter: &CallFilter) -> rusqlite::Result<Vec<CallRow>> {
-    list(
+    let rows = list(
         connection,
         &format!(
             "SELECT {CALL} FROM calls
@@ -46,7 +71,8 @@ pub fn calls(connection: &Connection, filter: &CallFilter) -> rusqlite::Result<V
             filter.limit.min(MAX_LIST)
         ],
         call_of,
-    )
+    )?;
+    all_checked(connection, ChainSubject::Call, rows, |row| &row.id)
 }
 
 /// Calls that wait for something other than a person's leisure, each with its owner.
@@ -66,23 +92,31 @@ pub fn transitions(
     filter: &TransitionFilter,
 ) -> rusqlite::Result<Vec<StoredTransition>> {
     let columns = format!(
-        "SELECT {} FROM transitions WHERE seq > ?1 AND (?2 IS NULL OR session = ?2)",
+        "SELECT {} FROM transitions WHERE seq > ?1 AND (?2 IS NULL OR session = ?2) AND subject <= ?3",
         steps::COLUMNS
     );
     let limit = filter.limit.min(MAX_LIST);
+    let subjects = if filter.every_subject {
+        i64::MAX
+    } else {
+        ChainSubject::Step.code()
+    };
+    // The hash of the step before the next row, where rows are read one after the other.
+    let mut before = None;
+    let row = |row: &Row| transitions_of(connection, row, &mut before);
     // Two texts, because SQLite takes the index of the calls only when the column is compared outright.
     let rows = match &filter.call {
         Some(call) => list(
             connection,
-            &format!("{columns} AND call = ?3 ORDER BY seq LIMIT ?4"),
-            params![filter.after_seq, filter.session, call, limit],
-            transitions_of,
+            &format!("{columns} AND call = ?4 ORDER BY seq LIMIT ?5"),
+            params![filter.after_seq, filter.session, subjects, call, limit],
+            row,
         ),
         None => list(
             connection,
-            &format!("{columns} ORDER BY seq LIMIT ?3"),
-            params![filter.after_seq, filter.session, limit],
-            transitions_of,
+            &format!("{columns} ORDER BY seq LIMIT ?4"),
+            params![filter.after_seq, filter.session, subjects, limit],
+            row,
         ),
     }?;
     // A row begins with steps that the reader may know already, and goes on with more than are wanted.
@@ -95,7 +129,7 @@ pub fn transitions(
 }
 
 pub fn sessions(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<SessionRow>> {
-    list(
+    let rows = list(
         connection,
         "SELECT id, started_ms, ended_ms, client, mode, detail FROM sessions ORDER BY seq DESC LIMIT ?1",
         [limit.min(MAX_LIST)],
@@ -109,11 +143,12 @@ pub fn sessions(connection: &Connection, limit: u32) -> rusqlite::Result<Vec<Ses
                 detail: json(row, 5)?,
             })
         },
-    )
+    )?;
+    all_checked(connection, ChainSubject::Session, rows, |row| &row.id)
 }
 
 pub fn batches(connection: &Connection, session: &str) -> rusqlite::Result<Vec<BatchRow>> {
-    list(
+    let rows = list(
         connection,
         "SELECT id, session, created_ms, finished_ms, submitted_ms, calls, strategy FROM batches
          WHERE session = ?1 ORDER BY seq DESC LIMIT ?2",
@@ -129,7 +164,8 @@ pub fn batches(connection: &Connection, session: &str) -> rusqlite::Result<Vec<B
                 strategy: row.get(6)?,
             })
         },
-    )
+    )?;
+    all_checked(connection, ChainSubject::Batch, rows, |row| &row.id)
 }
 
 pub fn events(
@@ -141,7 +177,7 @@ pub fn events(
     let columns =
         "SELECT seq, channel, session, call, at_ms, kind, body FROM events WHERE seq > ?1";
     let limit = limit.min(MAX_LIST);
-    match channel {
+    let rows = match channel {
         Some(channel) => list(
             connection,
             &format!("{columns} AND channel = ?2 ORDER BY seq LIMIT ?3"),
@@ -154,7 +190,11 @@ pub fn events(
             params![after, limit],
             event_of,
         ),
+    }?;
+    for (seq, _) in &rows {
+        subject::check(connection, ChainSubject::Event, &seq.to_string())?;
     }
+    Ok(rows)
 }
 
 /// The number of the newest event, for whoever wants to follow from now on.
@@ -165,7 +205,7 @@ pub fn last_event(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 pub fn approvals(connection: &Connection) -> rusqlite::Result<Vec<ApprovalRow>> {
-    list(
+    let rows = list(
         connection,
         "SELECT id, tool, plugin, identity, scope, session, body, created_ms, expires_ms, uses_left, used, revoked_ms
          FROM approvals ORDER BY seq",
@@ -186,7 +226,8 @@ pub fn approvals(connection: &Connection) -> rusqlite::Result<Vec<ApprovalRow>> 
                 revoked_ms: row.get(11)?,
             })
         },
-    )
+    )?;
+    all_checked(connection, ChainSubject::Approval, rows, |row| &row.id)
 }
 
 /// The answer to one question: an answer to an earlier question of the same call does not count.
@@ -213,7 +254,9 @@ pub fn answer(
                 at_ms: row.get(5)?,
             })
         })
-        .optional()
+        .optional()?
+        .map(|row| checked(connection, ChainSubject::Answer, row, |row| &row.call))
+        .transpose()
 }
 
 /// Changes whenever another connection, ours or another process's, has written.
@@ -236,7 +279,7 @@ pub fn list<T>(
 }
 
 fn call_of(row: &Row) -> rusqlite::Result<CallRow> {
-    Ok(CallRow {
+    let mut call = CallRow {
         id: row.get(0)?,
         session: row.get(1)?,
         batch: row.get(2)?,
@@ -250,18 +293,42 @@ fn call_of(row: &Row) -> rusqlite::Result<CallRow> {
         created_ms: row.get(10)?,
         updated_ms: row.get(11)?,
         record: json(row, 12)?,
-    })
+    };
+    if let Some(shape) = row
+        .get_ref(14)?
+        .as_str_or_null()
+        .map_err(|error| unreadable(14, error.into()))?
+    {
+        shapes::join(&mut call, shape)
+            .ok_or_else(|| unreadable(14, "not the shape of this record".into()))?;
+    }
+    Ok(call)
 }
 
-fn transitions_of(row: &Row) -> rusqlite::Result<Vec<StoredTransition>> {
+/// The steps of a row, each compared with its hash.
+fn transitions_of(
+    connection: &Connection,
+    row: &Row,
+    before: &mut Option<(i64, [u8; 32])>,
+) -> rusqlite::Result<Vec<StoredTransition>> {
     let steps =
         steps::of_row(row).ok_or_else(|| unreadable(8, "not the steps of a call".into()))?;
+    let hash = match *before {
+        Some((last, hash)) if last.checked_add(1) == Some(steps.first()) => hash,
+        _ => chain::before(connection, steps.first())?,
+    };
+    let steps = steps
+        .checked(hash)
+        .map_err(|seq| unreadable(8, format!("step {seq} does not match its hash").into()))?;
+    *before = steps.last().map(|(link, hash)| (link.seq, *hash));
     steps
         .into_iter()
         .map(|(link, hash)| {
             let detail = serde_json::from_str(link.detail);
             Ok(StoredTransition {
                 seq: link.seq,
+                subject: link.subject,
+                digest: link.digest,
                 row: TransitionRow {
                     call: link.call.to_owned(),
                     session: link.session.to_owned(),
@@ -296,6 +363,6 @@ pub fn json(row: &Row, index: usize) -> rusqlite::Result<Value> {
     serde_json::from_str(text).map_err(|error| unreadable(index, error.into()))
 }
 
-fn unreadable(index: usize, why: Box<dyn Error + Send + Sync>) -> rusqlite::Error {
+pub fn unreadable(index: usize, why: Box<dyn Error + Send + Sync>) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(index, Type::Text, why)
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::ChainSubject;
+
 /// The largest row, measured as the bytes of its texts. What a call may leave behind is bounded by the caller; this is
 /// the line behind which a missing bound becomes an error and not a huge file.
 pub const MAX_ROW: usize = 8 << 20;
@@ -44,6 +46,11 @@ pub struct TransitionRow {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredTransition {
     pub seq: i64,
+    /// What it is about. For another subject than a step of a call, `call` is the key of the row, `kind` names the
+    /// subject, and `state` says what happened to the row.
+    pub subject: ChainSubject,
+    /// Of the row that was written with it.
+    pub digest: Option<[u8; 32]>,
     pub row: TransitionRow,
     pub hash: [u8; 32],
 }
@@ -165,6 +172,8 @@ impl Default for CallFilter {
 pub struct TransitionFilter {
     pub call: Option<String>,
     pub session: Option<String>,
+    /// Also the links about rows of other tables, not only the steps of calls.
+    pub every_subject: bool,
     pub after_seq: i64,
     pub limit: u32,
 }
@@ -174,6 +183,7 @@ impl Default for TransitionFilter {
         Self {
             call: None,
             session: None,
+            every_subject: false,
             after_seq: 0,
             limit: 1000,
         }

@@ -6,8 +6,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use crate::StoreError;
-use crate::chain;
+use crate::{StoreError, chain, segments, subject};
 
 /// Says whose file this is to whoever finds it: the letters `thst`.
 pub const APPLICATION_ID: i64 = 0x7468_7374;
@@ -17,6 +16,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
 ];
 
 /// The format this program writes.
@@ -67,6 +67,12 @@ pub fn migrate(
     let format = known(&snapshot, database)?;
     drop(snapshot);
     if format < FORMAT {
+        if format == 0 {
+            // Takes effect in an empty file only: what is dropped can be given back to the file system.
+            connection
+                .pragma_update(None, "auto_vacuum", "INCREMENTAL")
+                .map_err(sql)?;
+        }
         // Two processes may start on one empty file. SQLite does not wait for the other one while it changes the
         // journal, so the waiting is done here.
         let mut patience = busy.as_millis() / 10;
@@ -92,8 +98,15 @@ pub fn migrate(
         if format == 0 {
             let genesis = chain::genesis();
             transaction
-                .execute("INSERT INTO chain VALUES (1, 0, ?1)", [genesis.as_slice()])
+                .execute(
+                    "INSERT INTO chain (id, rows, head) VALUES (1, 0, ?1)",
+                    [genesis.as_slice()],
+                )
                 .map_err(sql)?;
+        }
+        if (1..4).contains(&format) {
+            segments::seal_all(&transaction).map_err(sql)?;
+            subject::state_all(&transaction).map_err(sql)?;
         }
         transaction
             .pragma_update(None, "application_id", APPLICATION_ID)

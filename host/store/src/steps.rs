@@ -3,22 +3,25 @@
 
 use std::borrow::Cow;
 
-use rusqlite::Row;
 use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::TransitionRow;
 use crate::chain::{Head, Link};
+use crate::subject::ChainSubject;
+use crate::{TransitionRow, shapes};
 
 /// Steps in one row.
 const MOST: usize = 32;
 const HASH: usize = 32;
 
 /// The columns, in the order in which [`of_row`] reads them.
-pub const COLUMNS: &str = "seq, call, session, at_ms, state, kind, note, detail, hash, earlier";
+pub const COLUMNS: &str =
+    "seq, call, session, at_ms, state, kind, note, detail, hash, earlier, subject, digest,
+    (SELECT text FROM shapes WHERE id = shape), shape";
 
-/// What the row of a later step keeps of an earlier one.
+/// What a row of the earlier formats keeps of an earlier step, and what is written when there is no shape.
 #[derive(Serialize, Deserialize)]
 struct Earlier<'a>(
     i64,
@@ -27,8 +30,18 @@ struct Earlier<'a>(
     #[serde(borrow)] Option<Cow<'a, str>>,
 );
 
+/// The state and kind of each earlier step: the text of a shape.
+#[derive(Serialize, Deserialize)]
+struct Words<'a>(#[serde(borrow)] Cow<'a, str>, #[serde(borrow)] Cow<'a, str>);
+
+/// What a row keeps of its earlier steps besides their shape: how long before the last one they were, and their notes.
+#[derive(Serialize, Deserialize)]
+struct Own<'a>(Vec<i64>, #[serde(borrow)] Vec<(usize, Cow<'a, str>)>);
+
 /// Cuts a list into what goes into one row each.
-pub fn rows(steps: &[TransitionRow]) -> impl Iterator<Item = &[TransitionRow]> {
+pub fn rows<'a, 'b>(
+    steps: &'b [&'a TransitionRow],
+) -> impl Iterator<Item = &'b [&'a TransitionRow]> {
     steps
         .chunk_by(|one, next| {
             one.detail == Value::Null && one.call == next.call && one.session == next.session
@@ -39,17 +52,24 @@ pub fn rows(steps: &[TransitionRow]) -> impl Iterator<Item = &[TransitionRow]> {
 /// A row as it is written.
 pub struct Packed<'a> {
     pub last: Link<'a>,
+    pub shape: Option<i64>,
     /// JSON; None when the last is the only one.
     pub earlier: Option<String>,
-    pub hashes: Vec<u8>,
     pub head: Head,
 }
 
-/// None: there is no step.
-pub fn pack<'a>(steps: &'a [TransitionRow], detail: &'a str, mut head: Head) -> Option<Packed<'a>> {
-    let (last, earlier) = steps.split_last()?;
-    let mut hashes = Vec::with_capacity(steps.len() * HASH);
-    let mut next = |step: &'a TransitionRow, detail: &'a str| {
+/// None: there is no step. The digest is that of the row that is written with the last one.
+pub fn pack<'a>(
+    connection: &Connection,
+    steps: &[&'a TransitionRow],
+    detail: &'a str,
+    digest: Option<[u8; HASH]>,
+    mut head: Head,
+) -> rusqlite::Result<Option<Packed<'a>>> {
+    let Some((last, earlier)) = steps.split_last() else {
+        return Ok(None);
+    };
+    let mut next = |step: &'a TransitionRow, detail: &'a str, digest| {
         let link = Link {
             seq: head.rows + 1,
             call: &step.call,
@@ -59,48 +79,115 @@ pub fn pack<'a>(steps: &'a [TransitionRow], detail: &'a str, mut head: Head) -> 
             kind: Cow::Borrowed(&step.kind),
             note: step.note.as_deref().map(Cow::Borrowed),
             detail,
+            subject: ChainSubject::Step,
+            digest,
         };
-        let hash = link.hash(&head.hash);
-        hashes.extend(hash);
         head = Head {
             rows: link.seq,
-            hash,
+            hash: link.hash(&head.hash),
         };
         link
     };
-    let others: Vec<Earlier> = earlier
+    let others: Vec<Link> = earlier
         .iter()
-        .map(|step| {
-            let link = next(step, NOTHING);
-            Earlier(link.at_ms, link.state, link.kind, link.note)
+        .map(|step| next(step, NOTHING, None))
+        .collect();
+    let last = next(last, detail, digest);
+    let (shape, earlier) = fold(connection, &others, last.at_ms)?;
+    Ok(Some(Packed {
+        last,
+        shape,
+        earlier,
+        head,
+    }))
+}
+
+/// The columns `shape` and `earlier`.
+fn fold(
+    connection: &Connection,
+    steps: &[Link],
+    at_ms: i64,
+) -> rusqlite::Result<(Option<i64>, Option<String>)> {
+    if steps.is_empty() {
+        return Ok((None, None));
+    }
+    let words: Vec<Words> = steps
+        .iter()
+        .map(|link| Words((*link.state).into(), (*link.kind).into()))
+        .collect();
+    let times: Option<Vec<i64>> = steps
+        .iter()
+        .map(|link| at_ms.checked_sub(link.at_ms))
+        .collect();
+    if let Some(times) = times
+        && let Some(shape) = shapes::id(connection, &json(&words))?
+    {
+        let notes = steps.iter().enumerate();
+        let notes = notes.filter_map(|(at, link)| Some((at, Cow::from(link.note.as_deref()?))));
+        return Ok((Some(shape), Some(json(&Own(times, notes.collect())))));
+    }
+    let whole: Vec<Earlier> = steps
+        .iter()
+        .map(|link| {
+            let note = link.note.as_deref().map(Cow::from);
+            Earlier(link.at_ms, (*link.state).into(), (*link.kind).into(), note)
         })
         .collect();
-    let last = next(last, detail);
-    let earlier = (!others.is_empty())
-        .then(|| serde_json::to_string(&others).expect("texts and numbers are JSON"));
-    Some(Packed {
-        last,
-        earlier,
-        hashes,
-        head,
-    })
+    Ok((None, Some(json(&whole))))
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("texts and numbers are JSON")
 }
 
 /// The detail of a step that has none.
 const NOTHING: &str = "null";
 
-/// The steps of a row, oldest first, each with its hash as it stands there. None: it is no row of ours.
-pub fn of_row<'a>(row: &'a Row) -> Option<Vec<(Link<'a>, [u8; HASH])>> {
+/// A row of steps as it was read.
+pub struct Stored<'a> {
+    links: Vec<Link<'a>>,
+    /// Of all the steps in the earlier formats, of the last one since.
+    hashes: &'a [[u8; HASH]],
+}
+
+impl<'a> Stored<'a> {
+    pub fn first(&self) -> i64 {
+        self.links.first().map_or(0, |link| link.seq)
+    }
+
+    /// Each step with its hash, or the number of the first one that does not match what is stored.
+    pub fn checked(self, before: [u8; HASH]) -> Result<Vec<(Link<'a>, [u8; HASH])>, i64> {
+        let (mut hash, first) = (before, self.first());
+        let skipped = self.links.len() - self.hashes.len();
+        let mut checked = Vec::with_capacity(self.links.len());
+        for (index, link) in self.links.into_iter().enumerate() {
+            hash = link.hash(&hash);
+            let stored = index.checked_sub(skipped).map(|index| self.hashes[index]);
+            if stored.is_some_and(|stored| stored != hash) {
+                // One hash for all of them does not say which one was changed.
+                return Err(if skipped > 0 { first } else { link.seq });
+            }
+            checked.push((link, hash));
+        }
+        Ok(checked)
+    }
+}
+
+/// The steps of a row, oldest first. None: it is no row of ours.
+pub fn of_row<'a>(row: &'a Row) -> Option<Stored<'a>> {
     let text = |index| row.get_ref(index).ok()?.as_str().ok();
     let maybe = |index| match row.get_ref(index).ok()? {
         ValueRef::Null => Some(None),
         value => Some(Some(value.as_str().ok()?)),
     };
     let (seq, call, session): (i64, _, _) = (row.get(0).ok()?, text(1)?, text(2)?);
-    let earlier: Vec<Earlier> = match maybe(9)? {
-        Some(earlier) => serde_json::from_str(earlier).ok()?,
-        None => Vec::new(),
-    };
+    let at_ms: i64 = row.get(3).ok()?;
+    let (earlier, shape) = (maybe(9)?, maybe(12)?);
+    let number: Option<i64> = row.get(13).ok()?;
+    if number.is_some() && (earlier.is_none() || shape.is_none()) {
+        return None;
+    }
+    let earlier = unfold(earlier, shape, at_ms)?;
     let first = seq.checked_sub(i64::try_from(earlier.len()).ok()?)?;
     // The numbers come second, so that none behind the last is made: there may be none.
     let mut links: Vec<Link> = earlier
@@ -115,19 +202,51 @@ pub fn of_row<'a>(row: &'a Row) -> Option<Vec<(Link<'a>, [u8; HASH])>> {
             kind,
             note,
             detail: NOTHING,
+            subject: ChainSubject::Step,
+            digest: None,
         })
         .collect();
     links.push(Link {
         seq,
         call,
         session,
-        at_ms: row.get(3).ok()?,
+        at_ms,
         state: text(4)?.into(),
         kind: text(5)?.into(),
         note: maybe(6)?.map(Cow::Borrowed),
         detail: text(7)?,
+        subject: ChainSubject::of(row.get(10).ok()?)?,
+        digest: row.get(11).ok()?,
     });
     let (hashes, rest) = row.get_ref(8).ok()?.as_blob().ok()?.as_chunks::<HASH>();
-    (rest.is_empty() && hashes.len() == links.len())
-        .then(|| links.into_iter().zip(hashes.iter().copied()).collect())
+    let counted = hashes.len() == links.len() || hashes.len() == 1;
+    (rest.is_empty() && counted).then_some(Stored { links, hashes })
+}
+
+fn unfold<'a>(
+    earlier: Option<&'a str>,
+    shape: Option<&'a str>,
+    at_ms: i64,
+) -> Option<Vec<Earlier<'a>>> {
+    let Some(earlier) = earlier else {
+        return Some(Vec::new());
+    };
+    let Some(shape) = shape else {
+        return serde_json::from_str(earlier).ok();
+    };
+    let words: Vec<Words> = serde_json::from_str(shape).ok()?;
+    let Own(times, notes) = serde_json::from_str(earlier).ok()?;
+    if words.len() != times.len() {
+        return None;
+    }
+    let steps = words.into_iter().zip(times);
+    let mut steps: Vec<Earlier> = steps
+        .map(|(Words(state, kind), before)| {
+            Some(Earlier(at_ms.checked_sub(before)?, state, kind, None))
+        })
+        .collect::<Option<_>>()?;
+    for (at, note) in notes {
+        steps.get_mut(at)?.3 = Some(note);
+    }
+    Some(steps)
 }

@@ -1,6 +1,7 @@
 //! The store as its users see it: writes go to the writer, reads have a connection of their own.
 
 mod commits;
+mod retention;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +21,7 @@ use crate::writer::Writer;
 use crate::{
     AnswerError, AnswerRow, ApprovalError, ApprovalRow, BatchRow, CallFilter, CallRow, EventRow,
     MAX_ROW, SessionRow, StoreError, StoredTransition, TransitionFilter, Verification, Write,
-    chain, decide, read, schema, stage,
+    decide, read, schema, stage, verify,
 };
 
 /// How long one process waits for another one's transaction.
@@ -178,7 +179,10 @@ impl Store {
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let reader = self.0.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        read(&reader.connection).map_err(|error| self.failed(&error))
+        // One snapshot: a row is compared with the link that was written with it.
+        let snapshot = reader.connection.unchecked_transaction();
+        let snapshot = snapshot.map_err(|error| self.failed(&error))?;
+        read(&snapshot).map_err(|error| self.failed(&error))
     }
 
     fn failed(&self, error: &rusqlite::Error) -> StoreError {
@@ -239,10 +243,29 @@ impl Store {
             .await
     }
 
-    /// Walks the whole chain of transitions. Uses a connection of its own, so that nobody waits meanwhile.
+    /// Walks the whole chain and compares every row that it covers. Uses a connection of its own, so that no call waits.
     pub fn verify(&self) -> Result<Verification, StoreError> {
+        self.walk(verify::Extent::Rows, None)
+    }
+
+    /// The same, and a head that was noted earlier has to be in the chain.
+    pub fn verify_head(&self, noted: [u8; 32]) -> Result<Verification, StoreError> {
+        self.walk(verify::Extent::Rows, Some(noted))
+    }
+
+    /// Walks the chain only. What is read of this store is compared with the chain row by row, so this is what a
+    /// listing needs before it.
+    pub fn verify_chain(&self) -> Result<Verification, StoreError> {
+        self.walk(verify::Extent::Chain, None)
+    }
+
+    fn walk(
+        &self,
+        extent: verify::Extent,
+        noted: Option<[u8; 32]>,
+    ) -> Result<Verification, StoreError> {
         let mut connection = schema::connect(&self.0.place.database, self.0.busy)?;
-        chain::verify(&mut connection).map_err(|error| self.failed(&error))
+        verify::verify(&mut connection, extent, noted).map_err(|error| self.failed(&error))
     }
 
     /// All approvals, also those that are used up, expired or revoked.
@@ -292,7 +315,9 @@ impl Store {
         if reader.looks.get(&question) == Some(&version) {
             return Ok(None);
         }
-        let answer = read::answer(&reader.connection, call, asked_ms)
+        let snapshot = reader.connection.unchecked_transaction();
+        let answer = snapshot
+            .and_then(|snapshot| read::answer(&snapshot, call, asked_ms))
             .map_err(|error| self.failed(&error))?;
         if answer.is_some() {
             reader.looks.remove(&question);

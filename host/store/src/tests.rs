@@ -9,9 +9,11 @@ mod failures;
 mod migration;
 mod owners;
 mod place;
+mod prune;
 mod queue;
 mod rows;
 mod stage;
+mod tampering;
 
 use std::path::PathBuf;
 use std::time::Duration;

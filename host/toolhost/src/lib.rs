@@ -30,6 +30,7 @@ mod load;
 mod outlets;
 mod own;
 mod places;
+pub mod retention;
 mod scratch;
 mod settings;
 pub mod staging;
@@ -60,7 +61,7 @@ pub use outlets::OUTPUT;
 pub use places::Places;
 pub use settings::{
     AgentSettings, AllowedPath, BeyondSettings, Excludes, HookKind, HookSettings, PluginSettings,
-    SecretSettings, SecretValue, Settings, guest_name,
+    RetentionSettings, SecretSettings, SecretValue, Settings, guest_name,
 };
 
 // The README's program compiles.

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolhost_contract::policy::Diagnostic;
 use toolhost_contract::{Backend, Descriptor, Digest, Limits, Manifest, ToolName, text};
+use toolhost_hostfiles::make_private_below;
 use toolhost_kernel::hooks::HookEntry;
 use toolhost_kernel::{Agents, Kernel, OnSessionEnd, PluginInfo, Prompter, Resources};
 use toolhost_process::Launcher;
@@ -26,6 +27,7 @@ use crate::grants::{Granter, Plan, plan};
 use crate::hooks;
 use crate::outlets::{OUTPUT, Outlets};
 use crate::own;
+use crate::retention::{self, Keeper};
 use crate::scratch::Scratch;
 use crate::settings::{AllowedPath, Settings};
 use crate::staging;
@@ -81,6 +83,8 @@ pub struct Host {
     outlets: Outlets,
     /// Where changes wait when there are no records.
     _temporary: Option<Scratch>,
+    /// Bounds what is kept.
+    _keeper: Option<Keeper>,
 }
 
 /// A plugin whose tools are registered, and what it was given.
@@ -178,7 +182,13 @@ impl Parts {
         let runtime = runtime(cache, sandboxes, self.compiler.clone(), &self.say)?;
         let (files, broken) = find(&settings.plugins);
         let on_end = outlets.on_session_end();
-        let kernel = self.kernel(store, staging.as_ref(), on_end, begin).await?;
+        let kernel = self.kernel(store.clone(), staging.as_ref(), on_end, begin);
+        let kernel = kernel.await?;
+        // After the start has taken back what a killed host left.
+        let keeper = store.zip(staging.clone()).map(|(store, staging)| {
+            let places = self.settings.places.clone();
+            retention::start(store, staging, places, self.settings.retention)
+        });
         Ok(PreparedHost {
             kernel: kernel.share(),
             settings: self.settings,
@@ -191,6 +201,7 @@ impl Parts {
             files,
             broken,
             temporary,
+            keeper,
         })
     }
 
@@ -224,7 +235,6 @@ impl Parts {
         };
         if let Some(store) = &store {
             staging::recover(store, staging, &self.say).await?;
-            staging::sweep(store, staging);
         }
         for sealed in kernel.seal().await.of_store()? {
             // A call that only reads leaves nothing behind that anybody would have to look at.
@@ -256,6 +266,7 @@ pub struct PreparedHost {
     files: Vec<PathBuf>,
     broken: Vec<Broken>,
     temporary: Option<Scratch>,
+    keeper: Option<Keeper>,
 }
 
 /// A plugin that was not in the cache is compiled.
@@ -336,6 +347,7 @@ impl PreparedHost {
             settings: self.settings,
             outlets: self.outlets,
             _temporary: self.temporary,
+            _keeper: self.keeper,
         };
         host.keep_only_chosen_tools();
         Ok(host)
@@ -438,8 +450,8 @@ fn grant(
         .iter()
         .filter(|path| path.guest.starts_with("/memory/"))
     {
-        std::fs::create_dir_all(&path.host)
-            .map_err(|error| format!("memory {}: {error}", path.host.display()))?;
+        let base = settings.beyond.memory.as_deref().unwrap_or(&path.host);
+        make_private_below(base, &path.host).map_err(|error| format!("memory: {error}"))?;
     }
     plan.capabilities.net = outlets
         .net_for(&manifest)

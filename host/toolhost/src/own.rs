@@ -1,11 +1,10 @@
 //! Folders of the host's own that a plugin gets: each session has its own outputs, each user their own memory.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use toolhost_contract::{Access, Capability, Manifest, SessionKey, UserId};
+use toolhost_hostfiles::make_private_below;
 use toolhost_process::Processes;
 use toolhost_runtime::{OwnFolderError, OwnFolders, session_owner};
 use toolhost_vfs::PathGrant;
@@ -70,7 +69,7 @@ pub(crate) fn folders(
         let mut folders = Vec::new();
         if let Some(memory) = &memory {
             for (host, guest) in memory_of(memory, &project, &key.user) {
-                make(&host, &key.user)?;
+                make(memory, &host, &key.user)?;
                 folders.push(granted(host, guest, toolhost_vfs::Access::ReadWrite));
             }
         }
@@ -87,15 +86,10 @@ pub(crate) fn folders(
     })
 }
 
-/// The folders of the local user are made at the start, with the rights that the operator's umask gives.
-fn make(folder: &Path, user: &UserId) -> Result<(), OwnFolderError> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    if *user != UserId::Local {
-        builder.mode(0o700);
-    }
-    let made = builder.create(folder);
-    made.map_err(|error| OwnFolderError(format!("the memory of {user}: {error}")))
+/// A link among these folders is refused: a program of a tool may have been able to put one there.
+fn make(memory: &Path, folder: &Path, user: &UserId) -> Result<(), OwnFolderError> {
+    make_private_below(memory, folder)
+        .map_err(|error| OwnFolderError(format!("the memory of {user}: {error}")))
 }
 
 fn granted(host: PathBuf, guest: &str, access: toolhost_vfs::Access) -> PathGrant {

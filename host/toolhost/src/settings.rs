@@ -12,9 +12,11 @@ use crate::places::Places;
 
 mod beyond;
 mod hooks;
+mod retention;
 
 pub use beyond::{AgentSettings, BeyondSettings, SecretSettings, SecretValue};
 pub use hooks::{HookKind, HookSettings};
+pub use retention::RetentionSettings;
 
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -48,6 +50,7 @@ pub struct Settings {
     /// Where records are kept; None: nowhere.
     pub store: Option<PathBuf>,
     pub durability: Durability,
+    pub retention: RetentionSettings,
     /// The folder that approvals "in this project" are for.
     pub project: PathBuf,
     /// The configuration file that was read. No tool may write to it.
@@ -152,6 +155,7 @@ impl Default for Settings {
             places: Places::default(),
             store: None,
             durability: Durability::default(),
+            retention: RetentionSettings::default(),
             project: std::env::current_dir().unwrap_or_default(),
             config_file: None,
             secrets: Vec::new(),

@@ -9,15 +9,12 @@ use toolhost_contract::{Recovered, Undo, text};
 use toolhost_kernel::undo;
 use toolhost_runtime::Staging;
 use toolhost_store::Store;
-use toolhost_vfs::{Blobs, Change, ContentHash, Image};
+use toolhost_vfs::{Blobs, Change, ContentHash, Image, Swept};
 
 use crate::error::{As as _, Error};
 use crate::load::Say;
 use crate::scratch::Scratch;
-
-/// How much of what was replaced is kept, and how long.
-const MAX_BYTES: u64 = 1 << 30;
-const MAX_AGE: Duration = Duration::from_hours(30 * 24);
+use crate::settings::RetentionSettings;
 
 /// Beside the records, so that what was replaced can be put back later.
 pub fn of_store(store: &Store) -> Result<Staging, Error> {
@@ -43,13 +40,30 @@ pub fn temporary() -> Result<(Staging, Scratch), Error> {
 
 /// Forgets what was replaced long ago. On a thread of its own: nobody waits for it, and if it fails it is tried at the
 /// next start.
-pub fn sweep(store: &Store, staging: &Staging) {
+pub fn sweep(store: &Store, staging: &Staging, settings: &RetentionSettings) {
     let Some(keep) = needed(store) else {
         return;
     };
     let blobs = Arc::clone(&staging.blobs);
+    let (bytes, age) = bounds(settings);
     // Without the store: whoever drops its last clone waits for its writes, and nobody waits for this thread.
-    std::thread::spawn(move || blobs.sweep(MAX_BYTES, MAX_AGE, SystemTime::now(), &keep));
+    std::thread::spawn(move || blobs.sweep(bytes, age, SystemTime::now(), &keep));
+}
+
+/// The same for a caller that waits. None: an unfinished commit cannot be read and may need anything.
+pub fn sweep_now(
+    store: &Store,
+    staging: &Staging,
+    settings: &RetentionSettings,
+) -> Option<std::io::Result<Swept>> {
+    let keep = needed(store)?;
+    let (bytes, age) = bounds(settings);
+    Some(staging.blobs.sweep(bytes, age, SystemTime::now(), &keep))
+}
+
+fn bounds(settings: &RetentionSettings) -> (u64, Duration) {
+    let bytes = settings.undo_size.unwrap_or(u64::MAX);
+    (bytes, settings.undo_age.unwrap_or(Duration::MAX))
 }
 
 /// What unfinished commits may need. None: one of them cannot be read and may need anything.

@@ -235,7 +235,7 @@ fn find(store: &Store, id: &str) -> Result<Kept, Failure> {
 }
 
 fn list(args: &ListArgs) -> Result<Exit, Failure> {
-    let store = args.store.open()?;
+    let store = args.store.open_verified()?;
     let mut kept = all(&store)?;
     kept.retain(|kept| args.all || kept.state(None).0);
     let shown = if args.json {

@@ -6,11 +6,11 @@ use std::io::{BufWriter, ErrorKind, Write};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use toolhost_contract::text;
-use toolhost_store::{Store, StoredTransition, TransitionFilter, Verification};
+use toolhost_store::{ChainSubject, Store, StoredTransition, TransitionFilter, Verification};
 
 use super::calls::{commands, find, life_of, tool_of, trail};
 use crate::exit::{Exit, Failure, OrExit};
-use crate::records::{StoreArgs, time};
+use crate::records::{StoreArgs, broken, time};
 use crate::terminal::style::table;
 use crate::terminal::{note, print};
 
@@ -23,8 +23,10 @@ pub enum AuditCommand {
     List(ListArgs),
     /// Show the whole life of one call
     Show(ShowArgs),
-    /// Check that no step was changed, taken away or added
-    Verify {
+    /// Check that no step and no record was changed, removed or added
+    Verify(VerifyArgs),
+    /// Print the number and hash of the last step, to note elsewhere and pass to `verify --head`
+    Head {
         #[command(flatten)]
         store: StoreArgs,
     },
@@ -64,6 +66,47 @@ pub struct ShowArgs {
 }
 
 #[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// A head that `host audit head` printed earlier: it must be part of the chain
+    #[arg(long, value_name = "HEAD", value_parser = NotedHead::parse)]
+    pub head: Option<NotedHead>,
+
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// `SEQ:HASH`, or the hash alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotedHead([u8; 32]);
+
+impl NotedHead {
+    fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{}` is not a head; write what `host audit head` printed",
+                text::inline(text, 100)
+            )
+        };
+        let hash = match text.split_once(':') {
+            Some((seq, hash)) if seq.parse::<u64>().is_ok() => hash,
+            Some(_) => return Err(wrong()),
+            None => text,
+        };
+        let mut bytes = [0; 32];
+        let (pairs, rest) = hash.as_bytes().as_chunks::<2>();
+        if pairs.len() != bytes.len() || !rest.is_empty() {
+            return Err(wrong());
+        }
+        for (byte, pair) in bytes.iter_mut().zip(pairs) {
+            let digit = |digit: u8| char::from(digit).to_digit(16).ok_or_else(wrong);
+            let value = digit(pair[0])? * 16 + digit(pair[1])?;
+            *byte = u8::try_from(value).map_err(|_| wrong())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+#[derive(Debug, Args)]
 pub struct ExportArgs {
     #[arg(long, value_enum, default_value = "jsonl")]
     pub format: Format,
@@ -81,23 +124,25 @@ pub enum Format {
     Jsonl,
 }
 
-pub fn audit(command: AuditCommand) -> Result<Exit, Failure> {
+pub async fn audit(command: AuditCommand) -> Result<Exit, Failure> {
     match command {
         AuditCommand::List(args) => list(args),
         AuditCommand::Show(args) => show(&args),
-        AuditCommand::Verify { store } => verify(&store),
+        AuditCommand::Verify(args) => verify(&args),
+        AuditCommand::Head { store } => head(&store).await,
         AuditCommand::Export(args) => export(&args),
     }
 }
 
 fn list(args: ListArgs) -> Result<Exit, Failure> {
-    let store = args.store.open()?;
+    let store = args.store.open_verified()?;
     // One more than is shown, to know whether there are more.
     let limit = args.limit + 1;
     let mut lines = store
         .transitions(&TransitionFilter {
             call: args.call,
             session: args.session,
+            every_subject: true,
             after_seq: args.after,
             limit,
         })
@@ -126,7 +171,7 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
 }
 
 fn show(args: &ShowArgs) -> Result<Exit, Failure> {
-    let store = args.store.open()?;
+    let store = args.store.open_verified()?;
     let row = find(&store, &args.call)?;
     let life = life_of(&store, &args.call)?;
     let mut shown = format!(
@@ -145,53 +190,83 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn verify(store: &StoreArgs) -> Result<Exit, Failure> {
-    match store.open()?.verify().or_exit(Exit::Store)? {
+fn verify(args: &VerifyArgs) -> Result<Exit, Failure> {
+    let store = args.store.open()?;
+    let verification = match args.head {
+        Some(NotedHead(head)) => store.verify_head(head),
+        None => store.verify(),
+    };
+    match verification.or_exit(Exit::Store)? {
         Verification::Verified { rows, head } => {
             print(&format!("ok: {rows} steps, head {}", hex(&head))).or_exit(Exit::Internal)?;
             Ok(Exit::Ok)
         }
-        Verification::Broken { seq, reason } => Err(Failure::new(
-            Exit::ToolFailed,
-            format!("the chain is broken at {seq}: {reason}"),
-        )),
+        Verification::Broken { seq, reason } => Err(broken(seq, &reason)),
     }
+}
+
+async fn head(store: &StoreArgs) -> Result<Exit, Failure> {
+    let (seq, hash) = store
+        .open_verified()?
+        .seal_head()
+        .await
+        .or_exit(Exit::Store)?;
+    print(&format!("{seq}:{}", hex(&hash))).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
 }
 
 fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     let Format::Jsonl = args.format;
-    let store = args.store.open()?;
+    let store = args.store.open_verified()?;
     let mut out = BufWriter::new(std::io::stdout().lock());
-    match pages(&store, args.after, &mut out) {
+    match pages(&store, args.after, None, &mut out) {
         Ok(()) => Ok(Exit::Ok),
-        Err(Stopped::Store(failure)) => Err(failure),
+        Err(ExportStop::Store(failure)) => Err(failure),
         // A reader that has gone away, as in `… | head`, is not our error.
-        Err(Stopped::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Ok),
-        Err(Stopped::Output(error)) => Err(error).or_exit(Exit::Internal),
+        Err(ExportStop::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Ok),
+        Err(ExportStop::Output(error)) => Err(error).or_exit(Exit::Internal),
     }
 }
 
-enum Stopped {
+/// Why an export ended early.
+pub enum ExportStop {
     Store(Failure),
     Output(std::io::Error),
 }
 
-fn pages(store: &Store, mut after: i64, out: &mut impl Write) -> Result<(), Stopped> {
+impl ExportStop {
+    pub fn into_failure(self) -> Failure {
+        match self {
+            Self::Store(failure) => failure,
+            Self::Output(error) => Failure::new(Exit::Usage, error.to_string()),
+        }
+    }
+}
+
+/// Writes the steps after one number, up to another.
+pub fn pages(
+    store: &Store,
+    mut after: i64,
+    until: Option<i64>,
+    out: &mut impl Write,
+) -> Result<(), ExportStop> {
     loop {
-        let page = store
+        let mut page = store
             .transitions(&TransitionFilter {
+                every_subject: true,
                 after_seq: after,
                 limit: PAGE,
                 ..TransitionFilter::default()
             })
             .or_exit(Exit::Store)
-            .map_err(Stopped::Store)?;
+            .map_err(ExportStop::Store)?;
+        page.retain(|line| until.is_none_or(|until| line.seq <= until));
         let Some(last) = page.last() else {
-            return out.flush().map_err(Stopped::Output);
+            return out.flush().map_err(ExportStop::Output);
         };
         after = last.seq;
         for line in &page {
-            writeln!(out, "{}", of_line(line)).map_err(Stopped::Output)?;
+            writeln!(out, "{}", of_line(line)).map_err(ExportStop::Output)?;
         }
     }
 }
@@ -199,7 +274,7 @@ fn pages(store: &Store, mut after: i64, out: &mut impl Write) -> Result<(), Stop
 /// Every column that the hash covers, and the hash. Inputs are not among them.
 fn of_line(line: &StoredTransition) -> Value {
     let row = &line.row;
-    json!({
+    let mut shown = json!({
         "seq": line.seq,
         "at": row.at_ms,
         "call": row.call,
@@ -208,8 +283,15 @@ fn of_line(line: &StoredTransition) -> Value {
         "kind": row.kind,
         "note": row.note,
         "detail": row.detail,
-        "hash": hex(&line.hash),
-    })
+    });
+    if line.subject != ChainSubject::Step {
+        shown["subject"] = json!(line.subject.name());
+    }
+    if let Some(digest) = &line.digest {
+        shown["digest"] = json!(hex(digest));
+    }
+    shown["hash"] = json!(hex(&line.hash));
+    shown
 }
 
 fn hex(hash: &[u8; 32]) -> String {
@@ -218,4 +300,29 @@ fn hex(hash: &[u8; 32]) -> String {
             let _ = write!(text, "{byte:02x}");
             text
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_17_a_noted_head_is_read_as_it_was_printed() {
+        let hash: [u8; 32] = std::array::from_fn(|index| u8::try_from(index * 7).unwrap_or(255));
+        let shown = hex(&hash);
+        for text in [shown.clone(), format!("18:{shown}"), shown.to_uppercase()] {
+            assert_eq!(NotedHead::parse(&text), Ok(NotedHead(hash)), "{text}");
+        }
+        for text in [
+            "",
+            "18:",
+            &shown[1..],
+            &format!("x:{shown}"),
+            &format!("{shown}:18"),
+            &shown.replace('0', "g"),
+            &"é".repeat(32),
+        ] {
+            assert!(NotedHead::parse(text).is_err(), "{text}");
+        }
+    }
 }

@@ -103,7 +103,7 @@ pub fn calls(args: CallsArgs) -> Result<Exit, Failure> {
 }
 
 fn list(args: ListArgs) -> Result<Exit, Failure> {
-    let store = args.store.open()?;
+    let store = args.store.open_verified()?;
     let since = args
         .since
         .map(|since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
@@ -208,7 +208,7 @@ pub fn life_of(store: &Store, id: &str) -> Result<Vec<StoredTransition>, Failure
 }
 
 fn show(args: &ShowArgs) -> Result<Exit, Failure> {
-    let store = args.store.open()?;
+    let store = args.store.open_verified()?;
     let row = find(&store, &args.call)?;
     let life = life_of(&store, &args.call)?;
     let shown = if args.json {

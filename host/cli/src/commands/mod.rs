@@ -13,6 +13,7 @@ pub mod mcp;
 pub mod pack;
 pub mod plugins;
 pub mod policy;
+pub mod prune;
 pub mod run;
 pub mod sessions;
 pub mod stats;

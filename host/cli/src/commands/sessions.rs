@@ -24,7 +24,7 @@ pub struct SessionsArgs {
 }
 
 pub fn sessions(args: &SessionsArgs) -> Result<Exit, Failure> {
-    let store = args.store.open()?;
+    let store = args.store.open_verified()?;
     let rows = store.sessions(args.limit).or_exit(Exit::Store)?;
     let shown = if args.json {
         let rows: Vec<Value> = rows

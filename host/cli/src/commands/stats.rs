@@ -48,7 +48,7 @@ struct Tally {
 }
 
 pub fn stats(args: StatsArgs) -> Result<Exit, Failure> {
-    let store = args.store.open()?;
+    let store = args.store.open_verified()?;
     let since = args
         .since
         .map(|since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));

@@ -53,7 +53,7 @@ pub struct UndoArgs {
 }
 
 pub async fn undo(args: UndoArgs) -> Result<Exit, Failure> {
-    let store = args.store.open()?;
+    let store = args.store.open_verified()?;
     let staging = staging::of_store(&store)?;
     let files: Arc<dyn Undo> = Arc::new(staging);
     let rows = chosen(&store, &args)?;

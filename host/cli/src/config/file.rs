@@ -16,7 +16,7 @@ use super::tools::ToolsTable;
 use super::values::{self, Milliseconds};
 use super::{
     AbTestTable, CacheTable, Config, HookTable, McpTable, OnDuplicate, PathEntry, PermissionTable,
-    PluginTable, PolicyTable, PoolsTable, StoreTable, UseTools, Variable, spelling,
+    PluginTable, PolicyTable, PoolsTable, RetentionTable, StoreTable, UseTools, Variable, spelling,
 };
 
 #[derive(Default, Deserialize)]
@@ -63,6 +63,7 @@ pub struct File {
     settings: SettingsTable,
     cache: CacheTable,
     store: StoreTable,
+    retention: RetentionTable,
     mcp: McpTable,
     #[serde(deserialize_with = "spelling::some")]
     web_search: Option<WebSearch>,
@@ -158,6 +159,7 @@ impl File {
             plugin: self.plugin,
             cache: self.cache,
             store: self.store,
+            retention: self.retention,
             mcp: self.mcp,
             mcp_servers: mcp_servers
                 .map(|(_, servers)| servers.0)

@@ -39,7 +39,7 @@ pub use policy::{Import, ImportKind, PermissionTable, PolicyTable};
 pub use read::parse;
 pub use read::{Format, read, text_of, value_of};
 pub use tools::ToolTable;
-pub use values::{Durability, OnDuplicate, PathEntry, UseTools, Variable};
+pub use values::{Bound, Durability, OnDuplicate, PathEntry, UseTools, Variable};
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
@@ -68,6 +68,7 @@ pub struct Config {
     pub plugin: BTreeMap<PluginName, PluginTable>,
     pub cache: CacheTable,
     pub store: StoreTable,
+    pub retention: RetentionTable,
     pub web_search: Option<WebSearch>,
     pub mcp: McpTable,
     pub beyond: Beyond,
@@ -113,6 +114,19 @@ pub struct StoreTable {
     pub enabled: Option<bool>,
     pub dir: Option<String>,
     pub durability: Option<Durability>,
+}
+
+/// How much of what the host keeps is kept, and how long.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetentionTable {
+    pub records_age: Option<Bound<Duration>>,
+    pub records_size: Option<Bound<u64>>,
+    pub undo_age: Option<Bound<Duration>>,
+    pub undo_size: Option<Bound<u64>>,
+    pub cache_age: Option<Bound<Duration>>,
+    pub cache_size: Option<Bound<u64>>,
+    pub logs_age: Option<Bound<Duration>>,
 }
 
 #[cfg(test)]

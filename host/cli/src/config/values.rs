@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toolhost_contract::profile::Profile;
-use toolhost_contract::units::parse_duration;
+use toolhost_contract::units::{UnitError, parse_duration, parse_size};
 use toolhost_contract::{Access, ToolName, text};
 
 /// A folder or file to grant, as it was written: `src`, `data:rw`, or a table with more to say.
@@ -257,6 +257,37 @@ impl<'de> Deserialize<'de> for Milliseconds {
             }
         }
         deserializer.deserialize_any(Either)
+    }
+}
+
+/// A limit, or `unlimited`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound<T>(pub Option<T>);
+
+impl<'de> Deserialize<'de> for Bound<Duration> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        bound(deserializer, parse_duration)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bound<u64> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        bound(deserializer, parse_size)
+    }
+}
+
+fn bound<'de, T, D: Deserializer<'de>>(
+    deserializer: D,
+    parse: impl FnOnce(&str) -> Result<T, UnitError>,
+) -> Result<Bound<T>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match text.as_str() {
+        "unlimited" => Ok(Bound(None)),
+        text => {
+            let limit = parse(text);
+            let limit = limit.map_err(|error| D::Error::custom(format!("{error}, or `unlimited`")));
+            limit.map(|limit| Bound(Some(limit)))
+        }
     }
 }
 

@@ -128,7 +128,7 @@ async fn a_kill_leaves_what_was_begun_to_one_of_two_and_its_stage_to_nobody() {
     assert_eq!(taken, [commit("w3")]);
     let verified = one.verify().unwrap();
     assert!(
-        matches!(verified, Verification::Verified { rows: 2, .. }),
+        matches!(verified, Verification::Verified { rows: 8, .. }),
         "{verified:?}"
     );
 }

@@ -101,6 +101,21 @@ async fn whoever_touches_a_row_is_found_out() {
             Changed,
         ),
         ("UPDATE transitions SET seq = 9 WHERE seq = 3", 3, Missing),
+        (
+            "UPDATE transitions SET subject = 1 WHERE seq = 3",
+            3,
+            Changed,
+        ),
+        (
+            "UPDATE transitions SET digest = zeroblob(32) WHERE seq = 3",
+            3,
+            Changed,
+        ),
+        (
+            "UPDATE transitions SET digest = NULL WHERE seq = 5",
+            5,
+            Changed,
+        ),
         ("UPDATE transitions SET seq = 0 WHERE seq = 1", 0, Added),
         ("DELETE FROM transitions WHERE seq = 1", 1, Missing),
         ("DELETE FROM transitions WHERE seq = 3", 3, Missing),
@@ -112,7 +127,7 @@ async fn whoever_touches_a_row_is_found_out() {
             Head,
         ),
         (
-            "INSERT INTO transitions SELECT 6, call, session, at_ms, state, kind, note, detail, hash, NULL FROM transitions WHERE seq = 5",
+            "INSERT INTO transitions SELECT 6, call, session, at_ms, state, kind, note, detail, hash, NULL, 0, NULL, NULL FROM transitions WHERE seq = 5",
             6,
             Added,
         ),
@@ -161,7 +176,7 @@ async fn five_steps(together: bool) -> Home {
 }
 
 #[tokio::test]
-async fn steps_in_one_row_are_the_same_chain_as_each_in_its_own() {
+async fn steps_in_one_row_read_like_each_in_its_own() {
     let (one, five) = (five_steps(true).await, five_steps(false).await);
     let count = |home: &Home| {
         let sql = "SELECT count(*) FROM transitions";
@@ -177,12 +192,16 @@ async fn steps_in_one_row_are_the_same_chain_as_each_in_its_own() {
         steps.iter().map(|step| step.seq).collect::<Vec<_>>(),
         [1, 2, 3, 4, 5]
     );
-    assert_eq!(steps, five.transitions(&all).unwrap());
-    assert_eq!(one.verify().unwrap(), five.verify().unwrap());
-    assert!(matches!(
+    let rows = |steps: Vec<StoredTransition>| -> Vec<TransitionRow> {
+        steps.into_iter().map(|step| step.row).collect()
+    };
+    assert_eq!(rows(steps.clone()), rows(five.transitions(&all).unwrap()));
+    // The head is the hash of the last step, which follows from those before it.
+    let head = steps.last().unwrap().hash;
+    assert_eq!(
         one.verify().unwrap(),
-        Verification::Verified { rows: 5, .. }
-    ));
+        Verification::Verified { rows: 5, head }
+    );
     // Whoever reads page by page gets each once, wherever a page ends.
     for size in 1..=6 {
         let mut read = Vec::new();
@@ -205,26 +224,27 @@ async fn steps_in_one_row_are_the_same_chain_as_each_in_its_own() {
     }
 }
 
+/// One hash stands for all steps of a row, so a change is found at the first of them.
 #[tokio::test]
 async fn whoever_touches_one_step_of_a_row_is_found_out() {
     use Breakage::{Added, Changed, Missing};
     for (sql, seq, reason) in [
-        ("earlier = replace(earlier, 'quoted', 'said')", 4, Changed),
-        (
-            "earlier = replace(earlier, 'scheduled', 'denied')",
-            3,
-            Changed,
-        ),
-        ("earlier = replace(earlier, '1234', '1235')", 1, Changed),
-        ("state = 'failed'", 5, Changed),
+        ("earlier = replace(earlier, 'quoted', 'said')", 1, Changed),
+        ("earlier = replace(earlier, '[0', '[1')", 1, Changed),
+        ("state = 'failed'", 1, Changed),
         ("session = 's2'", 1, Changed),
-        ("detail = '{}'", 5, Changed),
-        ("earlier = NULL", 1, Changed),
-        ("earlier = NULL, hash = substr(hash, 129)", 1, Missing),
-        ("earlier = '[]', hash = substr(hash, 129)", 1, Missing),
+        ("detail = '{}'", 1, Changed),
+        ("digest = NULL", 1, Changed),
+        ("subject = 1", 1, Changed),
+        ("subject = 99", 1, Changed),
+        ("shape = NULL", 1, Changed),
+        ("shape = 99", 1, Changed),
+        ("earlier = NULL", 1, Missing),
+        ("earlier = '[]'", 1, Changed),
         ("earlier = '[1]'", 1, Changed),
         ("earlier = 5.5", 1, Changed),
-        ("hash = substr(hash, 33)", 1, Changed),
+        ("hash = substr(hash, 2)", 1, Changed),
+        ("hash = zeroblob(32)", 1, Changed),
         ("hash = zeroblob(160)", 1, Changed),
         ("seq = 4", 0, Added),
         ("seq = 6", 1, Missing),
@@ -236,6 +256,17 @@ async fn whoever_touches_one_step_of_a_row_is_found_out() {
         let found = home.open().verify().unwrap();
         assert_eq!(found, Verification::Broken { seq, reason }, "{sql}");
     }
+    let home = five_steps(true).await;
+    tamper(
+        &home,
+        "UPDATE shapes SET text = replace(text, 'scheduled', 'denied')",
+    );
+    let found = home.open().verify().unwrap();
+    let expected = Verification::Broken {
+        seq: 1,
+        reason: Changed,
+    };
+    assert_eq!(found, expected);
 }
 
 #[tokio::test]
@@ -283,7 +314,7 @@ async fn two_writers_make_one_chain() {
     two.flush().await.unwrap();
     let verified = one.verify().unwrap();
     assert!(
-        matches!(verified, Verification::Verified { rows: 200, .. }),
+        matches!(verified, Verification::Verified { rows: 250, .. }),
         "{verified:?}"
     );
     assert_eq!(verified, two.verify().unwrap());

@@ -53,7 +53,7 @@ async fn a_full_disk_refuses_leaves_nothing_half_written_and_heals() {
     assert!(store.call("later").unwrap().is_some());
     let verified = store.verify().unwrap();
     assert!(
-        matches!(verified, Verification::Verified { rows: 6, .. }),
+        matches!(verified, Verification::Verified { rows: 9, .. }),
         "{verified:?}"
     );
 }

@@ -1,10 +1,10 @@
 //! A file of an earlier format becomes one of today's, with all that is in it.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use super::{Home, approval, call, event, step, write};
-use crate::apply::Group;
-use crate::{CommitFilter, Store, TransitionFilter, Verification, Write, chain, decide, schema};
+use crate::chain::{self, Link};
+use crate::{ChainSubject, CommitFilter, Store, TransitionFilter, Verification, schema};
 
 /// A file as the first format was released, with rows in it.
 fn first_format(home: &Home) {
@@ -16,29 +16,81 @@ fn first_format(home: &Home) {
     connection
         .execute_batch(include_str!("../schema/1.sql"))
         .unwrap();
-    // For as long as today's code writes the rows.
-    let change = |sql: &str| connection.execute_batch(sql).unwrap();
-    change("ALTER TABLE transitions ADD COLUMN earlier TEXT");
-    connection
-        .execute(
-            "INSERT INTO chain VALUES (1, 0, ?1)",
-            [chain::genesis().as_slice()],
-        )
-        .unwrap();
-    let rows = [
-        write("c1", &["pending", "completed"]),
-        write("c2", &["executing"]),
-        Write::Event(event("control", "asked")),
-    ];
-    let gone = "0".repeat(32);
-    let mut group = Group::new(&connection, &gone);
-    for row in &rows {
-        group.write(row).unwrap();
+    // The hashes are those that the first format's program wrote.
+    let mut head = chain::genesis();
+    for (seq, id, state) in [
+        (1, "c1", "pending"),
+        (2, "c1", "completed"),
+        (3, "c2", "executing"),
+    ] {
+        let row = step(id, state);
+        let detail = row.detail.to_string();
+        let link = Link {
+            seq,
+            call: &row.call,
+            session: &row.session,
+            at_ms: row.at_ms,
+            state: row.state.as_str().into(),
+            kind: row.kind.as_str().into(),
+            note: row.note.as_deref().map(Into::into),
+            detail: &detail,
+            subject: ChainSubject::Step,
+            digest: None,
+        };
+        head = link.hash(&head);
+        connection
+            .execute(
+                "INSERT INTO transitions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                params![
+                    seq,
+                    row.call,
+                    row.session,
+                    row.at_ms,
+                    row.state,
+                    row.kind,
+                    row.note,
+                    detail,
+                    head.as_slice()
+                ],
+            )
+            .unwrap();
     }
-    group.finish().unwrap();
-    change("ALTER TABLE transitions DROP COLUMN earlier");
-    decide::put_approval(&connection, &approval("a1"))
-        .unwrap()
+    connection
+        .execute("INSERT INTO chain VALUES (1, 3, ?1)", [head.as_slice()])
+        .unwrap();
+    let gone = "0".repeat(32);
+    for row in [call("c1", "completed"), call("c2", "executing")] {
+        connection
+            .execute(
+                "INSERT INTO calls (id, session, batch, parent, tool, plugin, state, finished, deferred, effectful,
+                                    created_ms, updated_ms, owner, record)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                params![
+                    row.id,
+                    row.session,
+                    row.batch,
+                    row.parent,
+                    row.tool,
+                    row.plugin,
+                    row.state,
+                    row.finished,
+                    row.deferred,
+                    row.effectful,
+                    row.created_ms,
+                    row.updated_ms,
+                    gone,
+                    row.record.to_string()
+                ],
+            )
+            .unwrap();
+    }
+    connection
+        .execute_batch(
+            r#"INSERT INTO events (channel, session, call, at_ms, kind, body)
+                   VALUES ('control', 's1', 'c1', 5, 'asked', '{"kind":"asked"}');
+               INSERT INTO approvals (id, tool, plugin, identity, scope, body, created_ms, used)
+                   VALUES ('a1', 'write', 'files', 'sha256:00', 'project', '{"path":"src/**"}', 100, 0)"#,
+        )
         .unwrap();
     connection
         .execute_batch(&format!(
@@ -100,7 +152,7 @@ async fn a_file_of_the_first_format_keeps_its_rows_and_takes_new_ones() {
     assert_eq!(store.commit_row("w1").unwrap(), Some(super::commit("w1")));
     let verified = store.verify().unwrap();
     assert!(
-        matches!(verified, Verification::Verified { rows: 4, .. }),
+        matches!(verified, Verification::Verified { rows: 9, .. }),
         "{verified:?}"
     );
 }

@@ -156,7 +156,7 @@ fn what_is_not_ours_is_left_alone() {
                     .execute_batch(&format!("PRAGMA user_version = {}", schema::FORMAT + 1))
                     .unwrap();
             },
-            "was written by a newer version (format 4, this program knows 3)",
+            "was written by a newer version (format 5, this program knows 4)",
         ),
         (
             "damaged",

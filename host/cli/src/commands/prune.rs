@@ -1,0 +1,136 @@
+//! `host prune`: drops what is older or larger than the configuration allows, now.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use toolhost::{retention, staging};
+use toolhost_contract::units::show_size;
+use toolhost_store::{Segment, Store, Verification};
+
+use super::audit;
+use crate::exit::{Exit, Failure, OrExit};
+use crate::records::{broken, time};
+use crate::settings::Settings;
+use crate::terminal::print;
+
+#[derive(Debug, Args)]
+pub struct PruneArgs {
+    /// Only say what would be dropped of the records
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Write the steps of each part of the audit chain to a file of this folder before it is dropped
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub export: Option<PathBuf>,
+
+    /// Configuration file that says where the records are and what is kept, instead of your own toolhost.toml
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub config: Option<PathBuf>,
+}
+
+pub async fn prune(args: PruneArgs) -> Result<Exit, Failure> {
+    let settings = Settings::load(&crate::args::HostArgs {
+        config: args.config,
+        ..crate::args::HostArgs::default()
+    })?;
+    let core = &settings.core;
+    let store = crate::records::open(&settings)?;
+    // A changed chain is not made shorter: the change would be harder to find.
+    if let Verification::Broken { seq, reason } = store.verify_chain().or_exit(Exit::Store)? {
+        return Err(broken(seq, &reason));
+    }
+    let due = store.due(&core.retention.records()).or_exit(Exit::Store)?;
+    if args.dry_run {
+        return shown(&store, &due);
+    }
+    if let Some(folder) = &args.export {
+        export(&store, &due, folder)?;
+    }
+    // Only what was exported is dropped.
+    let until = args.export.is_some().then(|| last(&due));
+    let dropped = retention::records(&store, &core.retention, until).await;
+    let dropped = dropped.or_exit(Exit::Store)?;
+    let used = store.used_bytes().or_exit(Exit::Store)?;
+    let mut lines = vec![format!(
+        "records: {} parts with {} steps and {} rows dropped, {} rows still needed were kept; {} in use",
+        dropped.segments,
+        dropped.steps,
+        dropped.rows,
+        dropped.kept,
+        show_size(used)
+    )];
+    let staging = staging::of_store(&store).or_exit(Exit::Store)?;
+    lines.push(
+        match retention::contents(&store, &staging, &core.retention) {
+            None => "undo: an unfinished commit cannot be read, nothing was removed".to_owned(),
+            Some(swept) => {
+                let swept = swept.or_exit(Exit::Store)?;
+                format!(
+                    "undo: {} contents removed, {} kept",
+                    swept.removed,
+                    show_size(swept.kept)
+                )
+            }
+        },
+    );
+    let [code, logs] = retention::files(&core.places, &core.retention);
+    for (what, removed) in [("compiled code", code), ("logs", logs)] {
+        let size = show_size(removed.bytes);
+        lines.push(format!("{what}: {} files removed, {size}", removed.files));
+    }
+    print(&lines.join("\n")).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+fn last(due: &[Segment]) -> i64 {
+    due.last().map_or(0, |segment| segment.last)
+}
+
+fn shown(store: &Store, due: &[Segment]) -> Result<Exit, Failure> {
+    let used = show_size(store.used_bytes().or_exit(Exit::Store)?);
+    let words = match due.last() {
+        None => format!("records: nothing to drop; {used} in use"),
+        Some(last) => format!(
+            "records: {} parts would be dropped, all steps up to {} of {}; {used} in use",
+            due.len(),
+            last.last,
+            time(last.at_ms)
+        ),
+    };
+    print(&words).or_exit(Exit::Internal)?;
+    Ok(Exit::Ok)
+}
+
+/// One file for each part, on disk when this returns.
+fn export(store: &Store, due: &[Segment], folder: &Path) -> Result<(), Failure> {
+    let mut first = match due.first() {
+        Some(_) => store.first_step().or_exit(Exit::Store)?,
+        None => return Ok(()),
+    };
+    std::fs::create_dir_all(folder).or_exit(Exit::Usage)?;
+    for segment in due {
+        let path = folder.join(format!("steps-{first}-{}.jsonl", segment.last));
+        let written = create(&path).map(BufWriter::new);
+        let mut out = written.or_exit(Exit::Usage)?;
+        audit::pages(store, first - 1, Some(segment.last), &mut out)
+            .map_err(audit::ExportStop::into_failure)?;
+        let file = out.into_inner().map_err(io::IntoInnerError::into_error);
+        file.and_then(|file| file.sync_all()).or_exit(Exit::Usage)?;
+        first = segment.last + 1;
+    }
+    Ok(())
+}
+
+/// A file of an export that was interrupted is written anew.
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .open(path)
+}

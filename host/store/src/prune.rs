@@ -1,0 +1,304 @@
+//! Drops the oldest part of the chain with the rows that it covers.
+//!
+//! What is still needed stays: its row is stated again at the end of the chain, a call with all of its steps. A part is
+//! dropped in one transaction, so a kill leaves it whole or gone. A part that is not as it was written is not dropped,
+//! because it is what `verify` would show.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension as _};
+use serde_json::json;
+
+use crate::chain::{self, Link};
+use crate::read::{self, unreadable};
+use crate::segments::{self, Segment};
+use crate::subject::{self, ChainSubject, GONE, TABLES, Table};
+use crate::{TransitionFilter, TransitionRow, crash, owner, steps};
+
+/// Pages that are given back to the file system with one part.
+const PAGES: u32 = 1_024;
+
+/// What is kept of the records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeepRecords {
+    /// Milliseconds since 1970.
+    pub now_ms: i64,
+    /// Parts of the chain whose latest step is older are dropped.
+    pub max_age_ms: Option<i64>,
+    /// While the file holds more bytes than this, its oldest part is dropped.
+    pub max_bytes: Option<u64>,
+    /// Changes of files can be undone for so long: their journal is kept.
+    pub undo_ms: i64,
+}
+
+/// What was dropped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DroppedRecords {
+    pub segments: usize,
+    pub steps: i64,
+    /// Rows of calls, sessions, approvals and the like.
+    pub rows: usize,
+    /// Rows in the dropped parts that are still needed.
+    pub kept: usize,
+}
+
+impl DroppedRecords {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.segments += other.segments;
+        self.steps += other.steps;
+        self.rows += other.rows;
+        self.kept += other.kept;
+    }
+}
+
+impl KeepRecords {
+    fn is_too_old(&self, segment: &Segment) -> bool {
+        let age = self.now_ms.saturating_sub(segment.at_ms);
+        self.max_age_ms.is_some_and(|most| age > most)
+    }
+}
+
+/// The bytes of the file that are in use.
+pub fn used(connection: &Connection) -> rusqlite::Result<u64> {
+    let number = |name: &str| {
+        connection
+            .query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
+            .map(|number| u64::try_from(number).unwrap_or_default())
+    };
+    let pages = number("page_count")?.saturating_sub(number("freelist_count")?);
+    Ok(pages.saturating_mul(number("page_size")?))
+}
+
+/// The parts that would be dropped now. For the limit of bytes this is an estimate: a step is taken for as large as
+/// the average.
+pub fn due(connection: &Connection, keep: &KeepRecords) -> rusqlite::Result<Vec<Segment>> {
+    let (base, head) = (chain::base(connection)?, chain::head(connection)?.rows);
+    let used = used(connection)?;
+    let steps = u64::try_from(head.saturating_sub(base)).unwrap_or_default();
+    let each = used / steps.max(1);
+    let mut due = Vec::new();
+    for segment in segments::kept(connection)? {
+        let before = u64::try_from(due.last().map_or(0, |last: &Segment| last.last - base));
+        let left = used.saturating_sub(each.saturating_mul(before.unwrap_or_default()));
+        if keep.is_too_old(&segment) || keep.max_bytes.is_some_and(|most| left > most) {
+            due.push(segment);
+        } else {
+            break;
+        }
+    }
+    Ok(due)
+}
+
+/// Drops the oldest part if it is due and ends at `until` or before. None: there is nothing to drop.
+pub fn drop_oldest(
+    connection: &Connection,
+    owners: &Path,
+    keep: &KeepRecords,
+    until: i64,
+) -> rusqlite::Result<Option<DroppedRecords>> {
+    let base = chain::base(connection)?;
+    let Some(segment) = segments::kept(connection)?.into_iter().next() else {
+        return Ok(None);
+    };
+    let too_large = || -> rusqlite::Result<bool> {
+        Ok(match keep.max_bytes {
+            Some(most) => used(connection)? > most,
+            None => false,
+        })
+    };
+    if segment.last > until || !(keep.is_too_old(&segment) || too_large()?) {
+        return Ok(None);
+    }
+    let ends = rows_that_end(connection, &segment)?;
+    crash::at("prune_checked");
+    let (mut kept, mut ended) = (Vec::new(), Vec::new());
+    for end in ends {
+        if is_needed(connection, owners, keep, &end)? {
+            end.table.check(connection, &end.key)?;
+            let steps = steps_of(connection, &end)?;
+            kept.push((end, steps));
+        } else {
+            ended.push(end);
+        }
+    }
+    for End { table, key, .. } in &ended {
+        let Table { name, key: at, .. } = table;
+        connection
+            .prepare_cached(&format!("DELETE FROM {name} WHERE {at} = ?1"))?
+            .execute([key])?;
+    }
+    connection.execute("UPDATE chain SET base = ?1", [segment.last])?;
+    connection.execute("DELETE FROM transitions WHERE seq <= ?1", [segment.last])?;
+    crash::at("prune_deleted");
+    for (end, steps) in &kept {
+        state_again(connection, end, steps)?;
+    }
+    note(connection, base, &segment, keep.now_ms)?;
+    connection.execute_batch(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
+    crash::at("prune_noted");
+    Ok(Some(DroppedRecords {
+        segments: 1,
+        steps: segment.last - base,
+        rows: ended.len(),
+        kept: kept.len(),
+    }))
+}
+
+/// Removes shapes that no row uses any more.
+pub fn forget_shapes(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute(
+        "DELETE FROM shapes WHERE id NOT IN
+             (SELECT shape FROM calls WHERE shape IS NOT NULL
+              UNION SELECT shape FROM transitions WHERE shape IS NOT NULL)",
+        [],
+    )?;
+    Ok(())
+}
+
+/// A row whose newest link is in the part that is dropped.
+struct End {
+    table: &'static Table,
+    key: String,
+    at_ms: i64,
+}
+
+/// Walks a part, compares every hash, and lists the rows that only it covers.
+fn rows_that_end(connection: &Connection, segment: &Segment) -> rusqlite::Result<Vec<End>> {
+    let base = chain::base(connection)?;
+    let mut hash = chain::before(connection, base + 1)?;
+    let mut at = base;
+    let broken = |seq: i64| unreadable(0, format!("step {seq} is not as it was written").into());
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {} FROM transitions WHERE seq > ?1 AND seq <= ?2 ORDER BY seq",
+        steps::COLUMNS
+    ))?;
+    let mut rows = statement.query([base, segment.last])?;
+    let mut ends = Vec::new();
+    while let Some(row) = rows.next()? {
+        let found = steps::of_row(row).ok_or_else(|| broken(at + 1))?;
+        if found.first() != at + 1 {
+            return Err(broken(at + 1));
+        }
+        for (link, step) in found.checked(hash).map_err(broken)? {
+            (at, hash) = (link.seq, step);
+            let Some(table) = link.digest.and_then(|_| link.subject.table()) else {
+                continue;
+            };
+            let newest = table.newest(connection, link.call)?;
+            if newest.is_some_and(|(seq, digest)| seq == link.seq && digest != GONE) {
+                ends.push(End {
+                    table,
+                    key: link.call.to_owned(),
+                    at_ms: link.at_ms,
+                });
+            }
+        }
+    }
+    if at != segment.last || hash != segment.head {
+        return Err(broken(segment.last));
+    }
+    Ok(ends)
+}
+
+/// Whether a row is still needed whatever its age.
+fn is_needed(
+    connection: &Connection,
+    owners: &Path,
+    keep: &KeepRecords,
+    end: &End,
+) -> rusqlite::Result<bool> {
+    let test = match end.table.subject {
+        ChainSubject::Call => "id = ?1 AND finished = 0",
+        ChainSubject::Approval => {
+            "id = ?1 AND revoked_ms IS NULL AND coalesce(uses_left, 1) > 0
+                 AND (expires_ms IS NULL OR expires_ms > ?2)
+                 AND NOT (scope = 'session' AND EXISTS
+                     (SELECT 1 FROM sessions WHERE sessions.id = approvals.session AND ended_ms IS NOT NULL))"
+        }
+        ChainSubject::Session => return session_is_open(connection, owners, &end.key),
+        ChainSubject::Batch => {
+            "id = ?1 AND EXISTS (SELECT 1 FROM calls WHERE calls.batch = batches.id AND calls.finished = 0)"
+        }
+        ChainSubject::Commit => "id = ?1 AND (state = 'begun' OR at_ms > ?2)",
+        ChainSubject::Answer => {
+            "call = ?1 AND EXISTS (SELECT 1 FROM calls WHERE calls.id = answers.call AND calls.finished = 0)"
+        }
+        ChainSubject::Step | ChainSubject::Event | ChainSubject::Segments => return Ok(false),
+    };
+    let at_ms = match end.table.subject {
+        ChainSubject::Commit => keep.now_ms.saturating_sub(keep.undo_ms),
+        _ => keep.now_ms,
+    };
+    connection
+        .prepare_cached(&format!(
+            "SELECT EXISTS (SELECT 1 FROM {} WHERE {test} AND ?2 IS NOT NULL)",
+            end.table.name
+        ))?
+        .query_row((&end.key, at_ms), |row| row.get(0))
+}
+
+/// A session without an end belongs to a host that runs, or to one that was killed.
+fn session_is_open(connection: &Connection, owners: &Path, id: &str) -> rusqlite::Result<bool> {
+    let owner: Option<String> = connection
+        .prepare_cached("SELECT owner FROM sessions WHERE id = ?1 AND ended_ms IS NULL")?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    Ok(owner.is_some_and(|owner| owner::lives(owners, &owner)))
+}
+
+/// The steps of a call, which move with it.
+fn steps_of(connection: &Connection, end: &End) -> rusqlite::Result<Vec<TransitionRow>> {
+    if end.table.subject != ChainSubject::Call {
+        return Ok(Vec::new());
+    }
+    let filter = TransitionFilter {
+        call: Some(end.key.clone()),
+        limit: read::MAX_LIST,
+        ..TransitionFilter::default()
+    };
+    let steps = read::transitions(connection, &filter)?;
+    Ok(steps.into_iter().map(|step| step.row).collect())
+}
+
+fn state_again(
+    connection: &Connection,
+    end: &End,
+    steps: &[TransitionRow],
+) -> rusqlite::Result<()> {
+    let steps: Vec<&TransitionRow> = steps.iter().collect();
+    let mut head = chain::head(connection)?;
+    for together in steps::rows(&steps) {
+        let detail = together.last().map(|step| step.detail.to_string());
+        let detail = detail.unwrap_or_default();
+        if let Some(packed) = steps::pack(connection, together, &detail, None, head)? {
+            chain::insert(connection, &packed)?;
+            head = packed.head;
+        }
+    }
+    chain::set_head(connection, head)?;
+    let Table { subject, .. } = end.table;
+    subject::state(connection, *subject, &end.key, end.at_ms, "kept")
+}
+
+/// The link that covers everything that was dropped so far.
+fn note(connection: &Connection, base: i64, segment: &Segment, at_ms: i64) -> rusqlite::Result<()> {
+    let head = chain::head(connection)?;
+    let detail = json!({"first": base + 1, "last": segment.last}).to_string();
+    let link = Link {
+        seq: head.rows + 1,
+        call: "",
+        session: "",
+        at_ms,
+        state: "dropped".into(),
+        kind: ChainSubject::Segments.name().into(),
+        note: None,
+        detail: &detail,
+        subject: ChainSubject::Segments,
+        digest: Some(segment.total),
+    };
+    let head = chain::append(connection, &link, head)?;
+    chain::set_head(connection, head)
+}
+
+/// Fails to compile when a table is added and nobody has decided what is kept of it.
+const _: () = assert!(TABLES.len() == 7);

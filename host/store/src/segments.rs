@@ -1,0 +1,147 @@
+//! The chain in parts. A part ends every [`STEPS`] steps and where a head was handed out, and is dropped as a whole.
+//!
+//! A dropped part keeps its row in `segments`, so that the chain after it still has a beginning. Each row holds a hash
+//! over itself and the row before it, and the link that is appended when a part is dropped holds the newest of these
+//! hashes: the dropped parts are covered by the chain that stays.
+
+use rusqlite::{Connection, OptionalExtension as _};
+use sha2::{Digest as _, Sha256};
+
+use crate::chain::{self, Head};
+
+/// Steps after which a part ends.
+pub const STEPS: i64 = 1_024;
+
+/// One part of the chain, which begins where the one before it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// The number of the last step.
+    pub last: i64,
+    /// The latest time in it, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The hash of the last step.
+    pub head: [u8; 32],
+    pub(crate) total: [u8; 32],
+}
+
+impl Segment {
+    fn new(last: i64, at_ms: i64, head: [u8; 32], before: &[u8; 32]) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(before);
+        hasher.update(last.to_be_bytes());
+        hasher.update(at_ms.to_be_bytes());
+        hasher.update(head);
+        Self {
+            last,
+            at_ms,
+            head,
+            total: hasher.finalize().into(),
+        }
+    }
+}
+
+/// All parts, oldest first. None: one of them is not as it was written.
+pub fn all(connection: &Connection) -> rusqlite::Result<Option<Vec<Segment>>> {
+    let mut statement =
+        connection.prepare("SELECT last, at_ms, head, total FROM segments ORDER BY last")?;
+    let mut rows = statement.query([])?;
+    let mut segments: Vec<Segment> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let before = segments.last().map_or([0; 32], |segment| segment.total);
+        let (Ok(head), Ok(total)) = (row.get::<_, [u8; 32]>(2), row.get::<_, [u8; 32]>(3)) else {
+            return Ok(None);
+        };
+        let segment = Segment::new(row.get(0)?, row.get(1)?, head, &before);
+        if segment.total != total {
+            return Ok(None);
+        }
+        segments.push(segment);
+    }
+    Ok(Some(segments))
+}
+
+/// The hash over all parts up to the one that ends with this step.
+pub fn total_at(segments: &[Segment], last: i64) -> Option<[u8; 32]> {
+    let segment = segments.iter().find(|segment| segment.last == last)?;
+    Some(segment.total)
+}
+
+/// The end of the newest part.
+pub fn last(connection: &Connection) -> rusqlite::Result<i64> {
+    connection
+        .prepare_cached("SELECT coalesce(max(last), 0) FROM segments")?
+        .query_row([], |row| row.get(0))
+}
+
+/// Ends a part at the head, unless one ends there.
+pub fn seal(connection: &Connection, head: Head) -> rusqlite::Result<()> {
+    let before: Option<(i64, [u8; 32])> = connection
+        .prepare_cached("SELECT last, total FROM segments ORDER BY last DESC LIMIT 1")?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (last, total) = before.unwrap_or_default();
+    if head.rows <= last {
+        return Ok(());
+    }
+    let at_ms: i64 = connection
+        .prepare_cached(
+            "SELECT coalesce(max(at_ms), 0) FROM transitions WHERE seq > ?1 AND seq <= ?2",
+        )?
+        .query_row([last, head.rows], |row| row.get(0))?;
+    let segment = Segment::new(head.rows, at_ms, head.hash, &total);
+    connection
+        .prepare_cached("INSERT INTO segments (last, at_ms, head, total) VALUES (?1, ?2, ?3, ?4)")?
+        .execute((
+            segment.last,
+            segment.at_ms,
+            segment.head.as_slice(),
+            segment.total.as_slice(),
+        ))?;
+    Ok(())
+}
+
+/// Ends parts in what an earlier format left, which has none.
+pub fn seal_all(connection: &Connection) -> rusqlite::Result<()> {
+    loop {
+        let next: Option<(i64, Vec<u8>)> = connection
+            .prepare_cached(
+                "SELECT seq, hash FROM transitions WHERE seq >= ?1 ORDER BY seq LIMIT 1",
+            )?
+            .query_row([last(connection)? + STEPS], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?;
+        let Some((rows, hashes)) = next else {
+            return Ok(());
+        };
+        // A hash of another length is found by the walk.
+        let hash = hashes.last_chunk().copied().unwrap_or_default();
+        seal(connection, Head { rows, hash })?;
+    }
+}
+
+/// Ends a part when the last one is long enough.
+pub fn seal_if_long(connection: &Connection, head: Head) -> rusqlite::Result<()> {
+    if head.rows - last(connection)? >= STEPS {
+        seal(connection, head)?;
+    }
+    Ok(())
+}
+
+/// The parts that were not dropped, oldest first.
+pub fn kept(connection: &Connection) -> rusqlite::Result<Vec<Segment>> {
+    let base = chain::base(connection)?;
+    connection
+        .prepare_cached(
+            "SELECT last, at_ms, head, total FROM segments WHERE last > ?1 ORDER BY last",
+        )?
+        .query_map([base], |row| {
+            Ok(Segment {
+                last: row.get(0)?,
+                at_ms: row.get(1)?,
+                head: row.get(2)?,
+                total: row.get(3)?,
+            })
+        })?
+        .collect()
+}

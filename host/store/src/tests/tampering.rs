@@ -1,0 +1,261 @@
+//! Whatever another program changes in the file is found by `verify`, and is not read as if the host had written it.
+
+use rusqlite::Connection;
+use serde_json::json;
+
+use super::{Home, answer, approval, commit, event, write};
+use crate::{
+    BatchRow, Breakage, CallFilter, CommitFilter, CommitState, SessionRow, Store, StoreError,
+    TransitionFilter, Verification, Write,
+};
+
+/// A store with a row in every table.
+async fn filled() -> Home {
+    let home = Home::new();
+    let store = home.open();
+    store
+        .commit(Write::Many(vec![
+            write("c1", &["pending", "executing", "completed"]),
+            write("c2", &["pending", "awaiting_approval"]),
+            Write::Event(event("control", "asked")),
+            Write::Session(SessionRow {
+                id: "s1".to_owned(),
+                started_ms: 1,
+                ended_ms: Some(2),
+                client: "terminal".to_owned(),
+                mode: "default".to_owned(),
+                detail: json!({"cwd": "/ws"}),
+            }),
+            Write::Batch(BatchRow {
+                id: "b1".to_owned(),
+                session: "s1".to_owned(),
+                created_ms: 1,
+                finished_ms: Some(2),
+                submitted_ms: Some(3),
+                calls: 2,
+                strategy: "waves".to_owned(),
+            }),
+        ]))
+        .await
+        .unwrap();
+    let mut kept = approval("a1");
+    (kept.session, kept.expires_ms) = (Some("s1".to_owned()), Some(i64::MAX));
+    (kept.uses_left, kept.revoked_ms) = (Some(3), Some(7));
+    store.put_approval(kept).await.unwrap();
+    store.answer(answer("c2", "terminal")).await.unwrap();
+    for (id, of) in [("w1", None), ("w2", Some("w1".to_owned()))] {
+        let row = crate::CommitRow { of, ..commit(id) };
+        store.begin_commit(row).await.unwrap();
+        store.end_commit(id, CommitState::Done, 9).await.unwrap();
+    }
+    store.seal_head().await.unwrap();
+    home
+}
+
+fn columns(connection: &Connection, table: &str) -> Vec<(String, String)> {
+    connection
+        .prepare(&format!(
+            "SELECT name, type FROM pragma_table_info('{table}')"
+        ))
+        .unwrap()
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap()
+}
+
+/// Everything that the commands of the host list.
+fn everything(store: &Store) -> Result<String, StoreError> {
+    let every = TransitionFilter {
+        every_subject: true,
+        ..TransitionFilter::default()
+    };
+    Ok(format!(
+        "{:?}{:?}{:?}{:?}{:?}{:?}{:?}{:?}",
+        store.transitions(&every)?,
+        store.calls(&CallFilter::default())?,
+        store.sessions(9)?,
+        store.batches("s1")?,
+        store.approvals()?,
+        store.commits(&CommitFilter::default())?,
+        store.events(None, 0, 9)?,
+        store.answer_for("c2", 2_000)?,
+    ))
+}
+
+const TABLES: [&str; 12] = [
+    "calls",
+    "transitions",
+    "chain",
+    "approvals",
+    "sessions",
+    "batches",
+    "events",
+    "answers",
+    "commits",
+    "segments",
+    "shapes",
+    "probe",
+];
+
+#[tokio::test]
+async fn a_17_every_column_of_every_table_is_covered_by_the_chain() {
+    let home = filled().await;
+    assert!(matches!(
+        home.open().verify().unwrap(),
+        Verification::Verified { .. }
+    ));
+    let raw = home.raw();
+    let known: usize = raw
+        .query_row(
+            "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+            [],
+            |row| Ok(usize::try_from(row.get::<_, i64>(0)?).unwrap()),
+        )
+        .unwrap();
+    assert_eq!(known, TABLES.len(), "a table is not tested");
+    drop(raw);
+    let mut tried = 0;
+    for table in TABLES.into_iter().filter(|table| *table != "probe") {
+        for (column, kind) in columns(&home.raw(), table) {
+            // The one row of `chain` has one possible key.
+            if (table, column.as_str()) == ("chain", "id") {
+                continue;
+            }
+            let value = match kind.as_str() {
+                "INTEGER" => format!("coalesce({column}, 0) + 1"),
+                "TEXT" => format!("coalesce({column}, '') || 'x'"),
+                _ => format!("CAST(coalesce(substr({column}, 2), x'') || x'07' AS BLOB)"),
+            };
+            let other = filled().await;
+            let honest = everything(&other.open()).unwrap();
+            let raw = other.raw();
+            raw.execute_batch(
+                "DROP TRIGGER transitions_stay_unchanged; DROP TRIGGER transitions_stay;",
+            )
+            .unwrap();
+            let last = format!("(SELECT max(rowid) FROM {table})");
+            let one = match table {
+                "answers" => String::new(),
+                _ => format!(" WHERE rowid = {last}"),
+            };
+            let changed = raw
+                .execute(&format!("UPDATE {table} SET {column} = {value}{one}"), [])
+                .unwrap();
+            assert!(changed > 0, "{table}.{column}");
+            drop(raw);
+            let store = other.open();
+            let found = store.verify().unwrap();
+            assert!(
+                matches!(found, Verification::Broken { .. }),
+                "{table}.{column}: {found:?}"
+            );
+            // What the change would say is not told.
+            if let Ok(told) = everything(&store) {
+                assert_eq!(told, honest, "{table}.{column}");
+            }
+            tried += 1;
+        }
+    }
+    assert!(tried > 80, "{tried}");
+}
+
+#[tokio::test]
+async fn a_17_rows_that_are_removed_or_planted_are_found() {
+    for (sql, table) in [
+        ("DELETE FROM calls WHERE id = 'c1'", "calls"),
+        ("DELETE FROM approvals", "approvals"),
+        ("DELETE FROM answers", "answers"),
+        ("DELETE FROM commits WHERE id = 'w1'", "commits"),
+        ("DELETE FROM sessions", "sessions"),
+        ("DELETE FROM batches", "batches"),
+        ("DELETE FROM events", "events"),
+        (
+            "INSERT INTO calls SELECT 9, 'c9', session, batch, parent, tool, plugin, state, finished, deferred, effectful,
+                 created_ms, updated_ms, owner, record, shape FROM calls WHERE id = 'c1'",
+            "calls",
+        ),
+        (
+            "INSERT INTO approvals (id, tool, plugin, identity, scope, body, created_ms, used)
+                 VALUES ('a9', 'shell', 'shell', '', 'user', '{}', 1, 0)",
+            "approvals",
+        ),
+        (
+            "INSERT INTO answers VALUES ('c1', 2000, 'allow_once', NULL, NULL, 'person', 1)",
+            "answers",
+        ),
+        ("INSERT INTO probe VALUES (x'00')", "probe"),
+    ] {
+        let home = filled().await;
+        home.raw().execute_batch(sql).unwrap();
+        let store = home.open();
+        let Verification::Broken { reason, .. } = store.verify().unwrap() else {
+            panic!("not found: {sql}");
+        };
+        assert!(reason.to_string().contains(table), "{sql}: {reason}");
+        // A planted approval or answer allows nothing.
+        if sql.contains("INTO approvals") {
+            assert!(store.approvals().is_err());
+            assert!(store.use_approval("a9", 1).await.is_err());
+        }
+        if sql.contains("INTO answers") {
+            assert!(store.answer_for("c1", 2_000).is_err());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_17_a_noted_head_finds_an_older_copy_and_a_chain_made_anew() {
+    let home = filled().await;
+    let store = home.open();
+    let (_, early) = store.seal_head().await.unwrap();
+    drop(store);
+    let copy = std::fs::read(home.database()).unwrap();
+    let store = home.open();
+    store.commit(write("c3", &["completed"])).await.unwrap();
+    let (_, late) = store.seal_head().await.unwrap();
+    for head in [early, late] {
+        let found = store.verify_head(head).unwrap();
+        assert!(matches!(found, Verification::Verified { .. }), "{found:?}");
+    }
+    drop(store);
+    std::fs::write(home.database(), copy).unwrap();
+    let store = home.open();
+    assert!(matches!(
+        store.verify().unwrap(),
+        Verification::Verified { .. }
+    ));
+    assert!(matches!(
+        store.verify_head(early).unwrap(),
+        Verification::Verified { .. }
+    ));
+    let found = store.verify_head(late).unwrap();
+    assert!(
+        matches!(
+            found,
+            Verification::Broken {
+                reason: Breakage::Rollback,
+                ..
+            }
+        ),
+        "{found:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_17_what_was_changed_is_not_written_again_as_if_it_were_true() {
+    let home = Home::new();
+    let gone = home.open();
+    gone.commit(write("c1", &["executing"])).await.unwrap();
+    gone.begin_commit(commit("w1")).await.unwrap();
+    drop(gone);
+    home.raw()
+        .execute_batch("UPDATE calls SET tool = 'rm'; UPDATE commits SET body = '[]'")
+        .unwrap();
+    let store = home.open();
+    assert_eq!(store.adopt_orphans().await.unwrap(), []);
+    assert!(store.adopt_commits().await.is_err());
+    assert!(store.end_commit("w1", CommitState::Done, 1).await.is_err());
+    let found = store.verify().unwrap();
+    assert!(matches!(found, Verification::Broken { .. }), "{found:?}");
+}

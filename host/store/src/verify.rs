@@ -1,0 +1,311 @@
+//! The walk through the whole chain, and through the rows that it covers.
+
+use rusqlite::{Connection, OptionalExtension as _, Row};
+use toolhost_contract::text;
+
+use crate::chain::{Head, genesis};
+use crate::segments::{self, Segment};
+use crate::steps;
+use crate::subject::{GONE, TABLES, Table};
+
+/// What a walk through the whole chain found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verification {
+    Verified {
+        rows: i64,
+        head: [u8; 32],
+    },
+    /// The first step that is not as it was written.
+    Broken {
+        seq: i64,
+        reason: Breakage,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Breakage {
+    #[error("the row is missing")]
+    Missing,
+    #[error("the row does not match its hash and the row before it")]
+    Changed,
+    #[error("the row was added outside the chain")]
+    Added,
+    #[error("the last row does not match the head of the chain")]
+    Head,
+    #[error("the head of the chain is missing or unreadable")]
+    NoHead,
+    #[error("what is noted of the dropped parts of the chain does not match the chain")]
+    Segments,
+    #[error("`{}` of {table} is not as this step has it", name(key))]
+    RowChanged { table: &'static str, key: String },
+    #[error("`{}` of {table} is missing", name(key))]
+    RowMissing { table: &'static str, key: String },
+    #[error("`{}` of {table} was added outside the chain", name(key))]
+    RowAdded { table: &'static str, key: String },
+    #[error(
+        "the noted head is not in the chain: the file is older than the head, or its chain was made anew"
+    )]
+    Rollback,
+}
+
+fn name(key: &str) -> String {
+    text::inline(key, 80)
+}
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The hashes of the chain.
+    Chain,
+    /// Also the rows of all tables that the chain covers.
+    Rows,
+}
+
+/// Walks all rows, one at a time, on one snapshot. A `noted` head must be in the chain, or the end of a part that was
+/// dropped.
+pub fn verify(
+    connection: &mut Connection,
+    extent: Extent,
+    noted: Option<[u8; 32]>,
+) -> rusqlite::Result<Verification> {
+    let snapshot = connection.transaction()?;
+    let mut walk = match Walk::begin(&snapshot, noted)? {
+        Ok(walk) => walk,
+        Err(reason) => return Ok(Verification::Broken { seq: 0, reason }),
+    };
+    let result = walk.steps(extent)?;
+    Ok(match result {
+        Ok(()) => Verification::Verified {
+            rows: walk.at.rows,
+            head: walk.at.hash,
+        },
+        Err((seq, reason)) => Verification::Broken { seq, reason },
+    })
+}
+
+type Found = Result<(), (i64, Breakage)>;
+
+struct Walk<'c> {
+    connection: &'c Connection,
+    stored: Option<Head>,
+    base: i64,
+    segments: Vec<Segment>,
+    /// The last step that was looked at.
+    at: Head,
+    /// The digest of the newest link about dropped parts.
+    dropped: Option<[u8; 32]>,
+    noted: Option<[u8; 32]>,
+    /// How many rows of each table the chain covers.
+    rows: [i64; TABLES.len()],
+}
+
+impl<'c> Walk<'c> {
+    fn begin(
+        connection: &'c Connection,
+        noted: Option<[u8; 32]>,
+    ) -> rusqlite::Result<Result<Self, Breakage>> {
+        let stored = connection
+            .query_row("SELECT rows, head FROM chain WHERE id = 1", [], |row| {
+                Ok(head_of(row))
+            })
+            .optional()?
+            .flatten();
+        let base: Option<i64> = connection
+            .query_row("SELECT base FROM chain WHERE id = 1", [], |row| row.get(0))
+            .optional()?;
+        let base = base.unwrap_or_default();
+        let Some(segments) = segments::all(connection)? else {
+            return Ok(Err(Breakage::Segments));
+        };
+        let hash = match segments.iter().find(|segment| segment.last == base) {
+            Some(segment) => segment.head,
+            None if base == 0 => genesis(),
+            None => return Ok(Err(Breakage::Segments)),
+        };
+        // A head that was noted when a part ended is found also when the part was dropped.
+        let dropped = |head: [u8; 32]| {
+            let mut parts = segments.iter().filter(|segment| segment.last <= base);
+            parts.any(|segment| segment.head == head)
+        };
+        let noted = noted.filter(|noted| !dropped(*noted) && *noted != genesis());
+        Ok(Ok(Self {
+            connection,
+            stored,
+            base,
+            segments,
+            at: Head { rows: base, hash },
+            dropped: None,
+            noted,
+            rows: [0; TABLES.len()],
+        }))
+    }
+
+    fn steps(&mut self, extent: Extent) -> rusqlite::Result<Found> {
+        let connection = self.connection;
+        let mut statement = connection.prepare(&format!(
+            "SELECT {} FROM transitions ORDER BY seq",
+            steps::COLUMNS
+        ))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            if let Err(broken) = self.step(row, extent)? {
+                return Ok(Err(broken));
+            }
+        }
+        let end = self.end();
+        if end.is_err() || extent == Extent::Chain {
+            return Ok(end);
+        }
+        self.added()
+    }
+
+    fn step(&mut self, row: &Row, extent: Extent) -> rusqlite::Result<Found> {
+        let expected = self.at.rows + 1;
+        let found = steps::of_row(row);
+        let first = match &found {
+            Some(steps) => steps.first(),
+            None => row.get(0)?,
+        };
+        if first < expected
+            || self
+                .stored
+                .is_some_and(|head| first > head.rows && expected > head.rows)
+        {
+            return Ok(Err((first, Breakage::Added)));
+        }
+        let Some(found) = found else {
+            return Ok(Err((expected, Breakage::Changed)));
+        };
+        if first > expected {
+            return Ok(Err((expected, Breakage::Missing)));
+        }
+        let links = match found.checked(self.at.hash) {
+            Ok(links) => links,
+            Err(seq) => return Ok(Err((seq, Breakage::Changed))),
+        };
+        for (link, hash) in links {
+            self.at = Head {
+                rows: link.seq,
+                hash,
+            };
+            self.noted.take_if(|noted| *noted == hash);
+            let Some(digest) = link.digest else { continue };
+            match link.subject.table() {
+                None => self.dropped = Some(digest),
+                Some(table) if extent == Extent::Rows => {
+                    let looked = self.row(table, link.call, link.seq, digest)?;
+                    if let Err(reason) = looked {
+                        return Ok(Err((link.seq, reason)));
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        let segment = self.segments.iter().find(|part| part.last == self.at.rows);
+        Ok(match segment {
+            Some(segment) if segment.head != self.at.hash => {
+                Err((self.at.rows, Breakage::Segments))
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// Compares a row with the newest link that speaks of it.
+    fn row(
+        &mut self,
+        table: &'static Table,
+        key: &str,
+        seq: i64,
+        digest: [u8; 32],
+    ) -> rusqlite::Result<Result<(), Breakage>> {
+        let newest = table.newest(self.connection, key)?;
+        if newest.is_none_or(|(newest, _)| newest != seq) {
+            return Ok(Ok(()));
+        }
+        let found = table.digest(self.connection, key)?;
+        let (table, key) = (table.name, key.to_owned());
+        Ok(match found {
+            None if digest == GONE => Ok(()),
+            None => Err(Breakage::RowMissing { table, key }),
+            Some(found) if found == digest => {
+                let index = TABLES.iter().position(|other| other.name == table);
+                self.rows[index.unwrap_or_default()] += 1;
+                Ok(())
+            }
+            Some(_) if digest == GONE => Err(Breakage::RowAdded { table, key }),
+            Some(_) => Err(Breakage::RowChanged { table, key }),
+        })
+    }
+
+    fn end(&self) -> Found {
+        let walked = self.at;
+        let broken = |seq, reason| Err((seq, reason));
+        match self.stored {
+            Some(head) if head == walked => {}
+            Some(head) if head.rows > walked.rows => {
+                return broken(walked.rows + 1, Breakage::Missing);
+            }
+            Some(_) => return broken(walked.rows, Breakage::Head),
+            None => return broken(walked.rows, Breakage::NoHead),
+        }
+        let total = segments::total_at(&self.segments, self.base);
+        let known = self.segments.iter().all(|part| part.last <= walked.rows);
+        if !known || (self.base > 0 && self.dropped != total) {
+            return broken(walked.rows, Breakage::Segments);
+        }
+        match self.noted {
+            Some(_) => broken(walked.rows, Breakage::Rollback),
+            None => Ok(()),
+        }
+    }
+
+    /// Rows that no link speaks of.
+    fn added(&self) -> rusqlite::Result<Found> {
+        let seq = self.at.rows;
+        for (table, known) in TABLES.iter().zip(self.rows) {
+            let Table { name, key, .. } = table;
+            let count: i64 =
+                self.connection
+                    .query_row(&format!("SELECT count(*) FROM {name}"), [], |row| {
+                        row.get(0)
+                    })?;
+            if count == known {
+                continue;
+            }
+            let added: Option<String> = self
+                .connection
+                .query_row(
+                    &format!(
+                        "SELECT CAST({key} AS TEXT) FROM {name} WHERE NOT EXISTS
+                             (SELECT 1 FROM transitions WHERE transitions.call = CAST({name}.{key} AS TEXT)
+                                 AND max(subject, 1) = ?1 AND digest IS NOT NULL) LIMIT 1"
+                    ),
+                    [table.subject.code()],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            let (table, key) = (*name, added.unwrap_or_default());
+            return Ok(Err((seq, Breakage::RowAdded { table, key })));
+        }
+        let probe: i64 = self
+            .connection
+            .query_row("SELECT count(*) FROM probe", [], |row| row.get(0))?;
+        Ok(match probe {
+            0 => Ok(()),
+            _ => Err((
+                seq,
+                Breakage::RowAdded {
+                    table: "probe",
+                    key: String::new(),
+                },
+            )),
+        })
+    }
+}
+
+fn head_of(row: &Row) -> Option<Head> {
+    Some(Head {
+        rows: row.get(0).ok()?,
+        hash: row.get(1).ok()?,
+    })
+}

@@ -1,0 +1,184 @@
+//! Bounds what the host keeps: records, contents that an undo needs, compiled code and logs.
+//!
+//! The work runs beside calls. Records go one part of the audit chain at a time, each in a transaction of its own.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use tokio::task::JoinHandle;
+use toolhost_kernel::Clock;
+use toolhost_runtime::Staging;
+use toolhost_store::{DroppedRecords, KeepRecords, Store, StoreError};
+use toolhost_vfs::Swept;
+
+use crate::places::Places;
+use crate::settings::RetentionSettings;
+use crate::staging;
+
+/// Time between two looks of a host that runs.
+const INTERVAL: Duration = Duration::from_mins(10);
+
+/// Files that were removed because of their age or the size of their folder.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RemovedFiles {
+    pub files: usize,
+    pub bytes: u64,
+}
+
+/// Ends with the host.
+pub struct Keeper(JoinHandle<()>);
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl RetentionSettings {
+    /// What is kept of the records at this moment.
+    pub fn records(&self) -> KeepRecords {
+        let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        KeepRecords {
+            now_ms: Clock::system().now().0,
+            max_age_ms: self.records_age.map(millis),
+            max_bytes: self.records_size,
+            undo_ms: self.undo_age.map_or(i64::MAX, millis),
+        }
+    }
+}
+
+/// Starts to look, now and every ten minutes. A failure is tried again at the next look; `host prune` shows it.
+pub fn start(
+    store: Store,
+    staging: Staging,
+    places: Places,
+    settings: RetentionSettings,
+) -> Keeper {
+    Keeper(tokio::spawn(async move {
+        let mut looks = tokio::time::interval(INTERVAL);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            let _ = records(&store, &settings, None).await;
+            staging::sweep(&store, &staging, &settings);
+            let places = places.clone();
+            let _ = tokio::task::spawn_blocking(move || files(&places, &settings)).await;
+        }
+    }))
+}
+
+/// Drops old records, at most those up to the step `until`.
+pub async fn records(
+    store: &Store,
+    settings: &RetentionSettings,
+    until: Option<i64>,
+) -> Result<DroppedRecords, StoreError> {
+    store.prune(settings.records(), until).await
+}
+
+/// Forgets what undo needed long ago. None: an unfinished commit cannot be read and may need anything.
+pub fn contents(
+    store: &Store,
+    staging: &Staging,
+    settings: &RetentionSettings,
+) -> Option<std::io::Result<Swept>> {
+    staging::sweep_now(store, staging, settings)
+}
+
+/// Removes compiled code and logs. Both are made again when they are needed.
+pub fn files(places: &Places, settings: &RetentionSettings) -> [RemovedFiles; 2] {
+    let cache = places.cache.as_deref();
+    let logs = places.state.as_ref().map(|state| state.join("logs"));
+    let is_code = |name: &str| name.ends_with(".code");
+    let is_log = |name: &str| name.ends_with(".log") || name.ends_with(".log.1");
+    let (age, size) = (settings.cache_age, settings.cache_size);
+    [
+        cache.map_or_else(RemovedFiles::default, |dir| shrink(dir, is_code, age, size)),
+        logs.map_or_else(RemovedFiles::default, |dir| {
+            shrink(&dir, is_log, settings.logs_age, None)
+        }),
+    ]
+}
+
+/// Removes the oldest files of a folder until all of them fit and none is too old. What cannot be removed stays for the
+/// next time.
+fn shrink(
+    dir: &Path,
+    ours: impl Fn(&str) -> bool,
+    max_age: Option<Duration>,
+    max_bytes: Option<u64>,
+) -> RemovedFiles {
+    let mut found: Vec<(SystemTime, u64, _)> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_name().to_str().is_some_and(&ours))
+        .filter_map(|entry| {
+            let about = fs::symlink_metadata(entry.path()).ok()?;
+            let modified = about.modified().ok()?;
+            about
+                .is_file()
+                .then(|| (modified, about.len(), entry.path()))
+        })
+        .collect();
+    found.sort();
+    let mut total: u64 = found.iter().map(|(_, size, _)| size).sum();
+    let mut removed = RemovedFiles::default();
+    let now = SystemTime::now();
+    for (modified, size, path) in found {
+        let age = now.duration_since(modified).unwrap_or_default();
+        let is_old = max_age.is_some_and(|most| age > most);
+        if !is_old && max_bytes.is_none_or(|most| total <= most) {
+            break;
+        }
+        if fs::remove_file(path).is_ok() {
+            total -= size;
+            removed.files += 1;
+            removed.bytes += size;
+        }
+    }
+    removed
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_files_go_until_the_rest_fits() {
+        let hour = Duration::from_hours(1);
+        for (max_age, max_bytes, left) in [
+            (None, None, &["a.code", "b.code", "c.code"][..]),
+            (Some(hour * 3), None, &["b.code", "c.code"]),
+            (None, Some(10), &["c.code"]),
+            (Some(Duration::ZERO), Some(0), &[]),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            for (name, hours) in [("a.code", 4), ("b.code", 2), ("c.code", 1), ("key", 9)] {
+                let path = dir.path().join(name);
+                fs::write(&path, "ten bytes.").unwrap();
+                let file = File::options().append(true).open(path).unwrap();
+                file.set_modified(SystemTime::now() - hour * hours).unwrap();
+            }
+            std::os::unix::fs::symlink("key", dir.path().join("link.code")).unwrap();
+            let removed = shrink(
+                dir.path(),
+                |name| name.ends_with(".code"),
+                max_age,
+                max_bytes,
+            );
+            assert_eq!(removed.files, 3 - left.len());
+            assert_eq!(removed.bytes, 10 * removed.files as u64);
+            let mut names: Vec<_> = fs::read_dir(dir.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            let expected: Vec<_> = left.iter().copied().chain(["key", "link.code"]).collect();
+            assert_eq!(names, expected);
+        }
+    }
+}
