@@ -1,0 +1,471 @@
+//! Files that the host opens and keeps: what another program may have put in their place, who may read and write them,
+//! and how much of them stays.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e::desk::Desk;
+use e2e::{Ended, root};
+use rustix::fs::{CWD, mkfifoat};
+use serde_json::Value;
+
+/// A host that waits for a named pipe would wait for ever.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+fn bounded(command: &mut Command) -> Ended {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("host starts");
+    let end = Instant::now() + PATIENCE;
+    while child.try_wait().expect("host").is_none() {
+        if Instant::now() > end {
+            let _ = child.kill();
+            panic!("the host does not end: {command:?}");
+        }
+        std::thread::yield_now();
+    }
+    Ended::of(&child.wait_with_output().expect("host ends"))
+}
+
+fn said(ended: &Ended, words: &str) {
+    assert!(
+        ended.stdout.contains(words) || ended.stderr.contains(words),
+        "{words}: {ended:?}"
+    );
+}
+
+#[test]
+fn a_16_a_named_pipe_among_the_plugins_is_named_and_not_waited_for() {
+    let desk = Desk::new("");
+    let folder = desk.path("plugins");
+    fs::create_dir(&folder).unwrap();
+    let pipe = folder.join("x.wasm");
+    mkfifoat(CWD, &pipe, 0o600.into()).unwrap();
+    symlink("/dev/zero", folder.join("device.wasm")).unwrap();
+    let listed = bounded(desk.command(&["plugins", "--plugins"]).arg(&folder));
+    said(&listed, "a named pipe; a regular file is needed");
+    said(&listed, "a link that leads out of the folder, to /dev/zero");
+    let inspected = bounded(desk.command(&["inspect"]).arg(&pipe));
+    said(&inspected, "a named pipe; a regular file is needed");
+    assert_ne!(inspected.code, Some(0));
+
+    let config = desk.path("pipe.toml");
+    mkfifoat(CWD, &config, 0o600.into()).unwrap();
+    let checked = bounded(desk.command(&["config", "check"]).arg(&config));
+    said(&checked, "a named pipe; a regular file is needed");
+    let rules = desk.path("rules.toml");
+    mkfifoat(CWD, &rules, 0o600.into()).unwrap();
+    fs::write(
+        desk.path("host.toml"),
+        "[policy]\nrules = [\"rules.toml\"]\n",
+    )
+    .unwrap();
+    let called = bounded(&mut desk.working(&["call", "current_time"]));
+    said(&called, "a named pipe; a regular file is needed");
+    let served = bounded(
+        desk.working(&["run", "--http", "127.0.0.1:0", "--http-token-file"])
+            .arg(&pipe)
+            .env("HOME", desk.path("home")),
+    );
+    assert_ne!(served.code, Some(0), "{served:?}");
+}
+
+#[test]
+fn a_16_calls_are_still_read_from_a_pipe() {
+    let desk = Desk::new("");
+    let mut child = desk
+        .working(&["batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input
+        .write_all(br#"[{"id": "1", "name": "read_file", "input": {"path": "old.txt"}}]"#)
+        .unwrap();
+    drop(input);
+    let ended = Ended::of(&child.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn a_19_of_two_grants_of_one_folder_the_narrower_holds() {
+    for (first, second) in [("ro", "rw"), ("rw", "ro")] {
+        let desk = Desk::new("allow = [\"write_file\"]");
+        let folder = |access: &str| format!("{}:{access}", desk.workspace().display());
+        let mut command = desk.command(&["call", "write_file", "path=new.txt", "content=x"]);
+        command
+            .arg("--plugins")
+            .arg(root().join("plugins/files.wasm"))
+            .args(["--allow-path", &folder(first), "--allow-path"])
+            .arg(folder(second))
+            .arg("--config")
+            .arg(desk.path("host.toml"));
+        let ended = Ended::of(&command.output().unwrap());
+        assert_ne!(ended.code, Some(0), "{first} {second}: {ended:?}");
+        assert!(!desk.workspace().join("new.txt").exists());
+    }
+}
+
+/// Every file and folder below, with its mode.
+fn modes(dir: &Path, found: &mut Vec<(String, u32)>) {
+    let about = fs::symlink_metadata(dir).unwrap();
+    found.push((dir.display().to_string(), about.mode() & 0o777));
+    if about.is_dir() {
+        for entry in fs::read_dir(dir).unwrap() {
+            modes(&entry.unwrap().path(), found);
+        }
+    }
+}
+
+#[test]
+fn a_19_what_the_host_keeps_is_private_whatever_the_umask() {
+    let desk = Desk::new("allow = [\"write_file\"]");
+    let host = desk.working(&["call", "write_file", "path=new.txt", "content=x"]);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "umask 0; exec \"$@\"", "sh"])
+        .arg(host.get_program())
+        .args(host.get_args())
+        .env("TOOLHOST_CACHE_DIR", desk.path("cache/toolhost"))
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .env("XDG_STATE_HOME", desk.path("new/state"))
+        .env_remove("TOOLHOST_STATE_DIR")
+        .current_dir(desk.workspace());
+    let ended = Ended::of(&command.output().unwrap());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let state = desk.path("new/state/toolhost");
+    let mut found = Vec::new();
+    modes(&state, &mut found);
+    assert!(found.len() > 3, "{found:?}");
+    for (path, mode) in found {
+        assert_eq!(mode & 0o077, 0, "{path} {mode:o}");
+    }
+
+    // A folder that others could write to may hold what others wrote.
+    fs::set_permissions(&state, Permissions::from_mode(0o777)).unwrap();
+    let refused = Ended::of(&command.output().unwrap());
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    said(&refused, "run `chmod 700` on it");
+}
+
+const LONG: &str = "123456789012345678901234567890";
+
+#[test]
+fn a_19_an_integer_that_would_lose_digits_is_refused_at_every_entry() {
+    let desk = Desk::new("");
+    let object = format!(r#"{{"path": "old.txt", "limit": {LONG}}}"#);
+    let pair = format!("limit={LONG}");
+    let json = format!("limit:={LONG}");
+    for args in [
+        vec!["call", "read_file", &object],
+        vec!["call", "read_file", "path=old.txt", &pair],
+        vec!["call", "read_file", "path=old.txt", &json],
+    ] {
+        let ended = desk.work(&args);
+        assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
+        said(&ended, "does not fit into 64 bits");
+    }
+    let turn = format!(r#"{{"calls": [{{"id": "1", "name": "read_file", "input": {object}}}]}}"#);
+    let request = format!(
+        r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {{"name": "read_file", "arguments": {object}}}}}"#
+    );
+    for (args, line) in [
+        (
+            vec!["batch", "-"],
+            format!(r#"[{{"id": "1", "name": "read_file", "input": {object}}}]"#),
+        ),
+        (vec!["turns"], turn),
+        (vec!["run"], request),
+    ] {
+        let mut child = desk
+            .working(&args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        writeln!(input, "{line}").unwrap();
+        drop(input);
+        let ended = Ended::of(&child.wait_with_output().unwrap());
+        said(&ended, "does not fit into 64 bits");
+    }
+}
+
+#[test]
+fn a_19_names_that_are_not_utf8_are_counted_where_they_are_left_out() {
+    let desk = Desk::new("");
+    let odd = OsStr::from_bytes(b"odd-\xff.txt");
+    fs::write(desk.workspace().join(odd), "old\n").unwrap();
+    fs::create_dir(desk.workspace().join("sub")).unwrap();
+    fs::write(desk.workspace().join("sub").join(odd), "old\n").unwrap();
+    let call = |words: &[&str]| {
+        let mut command = desk.working(words);
+        command
+            .arg("--plugins")
+            .arg(root().join("plugins/search.wasm"));
+        Ended::of(&command.output().unwrap())
+    };
+    for (words, count) in [
+        (&["call", "list_directory", "path=."][..], "1 name in"),
+        (&["call", "directory_tree", "path=."], "2 names in"),
+        (&["call", "glob", "pattern=**/*.txt"], "2 names in"),
+        (&["call", "grep", "pattern=old"], "2 names in"),
+    ] {
+        let ended = call(words);
+        assert_eq!(ended.code, Some(0), "{words:?}: {ended:?}");
+        said(&ended, count);
+        said(&ended, "not UTF-8 and left out");
+    }
+    let quiet = call(&["call", "read_file", "path=old.txt"]);
+    assert!(!quiet.stdout.contains("not UTF-8"), "{quiet:?}");
+}
+
+/// A program that a tool starts may make any link in a folder that it may write to. The next start must not take such a
+/// link for the folder that the operator granted.
+#[test]
+fn fs_01_a_grant_through_a_link_in_a_writable_grant_is_refused() {
+    let desk = Desk::new("allow = [\"write_file\"]");
+    let outside = desk.path("outside");
+    fs::create_dir(&outside).unwrap();
+    symlink(&outside, desk.workspace().join("out")).unwrap();
+    let mut command = desk.working(&["call", "write_file", "path=out/x", "content=x"]);
+    command
+        .arg("--allow-path")
+        .arg(format!("{}/out:rw", desk.workspace().display()));
+    let ended = Ended::of(&command.output().unwrap());
+    assert_ne!(ended.code, Some(0), "{ended:?}");
+    said(&ended, "which tools can change");
+    assert!(!outside.join("x").exists());
+}
+
+#[test]
+fn fs_02_memory_is_not_kept_behind_a_link() {
+    let desk = Desk::new("");
+    let (memory, outside) = (desk.workspace().join("memory"), desk.path("outside"));
+    fs::create_dir_all(memory.join("projects")).unwrap();
+    fs::create_dir(&outside).unwrap();
+    symlink(&outside, memory.join("user")).unwrap();
+    let fact = r#"{"action": "write", "scope": "user", "file": "x.md", "content": "kept", "summary": "a fact"}"#;
+    let call = || {
+        let mut command = desk.working(&["call", "memory", fact, "--mode", "yolo"]);
+        command
+            .arg("--memory")
+            .arg(&memory)
+            .arg("--plugins")
+            .arg(root().join("plugins/memory.wasm"));
+        Ended::of(&command.output().unwrap())
+    };
+    let refused = call();
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    said(&refused, "is a symbolic link");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    fs::remove_file(memory.join("user")).unwrap();
+    let kept = call();
+    assert_eq!(kept.code, Some(0), "{kept:?}");
+    assert_eq!(fs::metadata(memory.join("user")).unwrap().mode() & 0o077, 0);
+}
+
+#[test]
+fn fs_03_events_are_not_appended_behind_a_link() {
+    let desk = Desk::new("");
+    let target = desk.path("profile");
+    fs::write(&target, "mine\n").unwrap();
+    let events = desk.workspace().join("events.jsonl");
+    symlink(&target, &events).unwrap();
+    let mut command = desk.working(&["call", "current_time", "--events"]);
+    let ended = Ended::of(&command.arg(&events).output().unwrap());
+    assert_ne!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(fs::read_to_string(&target).unwrap(), "mine\n");
+    let mut command = desk.working(&["call", "current_time", "--events", "/dev/stderr"]);
+    let ended = Ended::of(&command.output().unwrap());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+/// The folder that is granted holds everything that the host keeps, and the program that runs there has a rule.
+#[test]
+fn fs_04_a_confined_program_reaches_nothing_that_the_host_keeps() {
+    let desk = Desk::new("");
+    fs::create_dir(desk.path("cache")).unwrap();
+    fs::write(desk.path("cache/key"), "key").unwrap();
+    assert_eq!(desk.run(&["calls"]).code, Some(0), "makes the store");
+    let whole = desk.path("");
+    let script = "for f in state/store/store.db cache/key host.toml; do \
+        cat $f >/dev/null 2>&1 && echo read $f; \
+        (echo x >> $f) 2>/dev/null && echo wrote $f; \
+        mv $f $f.old 2>/dev/null && echo moved $f; \
+        ln -s $f link 2>/dev/null && cat link >/dev/null 2>&1 && echo linked $f; \
+        rm -f link; \
+        done; mv state old 2>/dev/null && echo moved state; \
+        : > state/store/x 2>/dev/null && echo made; echo ended";
+    let mut command = desk.command(&["call", "shell", "--mode", "yolo", "--allow-program", "bash"]);
+    command
+        .arg(format!("command={script}"))
+        .arg("--plugins")
+        .arg(root().join("plugins/shell.wasm"))
+        .arg("--allow-path")
+        .arg(format!("{}:rw", whole.display()))
+        .arg("--config")
+        .arg(desk.path("host.toml"))
+        .env("TOOLHOST_CACHE_DIR", desk.path("cache"));
+    let ended = Ended::of(&command.output().unwrap());
+    said(&ended, "ended");
+    for word in [
+        "wrote",
+        "moved",
+        "linked",
+        "made",
+        "read state",
+        "read cache",
+    ] {
+        assert!(!ended.stdout.contains(word), "{word}: {ended:?}");
+    }
+    assert!(desk.database().exists());
+    assert_eq!(desk.run(&["audit", "verify"]).code, Some(0));
+}
+
+#[test]
+fn fs_05_state_behind_another_users_link_is_refused() {
+    let desk = Desk::new("");
+    fs::create_dir(desk.path("real")).unwrap();
+    fs::set_permissions(desk.path("real"), Permissions::from_mode(0o700)).unwrap();
+    symlink(desk.path("real"), desk.path("state")).unwrap();
+    assert_eq!(desk.work(&["call", "current_time"]).code, Some(0));
+    if std::os::unix::fs::lchown(desk.path("state"), Some(12_345), None).is_err() {
+        eprintln!("only root can give a link away; the rest is not tested");
+        return;
+    }
+    let ended = desk.work(&["call", "current_time"]);
+    assert_ne!(ended.code, Some(0), "{ended:?}");
+    said(&ended, "belongs to user 12345");
+}
+
+/// Bytes of the database for each call, after the log has been written back.
+fn bytes_per_call(desk: &Desk, calls: u64) -> u64 {
+    let database = rusqlite::Connection::open(desk.database()).unwrap();
+    database
+        .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+        .unwrap_or_default();
+    drop(database);
+    fs::metadata(desk.database()).unwrap().len() / calls
+}
+
+fn batch(desk: &Desk, count: usize) {
+    let mut child = desk
+        .working(&["batch", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let call =
+        |id| format!(r#"{{"id": "{id}", "name": "read_file", "input": {{"path": "old.txt"}}}}"#);
+    let calls: Vec<String> = (0..count).map(call).collect();
+    let calls = calls.join(",");
+    input.write_all(format!("[{calls}]").as_bytes()).unwrap();
+    drop(input);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn an_ordinary_call_takes_less_than_a_kilobyte_of_the_store() {
+    let desk = Desk::new("");
+    batch(&desk, 20);
+    let before = fs::metadata(desk.database()).unwrap().len();
+    batch(&desk, 2_000);
+    let total = bytes_per_call(&desk, 1);
+    let each = total.saturating_sub(before) / 2_000;
+    eprintln!("{each} bytes for each call");
+    assert!(each < 1_024, "{each} bytes for each call");
+}
+
+#[test]
+fn records_are_pruned_by_command_and_the_chain_stays_verifiable() {
+    let desk = Desk::new("\n[retention]\nrecords_size = \"0B\"\nrecords_age = \"unlimited\"");
+    batch(&desk, 30);
+    let head = desk.run(&["audit", "head"]).stdout.trim().to_owned();
+    let prune = |more: &[&str]| {
+        let mut command = desk.command(&["prune", "--config"]);
+        command.arg(desk.path("host.toml")).args(more);
+        Ended::of(&command.output().unwrap())
+    };
+    said(&prune(&["--dry-run"]), "1 parts would be dropped");
+    assert_eq!(
+        desk.json(&["calls", "--json"]).as_array().unwrap().len(),
+        30
+    );
+    let ended = prune(&["--export", "old"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    said(&ended, "records: 1 parts with ");
+    assert_eq!(desk.json(&["calls", "--json"]), Value::Array(Vec::new()));
+    let seq: i64 = head.split_once(':').unwrap().0.parse().unwrap();
+    let exported = fs::read_to_string(desk.path(&format!("old/steps-1-{seq}.jsonl"))).unwrap();
+    assert_eq!(exported.lines().count(), usize::try_from(seq).unwrap());
+    let last: Value = serde_json::from_str(exported.lines().last().unwrap()).unwrap();
+    assert!(head.ends_with(last["hash"].as_str().unwrap()), "{head}");
+    for args in [
+        vec!["audit", "verify"],
+        vec!["audit", "verify", "--head", &head],
+    ] {
+        let verified = desk.run(&args);
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+    }
+}
+
+#[test]
+fn a_prune_that_is_killed_leaves_a_chain_that_can_be_verified() {
+    for step in [
+        "prune_checked",
+        "prune_deleted",
+        "prune_noted",
+        "prune_committed",
+    ] {
+        let desk = Desk::new("\n[retention]\nrecords_size = \"0B\"");
+        batch(&desk, 3);
+        assert_eq!(desk.run(&["audit", "head"]).code, Some(0));
+        let mut command = desk.command(&["prune", "--config"]);
+        command
+            .arg(desk.path("host.toml"))
+            .env("TOOLHOST_CRASH_AT", step);
+        let killed = command.output().unwrap();
+        assert_eq!(killed.status.signal(), Some(9), "{step}: {killed:?}");
+        let verified = desk.run(&["audit", "verify"]);
+        assert_eq!(verified.code, Some(0), "{step}: {verified:?}");
+        let left = desk.json(&["calls", "--json"]).as_array().unwrap().len();
+        assert_eq!(
+            left,
+            if step == "prune_committed" { 0 } else { 3 },
+            "{step}"
+        );
+    }
+}
+
+/// A host that runs drops what is old without a command.
+#[test]
+fn a_host_that_runs_prunes_its_records() {
+    let desk = Desk::new("\n[retention]\nrecords_size = \"0B\"");
+    batch(&desk, 5);
+    assert_eq!(desk.run(&["audit", "head"]).code, Some(0));
+    let mut child = desk
+        .working(&["turns"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let input = child.stdin.take();
+    e2e::desk::until(|| {
+        let calls = desk.json(&["calls", "--json"]);
+        calls.as_array().unwrap().is_empty().then_some(())
+    });
+    drop(input);
+    child.wait().unwrap();
+    assert_eq!(desk.run(&["audit", "verify"]).code, Some(0));
+}
