@@ -239,7 +239,7 @@ async fn whoever_touches_one_step_of_a_row_is_found_out() {
         ("subject = 99", 1, Changed),
         ("shape = NULL", 1, Changed),
         ("shape = 99", 1, Changed),
-        ("earlier = NULL", 1, Missing),
+        ("earlier = NULL", 1, Changed),
         ("earlier = '[]'", 1, Changed),
         ("earlier = '[1]'", 1, Changed),
         ("earlier = 5.5", 1, Changed),

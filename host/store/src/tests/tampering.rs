@@ -39,7 +39,7 @@ async fn filled() -> Home {
         .await
         .unwrap();
     let mut kept = approval("a1");
-    (kept.session, kept.expires_ms) = (Some("s1".to_owned()), Some(i64::MAX));
+    (kept.session, kept.expires_ms) = (Some("s1".to_owned()), Some(1_000_000));
     (kept.uses_left, kept.revoked_ms) = (Some(3), Some(7));
     store.put_approval(kept).await.unwrap();
     store.answer(answer("c2", "terminal")).await.unwrap();
