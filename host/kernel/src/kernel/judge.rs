@@ -195,7 +195,10 @@ impl Kernel {
     ) -> T {
         let subject = Subject::of(&entry.tool, input);
         let within = Within::default();
-        let variables = self.session(&caller.session_key()).shelf().variables();
+        // Asking about a call makes no session.
+        let session = self.sessions.find(&caller.session_key());
+        let variables = session.map(|session| session.shelf().variables());
+        let variables = variables.unwrap_or_default();
         let job = job_of(entry, caller, &subject);
         let request = Request {
             variables: &variables,
