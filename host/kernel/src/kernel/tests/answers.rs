@@ -113,6 +113,47 @@ async fn a_10_questions_that_wait_are_bounded_for_each_user() {
     assert_eq!(shown(&again.await.unwrap()), "ok: done");
 }
 
+/// Changes that wait for an answer take room of their own user only: two bytes for each call here.
+#[tokio::test]
+async fn a_10_changes_that_wait_are_bounded_for_each_user() {
+    let mut setup = Setup {
+        holds: true,
+        ..silent()
+    };
+    setup.settings.quotas.staged_bytes = UserQuota { user: 3, all: 5 };
+    let world = setup.build();
+    let of = |id: &str, user: &str| {
+        let mut request = request(id, "write", json!({"changes": ["a"]}));
+        request.caller.user = UserId::token(user);
+        request
+    };
+    let start = |id: &str, user: &str| {
+        let (kernel, request) = (Arc::clone(&world.kernel), of(id, user));
+        tokio::spawn(async move { kernel.call(request, Arc::new(NoSink)).await })
+    };
+    let first = start("a1", "ann");
+    asked(&world, "a1").await;
+    let own = shown(&world.request(of("a2", "ann")).await);
+    let second = start("b1", "bob");
+    asked(&world, "b1").await;
+    let all = shown(&world.request(of("c1", "carl")).await);
+    expect![[r#"
+        Unavailable [too_many_staged_bytes]: this user has as many bytes of changes that wait as allowed: 3
+        Unavailable [too_many_staged_bytes]: all users together have as many bytes of changes that wait as allowed: 5"#]]
+    .assert_eq(&format!("{own}\n{all}"));
+    world.kernel.answer(&id("a1"), said(no("no"))).unwrap();
+    assert_eq!(first.await.unwrap().result.unwrap_err().code, "user_denied");
+    let again = start("a3", "ann");
+    asked(&world, "a3").await;
+    for (call, waits) in [("b1", second), ("a3", again)] {
+        world
+            .kernel
+            .answer(&id(call), said(Answer::once()))
+            .unwrap();
+        assert_eq!(shown(&waits.await.unwrap()), "ok: done");
+    }
+}
+
 // The prompt is closed by an answer from elsewhere, and whoever was told that theirs counts was told the truth.
 #[tokio::test]
 async fn r_201_of_two_answers_at_once_the_one_that_was_taken_counts() {
