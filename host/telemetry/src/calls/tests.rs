@@ -388,7 +388,11 @@ fn w_19_names_and_rules_hold_no_secrets_and_nothing_invisible() {
     let mut house = House::new(true);
     let record = house.begin("c-1", "write", json!({"a": "b\u{202e}\u{e0041}"}));
     let by = "Bash(curl -H 'Authorization: Bearer abcdef0123')".to_owned();
-    let scheduled = Step::Scheduled { by, wave: None };
+    let scheduled = Step::Scheduled {
+        by,
+        wave: None,
+        command: None,
+    };
     house.run(
         record,
         [
