@@ -199,7 +199,7 @@ pub fn risky_options_of(program: &str, subcommand: Option<&str>) -> Vec<String> 
         let meant = match (&row.place, subcommand) {
             (Place::After(names), Some(name)) => names.contains(&name),
             (Place::Before, Some(_)) => false,
-            (Place::After(_), None) | (Place::Before, None) | (Place::Any, _) => true,
+            (Place::After(_) | Place::Before, None) | (Place::Any, _) => true,
         };
         if !meant {
             continue;
@@ -303,8 +303,7 @@ fn options_in(row: &Row, words: &[Word], named: &str, exceptions: &[Mark]) -> Ve
                         .map(|option| (option, true)),
                 );
             }
-            Word::Dynamic(_) if ended => {}
-            Word::Dynamic(text) => match Unknown::of(text) {
+            Word::Dynamic(text) if !ended => match Unknown::of(text) {
                 Unknown::Operand => {}
                 Unknown::LongOption(name) => found.extend(
                     row.marks
@@ -312,11 +311,12 @@ fn options_in(row: &Row, words: &[Word], named: &str, exceptions: &[Mark]) -> Ve
                         .filter_map(|mark| mark.in_word(&format!("--{name}="), exceptions))
                         .map(|option| (option, true)),
                 ),
-                Unknown::Anything if row.marks.iter().any(|mark| mark.is_option()) => {
-                    found.push((text.clone(), false));
+                Unknown::Anything => {
+                    let has_options = row.marks.iter().any(|mark| mark.is_option());
+                    found.extend(has_options.then(|| (text.clone(), false)));
                 }
-                Unknown::Anything => {}
             },
+            Word::Dynamic(_) => {}
         }
     }
     for mark in &row.marks {
@@ -347,7 +347,6 @@ fn unclear(words: &[Word], is_plain: fn(&str) -> bool) -> Option<(String, bool)>
     while let Some(word) = words_left.next() {
         match word.literal() {
             None if scripts == 0 => return Some((word.shown().to_owned(), false)),
-            None => {}
             Some("-e" | "--expression") => {
                 scripts += 1;
                 match words_left.next().map(|word| (word.literal(), word.shown())) {
@@ -384,7 +383,7 @@ fn unclear(words: &[Word], is_plain: fn(&str) -> bool) -> Option<(String, bool)>
                 texts.push(text);
             }
             // A file.
-            Some(_) => {}
+            None | Some(_) => {}
         }
     }
     let text = texts.into_iter().find(|text| !is_plain(text))?;

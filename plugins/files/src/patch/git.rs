@@ -208,7 +208,7 @@ fn changed(files: &[Entry], deeds: &[(usize, Deed)]) -> Vec<Entry> {
                 continue;
             }
             Deed::Rename(name) if files.iter().all(|file| file.0 != *name) => {
-                files[nth].0.clone_from(name)
+                files[nth].0.clone_from(name);
             }
             Deed::Rename(name) => {
                 // The two change places.
