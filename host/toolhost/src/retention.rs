@@ -86,12 +86,17 @@ pub fn contents(
     staging::sweep_now(store, staging, settings)
 }
 
+/// The host writes these names itself, so their case is exact.
+fn has_suffix(name: &str, suffix: &str) -> bool {
+    name.ends_with(suffix)
+}
+
 /// Removes compiled code and logs. Both are made again when they are needed.
 pub fn files(places: &Places, settings: &RetentionSettings) -> [RemovedFiles; 2] {
     let cache = places.cache.as_deref();
     let logs = places.state.as_ref().map(|state| state.join("logs"));
-    let is_code = |name: &str| name.ends_with(".code");
-    let is_log = |name: &str| name.ends_with(".log") || name.ends_with(".log.1");
+    let is_code = |name: &str| has_suffix(name, ".code");
+    let is_log = |name: &str| has_suffix(name, ".log") || has_suffix(name, ".log.1");
     let (age, size) = (settings.cache_age, settings.cache_size);
     [
         cache.map_or_else(RemovedFiles::default, |dir| shrink(dir, is_code, age, size)),
@@ -166,7 +171,7 @@ mod tests {
             std::os::unix::fs::symlink("key", dir.path().join("link.code")).unwrap();
             let removed = shrink(
                 dir.path(),
-                |name| name.ends_with(".code"),
+                |name| has_suffix(name, ".code"),
                 max_age,
                 max_bytes,
             );
