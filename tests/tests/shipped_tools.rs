@@ -102,7 +102,7 @@ fn c_08_grep_searches_large_files_and_many_files_in_bounded_memory() {
     write("lines.txt", b"nothing here but a line of text\n", 1_300_000)
         .write_all(b"needle x\n")
         .unwrap();
-    drop(write("one-line.txt", &[b'x'; 1 << 16], 640));
+    drop(write("one-line.txt", &vec![b'x'; 1 << 16], 640));
     drop(write("dense.txt", b"x\n", 20_000_000));
     drop(write(
         "invalid.txt",
