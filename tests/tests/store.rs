@@ -43,7 +43,7 @@ fn plain(text: &str, id: &str) -> String {
                 words[at] = "[DATE]";
             } else if at > 0 && words[at] == "ms" {
                 words[at - 1] = "[N]";
-            } else if words[at].ends_with("ms")
+            } else if words[at].ends_with('s')
                 && words[at].starts_with(|c: char| c.is_ascii_digit())
             {
                 words[at] = "[N]";
