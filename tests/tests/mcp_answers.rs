@@ -221,7 +221,7 @@ fn calls(port: u16) -> Vec<(&'static str, Value, &'static [&'static str])> {
         ("shell", json!({"command": "echo said"}), &["said"]),
         (
             "shell",
-            json!({"command": "bash", "run_in_background": true}),
+            json!({"command": "bash", "run_in_background": true, "tty": true}),
             &["Started in the background"],
         ),
         ("shell_list", json!({}), &["1 running"]),

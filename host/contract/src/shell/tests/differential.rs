@@ -69,7 +69,6 @@ const NOISE: &[&str] = &[
     "command ",
     "exec ",
     "time ",
-    "coproc ",
     "\\",
     "`",
     "$(",
@@ -138,7 +137,9 @@ const WRAPPERS: &[&str] = &[
 type Started = Vec<String>;
 
 fn started_by(shell: &str, line: &str, dir: &Path) -> Vec<Started> {
-    let (log, work) = (dir.join("log"), dir.join("work"));
+    // A log of its own for each run: a program that the shell did not wait for writes to the log of its own run.
+    let run = tempfile::tempdir_in(dir).unwrap();
+    let (log, work) = (run.path().join("log"), run.path().join("work"));
     fs::write(&log, "").unwrap();
     fs::create_dir_all(&work).unwrap();
     let ended = Command::new(shell)
