@@ -175,7 +175,8 @@ fn install(job: &Job) -> Result<PathBuf> {
 
 impl Target {
     fn command(&self, job: &Job, program: &PathBuf, minutes: u32) -> Result<Command> {
-        let test = self.test.replace("::", "__").replace("fuzz_", "");
+        // As bolero names the directory: the module path, and the name without its `fuzz_`.
+        let test = self.test.replace("::fuzz_", "::").replace("::", "__");
         let kept = job.root.join(self.sources).join("__fuzz__").join(test);
         let found = job.target.join("fuzz/corpus").join(self.name);
         for dir in [&kept.join("corpus"), &found] {

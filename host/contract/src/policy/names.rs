@@ -4,7 +4,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::facts::{Facts, Part, What};
 use super::{Decision, Request};
-use crate::{Descriptor, Effect};
+use crate::{Descriptor, Effect, text};
 
 /// Tools that do the same kind of thing, whatever they are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -179,7 +179,10 @@ impl NamePattern {
             let glob = GlobBuilder::new(&name).build();
             return glob
                 .map(|glob| Self::Glob(glob.compile_matcher()))
-                .map_err(|error| format!("`{shown}`: {}", error.kind()));
+                .map_err(|error| {
+                    let reason = text::inline(&error.kind().to_string(), 200);
+                    format!("`{shown}`: {reason}")
+                });
         }
         if plain(&name) {
             Ok(Self::Name(name))

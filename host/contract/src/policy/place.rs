@@ -369,7 +369,7 @@ fn globs(patterns: &[String], any_case: bool) -> Result<Vec<GlobMatcher>, String
                 .backslash_escape(true)
                 .case_insensitive(any_case)
                 .build()
-                .map_err(|error| error.kind().to_string())?;
+                .map_err(|error| crate::text::inline(&error.kind().to_string(), 200))?;
             out.push(glob.compile_matcher());
         }
     }
