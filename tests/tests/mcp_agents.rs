@@ -135,5 +135,7 @@ fn c_01_langchain_hands_its_model_the_whole_answer() {
 
 #[test]
 fn c_01_claude_code_hands_its_model_the_whole_answer() {
-    check_reading("claude_code.py");
+    if check_reading("claude_code.py") {
+        check_asking("claude_code.py");
+    }
 }

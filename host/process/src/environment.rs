@@ -130,7 +130,6 @@ pub struct Dropped {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     SecretValue,
-    LoadsCode,
     TooLong,
     /// Not a value that this variable usually has.
     Malformed,
@@ -181,6 +180,11 @@ impl Environment {
             // Git sees that its settings are there, cannot open them, and does nothing at all.
             variables.insert("GIT_CONFIG_GLOBAL", "/dev/null".to_owned());
         }
+        if !variables.contains_key("GIT_CONFIG_COUNT") {
+            for (name, value) in NO_BARE_REPOSITORY {
+                variables.insert(name, (*value).to_owned());
+            }
+        }
         let path: Vec<_> = around
             .path
             .iter()
@@ -191,13 +195,9 @@ impl Environment {
         for (name, value) in overlay {
             well_formed(name, value)?;
             if loads_code(name) {
-                dropped.push(Dropped {
-                    name: name.clone(),
-                    reason: Reason::LoadsCode,
-                });
-            } else {
-                variables.insert(name, value.clone());
+                return Err(ProcessError::LoadsCode { name: name.clone() });
             }
+            variables.insert(name, value.clone());
         }
         let size = variables
             .iter()
@@ -248,6 +248,14 @@ enum Verdict {
     Drop(Reason),
     NotListed,
 }
+
+/// A directory that looks like a bare repository configures git when git runs in it, and the configuration runs programs
+/// (git-config(1), `safe.bareRepository`).
+const NO_BARE_REPOSITORY: &[(&str, &str)] = &[
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_0", "explicit"),
+];
 
 /// Nobody sits before the program: no pager, no colours, no questions.
 fn defaults(tty: bool) -> impl Iterator<Item = (&'static str, &'static str)> {

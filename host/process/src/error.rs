@@ -32,6 +32,11 @@ pub enum ProcessError {
         shown(value)
     )]
     Malformed { what: &'static str, value: String },
+    #[error(
+        "the variable {} makes programs load code, so no call sets it; leave it out",
+        shown(name)
+    )]
+    LoadsCode { name: String },
     #[error("{running} processes of {scope} are running, the most is {most}; end one first")]
     TooMany {
         /// Whose limit was reached: the session's, the user's or the host's.

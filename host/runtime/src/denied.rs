@@ -1,90 +1,158 @@
-//! What rules on reading leave out of the folders that a program gets.
+//! What rules on reading leave out of the directories that a program gets.
 
-use std::fs;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
+use rustix::io::Errno;
 use toolhost_contract::policy::{DeniedPlace, ReadGuard};
 use toolhost_contract::{Failure, text};
+use toolhost_process::OpenPath;
 
-/// Entries that are looked through for names that a pattern fits.
+/// Entries that are compared with patterns before one program starts.
 const MAX_ENTRIES: usize = 20_000;
+/// Directories in one another that are searched, each with an open descriptor; what lies deeper is left out.
+const MAX_DEPTH: usize = 128;
 
-/// The paths below `granted` that no program of the call may read. Landlock grants folders and not names, so names that
-/// only a pattern fits are looked for now; what is made later is not among them.
+/// The paths below `granted` that no program of the call may read. Landlock grants directories and not names, so names
+/// that only a pattern matches are searched now; files that are created later are not among them.
+///
+/// The search starts at the descriptors that the program gets, so a directory that is exchanged meanwhile does not
+/// change what is compared.
 pub fn denied_below(
     guard: Option<&ReadGuard>,
-    granted: &[PathBuf],
+    granted: &[&OpenPath],
 ) -> Result<Vec<PathBuf>, Failure> {
     let Some(guard) = guard else {
         return Ok(Vec::new());
     };
-    let mut found = Vec::new();
-    let mut left = MAX_ENTRIES;
+    let mut search = Search {
+        guard,
+        found: Vec::new(),
+        left: MAX_ENTRIES,
+    };
     let mut searched: Vec<PathBuf> = Vec::new();
     for place in guard.places() {
         match place {
             DeniedPlace::Tree(path) => {
-                let path = PathBuf::from(path);
-                // A rule of a higher priority may let the folder in and leave things in it out.
-                let refused = guard.refuses(&path.to_string_lossy());
-                if let Ok(real) = path.canonicalize()
-                    && refused
-                {
-                    found.push(real);
+                // A rule of a higher priority may allow the directory and deny things in it.
+                if guard.refuses(&path) {
+                    let path = PathBuf::from(path);
+                    search.found.extend(path.canonicalize());
+                    if path.symlink_metadata().is_ok() {
+                        search.found.push(path);
+                    }
                 }
             }
             DeniedPlace::Below(start) => {
                 for folder in granted {
                     let start = Path::new(&start);
-                    let from = if start.starts_with(folder) {
-                        start
-                    } else if folder.starts_with(start) {
-                        folder
-                    } else {
+                    let below = start.strip_prefix(folder.path()).ok();
+                    if below.is_none() && !folder.path().starts_with(start) {
+                        continue;
+                    }
+                    let from = below.map_or(folder.path(), |_| start);
+                    if searched.iter().any(|known| from.starts_with(known)) {
+                        continue;
+                    }
+                    searched.push(from.to_owned());
+                    if search.refuses(from, from) {
+                        continue;
+                    }
+                    let below = below.filter(|path| !path.as_os_str().is_empty());
+                    let below = below.unwrap_or(Path::new("."));
+                    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                    let Ok(dir) = openat(folder, below, flags, Mode::empty()) else {
+                        search.unreadable(folder, below, from);
                         continue;
                     };
-                    if !searched.iter().any(|known| from.starts_with(known)) {
-                        search(guard, from, &mut found, &mut left)?;
-                        searched.push(from.to_owned());
-                    }
+                    // The rule may name the directory by a link; a program reaches it by its real name.
+                    let real = std::fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+                    let real = real.unwrap_or_else(|_| from.to_owned());
+                    search
+                        .directory(dir, from, &real, 0)
+                        .map_err(|Full| too_many(guard, from))?;
                 }
             }
         }
     }
+    let mut found = search.found;
     found.sort();
     found.dedup();
     Ok(found)
 }
 
-fn search(
-    guard: &ReadGuard,
-    dir: &Path,
-    found: &mut Vec<PathBuf>,
-    left: &mut usize,
-) -> Result<(), Failure> {
-    let mut waiting = vec![dir.to_owned()];
-    while let Some(path) = waiting.pop() {
-        if guard.refuses(&path.to_string_lossy()) {
-            found.push(path);
-            continue;
-        }
-        let Ok(entries) = fs::read_dir(&path) else {
-            continue;
+struct Search<'a> {
+    guard: &'a ReadGuard,
+    found: Vec<PathBuf>,
+    left: usize,
+}
+
+/// More than [`MAX_ENTRIES`].
+struct Full;
+
+impl Search<'_> {
+    /// `named`: the path as a rule names it; `real`: without links.
+    fn directory(
+        &mut self,
+        dir: OwnedFd,
+        named: &Path,
+        real: &Path,
+        depth: usize,
+    ) -> Result<(), Full> {
+        let Ok(entries) = Dir::read_from(&dir) else {
+            self.found.push(real.to_owned());
+            return Ok(());
         };
-        for entry in entries.flatten() {
-            if *left == 0 {
-                return Err(too_many(guard, dir));
+        for entry in entries {
+            let Ok(entry) = entry else {
+                self.found.push(real.to_owned());
+                return Ok(());
+            };
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
             }
-            *left -= 1;
-            // What a link leads to is looked at where it is.
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                waiting.push(entry.path());
-            } else if guard.refuses(&entry.path().to_string_lossy()) {
-                found.push(entry.path());
+            self.left = self.left.checked_sub(1).ok_or(Full)?;
+            let part = OsStr::from_bytes(name.to_bytes());
+            let (named, real) = (named.join(part), real.join(part));
+            if self.refuses(&named, &real) {
+                continue;
             }
+            // What a link leads to is compared where it is.
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            if matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
+                match openat(&dir, name, flags, Mode::empty()) {
+                    Ok(inner) if depth < MAX_DEPTH => {
+                        self.directory(inner, &named, &real, depth + 1)?;
+                    }
+                    Err(Errno::NOTDIR | Errno::NOENT) => {}
+                    // A program could make it readable after this search.
+                    _ => self.found.push(real),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn refuses(&mut self, named: &Path, real: &Path) -> bool {
+        let refuses = |path: &Path| self.guard.refuses(&path.to_string_lossy());
+        let refused = refuses(named) || (real != named && refuses(real));
+        if refused {
+            self.found.push(real.to_owned());
+        }
+        refused
+    }
+
+    /// A directory that exists and cannot be searched is left out: a program could make it readable.
+    fn unreadable(&mut self, folder: impl AsFd, below: &Path, path: &Path) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if openat(folder, below, flags, Mode::empty()).is_ok() {
+            self.found.push(path.to_owned());
         }
     }
-    Ok(())
 }
 
 fn too_many(guard: &ReadGuard, dir: &Path) -> Failure {

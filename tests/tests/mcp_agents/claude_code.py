@@ -3,12 +3,22 @@
 import http.server
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 import threading
 
 CALLS = json.loads(os.environ["CALLS"])
+ANSWER = json.loads(os.environ["ANSWER"])
+CANCEL_AFTER = os.environ.get("CANCEL_AFTER")
+# Without a terminal, forms are answered by a hook.
+HOOK = """
+import json, sys
+with open(sys.argv[1], "a", encoding="utf-8") as asked:
+    print(json.dumps(json.load(sys.stdin)["message"]), file=asked)
+print(json.dumps({"hookSpecificOutput": {"hookEventName": "Elicitation", **json.loads(sys.argv[2])}}))
+"""
 PREFIX = "mcp__host__"
 tools, got = [], []
 
@@ -90,6 +100,35 @@ class Model(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def user(text):
+    return {"type": "user", "message": {"role": "user", "content": text}}
+
+
+def interrupted(words, **options):
+    """Gives up the first call once its time is over, and goes on with another one."""
+    words = [*words, "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options) as claude:
+        def send(message):
+            claude.stdin.write(json.dumps(message) + "\n")
+            claude.stdin.flush()
+
+        send(user("go"))
+        ends = []
+        for line in claude.stdout:
+            message = json.loads(line)
+            if message["type"] == "assistant" and not ends and '"tool_use"' in line:
+                interrupt = {"type": "control_request", "request_id": "1", "request": {"subtype": "interrupt"}}
+                threading.Timer(float(CANCEL_AFTER), send, [interrupt]).start()
+            if message["type"] == "result":
+                ends.append(message)
+                if len(ends) == 2:
+                    break
+                CALLS.append(["current_time", {}])
+                send(user("go on"))
+        claude.stdin.close()
+        return subprocess.CompletedProcess(words, claude.wait(timeout=120), str(ends), "")
+
+
 def main():
     claude, command, *args = sys.argv[1:]
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
@@ -110,13 +149,26 @@ def main():
             "MCP_CONNECTION_NONBLOCKING": "false",
             "DISABLE_AUTOUPDATER": "1",
         }
-        allowed = sorted({PREFIX + name for name, _ in CALLS})
-        words = [claude, "-p", "go", "--mcp-config", settings, "--strict-mcp-config", "--allowedTools", ",".join(allowed)]
-        ended = subprocess.run(words, env=environment, cwd=home, stdin=subprocess.DEVNULL, capture_output=True,
-                               text=True, timeout=240, check=False)
+        allowed = sorted({PREFIX + name for name, _ in [*CALLS, ("current_time", {})]})
+        asked = os.path.join(home, "asked")
+        hook = shlex.join([sys.executable, "-c", HOOK, asked, json.dumps(ANSWER)])
+        hooks = {"Elicitation": [{"hooks": [{"type": "command", "command": hook}]}]}
+        words = [claude, "-p", "--mcp-config", settings, "--strict-mcp-config", "--allowedTools", ",".join(allowed),
+                 "--settings", json.dumps({"hooks": hooks})]
+        options = {"env": environment, "cwd": home, "text": True}
+        if CANCEL_AFTER:
+            ended = interrupted(words, **options)
+        else:
+            ended = subprocess.run([*words, "go"], stdin=subprocess.DEVNULL, capture_output=True, timeout=240,
+                                   check=False, **options)
+        questions = []
+        if os.path.exists(asked):
+            with open(asked, encoding="utf-8") as lines:
+                questions = [json.loads(line) for line in lines]
     if len(got) < len(CALLS):
         sys.exit(f"it ended with {ended.returncode} after {len(got)} calls: {ended.stdout} {ended.stderr}")
-    print(json.dumps({"tools": tools, "results": got, "asked": [], "cancelled": False}))
+    results = got[1:] if CANCEL_AFTER else got
+    print(json.dumps({"tools": tools, "results": results, "asked": questions, "cancelled": bool(CANCEL_AFTER)}))
 
 
 main()

@@ -136,6 +136,40 @@ fn a_07_a_program_does_not_read_what_a_rule_denies() {
     );
 }
 
+/// The search for names has a bound on its depth; what it did not see is not granted.
+#[test]
+fn a_07_a_program_does_not_read_a_denied_file_in_deep_directories() {
+    let guest = Guest::new("programs", &["process:bash", "fs.read"], "");
+    let workspace = workspace(&guest);
+    for (depth, readable) in [(100, true), (140, false)] {
+        let deep = "d/".repeat(depth);
+        let dir = format!("{workspace}/{deep}");
+        std::fs::create_dir_all(&dir).unwrap();
+        for (name, content) in [("k.txt", "the canary"), ("a.txt", "a deep note")] {
+            std::fs::write(format!("{dir}{name}"), content).unwrap();
+        }
+        let flags = [
+            "--mode",
+            "yolo",
+            "--allow-program",
+            "bash",
+            "--allow-path",
+            &workspace,
+            "--deny-tool",
+            "Read(k.txt)",
+            "--allow-tool",
+            "Bash",
+        ];
+        let input =
+            json!({ "command": format!("cd {workspace}; cat {deep}[a-z].txt; echo ended") });
+        let (report, ended) = guest.call_tool("programs", &input, &flags);
+        let text = report.to_string().replace(&input.to_string(), "");
+        assert!(text.contains("ended"), "{report} {}", ended.stderr);
+        assert!(!text.contains("the canary"), "{depth}: {report}");
+        assert_eq!(text.contains("a deep note"), readable, "{depth}: {report}");
+    }
+}
+
 #[test]
 fn c_09_a_call_that_lacks_a_grant_is_refused_before_anybody_is_asked() {
     for (tool, input, flag) in [

@@ -142,6 +142,24 @@ const MODES: &[(c_long, u8)] = &[
     (FCHMODAT2, 2),
 ];
 
+/// Calls that create a file with a mode: where their flags are, if the flags decide whether there is a mode, and where
+/// the mode is.
+const CREATING: &[(c_long, Option<u8>, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, Some(1), 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, None, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, None, 1),
+    (libc::SYS_openat, Some(2), 3),
+    (libc::SYS_mknodat, None, 2),
+];
+/// Flags of an open call that has a mode; the second one without the flag `O_DIRECTORY` that it includes.
+const CREATE_FLAGS: &[i32] = &[libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+
+/// Calls whose arguments are in memory, where no filter looks. C libraries and programs use the older calls without them.
+const IN_MEMORY: &[c_long] = &[libc::SYS_clone3, libc::SYS_openat2];
+
 /// Calls that change owners, which Landlock does not guard, and where they have the user; the group follows.
 const OWNERS: &[(c_long, u8)] = &[
     #[cfg(target_arch = "x86_64")]
@@ -182,8 +200,7 @@ fn programs(
     let not_permitted = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let no_access = SeccompAction::Errno(libc::EACCES.cast_unsigned());
     let not_there = SeccompAction::Errno(libc::ENOSYS.cast_unsigned());
-    // The flags of clone3 are in memory, where no filter looks; without it, C libraries use clone.
-    let newer = Rules::from([(libc::SYS_clone3, Vec::new())]);
+    let newer = IN_MEMORY.iter().map(|&number| (number, Vec::new()));
     let attributes = UNSUPPORTED.iter().map(|&number| (number, Vec::new()));
     let unsupported = SeccompAction::Errno(libc::EOPNOTSUPP.cast_unsigned());
     let mut programs = Vec::new();
@@ -193,7 +210,7 @@ fn programs(
         (refused()?, not_permitted.clone()),
         (others_own(own)?, not_permitted),
         (is_own(own)?, SeccompAction::Errno(0)),
-        (newer, not_there),
+        (newer.collect(), not_there),
         (attributes.collect(), unsupported),
         (
             Rules::from([(libc::SYS_socketpair, pairs()?)]),
@@ -238,6 +255,21 @@ fn refused() -> Result<Rules, seccompiler::BackendError> {
     for &(number, place) in MODES {
         let with = argument(place, SeccompCmpOp::MaskedEq(set_user_id), set_user_id)?;
         rules.insert(number, vec![with]);
+    }
+    for &(number, flags, place) in CREATING {
+        let with = || condition(place, SeccompCmpOp::MaskedEq(set_user_id), set_user_id);
+        let creating = match flags {
+            None => vec![SeccompRule::new(vec![with()?])?],
+            Some(flags) => CREATE_FLAGS
+                .iter()
+                .map(|flag| {
+                    let flag = u64::from(flag.cast_unsigned());
+                    let creates = condition(flags, SeccompCmpOp::MaskedEq(flag), flag)?;
+                    SeccompRule::new(vec![creates, with()?])
+                })
+                .collect::<Result<_, _>>()?,
+        };
+        rules.insert(number, creating);
     }
     Ok(rules)
 }

@@ -195,6 +195,28 @@ async fn what_is_excepted_hidden_or_read_only_is_out_of_reach_inside_a_grant() {
     }
 }
 
+/// A tool may write such files: their names are those of no protected file.
+#[tokio::test]
+async fn a_07_a_directory_that_looks_like_a_bare_repository_does_not_configure_git() {
+    let host = Host::new();
+    let planted = host.ws().join("planted");
+    for dir in ["objects", "refs"] {
+        std::fs::create_dir_all(planted.join(dir)).unwrap();
+    }
+    std::fs::write(planted.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    let config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = \"touch ran; false\"\n";
+    std::fs::write(planted.join("config"), config).unwrap();
+    let finished = host.run(host.sh("cd planted && git status 2>&1")).await;
+    let told = text(&finished);
+    assert!(told.contains("safe.bareRepository"), "{told}");
+    assert!(!host.ws().join("ran").exists(), "{told}");
+    let own = "git init -q --bare b.git && git clone -q b.git c 2>&1 && git -C c status --short && echo done";
+    assert_eq!(
+        text(&host.run(host.sh(own)).await).lines().last(),
+        Some("done")
+    );
+}
+
 #[tokio::test]
 async fn settings_at_home_that_may_not_be_read_do_not_stop_git() {
     let host = Host::new();

@@ -118,7 +118,9 @@ fn what_reaches_past_the_fence_is_refused() {
         check(number, &[0; 6], errno(libc::EPERM));
         check(number, &[u64::MAX; 6], errno(libc::EPERM));
     }
-    check(libc::SYS_clone3, &[0, 88], errno(libc::ENOSYS));
+    for &number in IN_MEMORY {
+        check(number, &[0, 88], errno(libc::ENOSYS));
+    }
     for &flag in NAMESPACES {
         let flag = u64::from(flag.cast_unsigned());
         check(libc::SYS_unshare, &[flag], errno(libc::EPERM));
@@ -169,6 +171,26 @@ fn a_09_owners_attributes_and_set_user_id_are_refused() {
         for mode in [0o4755, 0o6755, 0o4000, 0o4755 | 1 << 32] {
             arguments[usize::from(place)] = mode;
             check(number, &arguments, errno(libc::EPERM));
+        }
+    }
+    for &(number, flags, place) in CREATING {
+        for (flag, mode, expected) in [
+            (libc::O_CREAT | libc::O_WRONLY, 0o4755, errno(libc::EPERM)),
+            (libc::O_TMPFILE | libc::O_RDWR, 0o6755, errno(libc::EPERM)),
+            (libc::O_CREAT, 0o2755, ALLOW),
+            // Without such a flag there is no mode, whatever the register holds.
+            (
+                libc::O_DIRECTORY,
+                0o4755,
+                flags.map_or(errno(libc::EPERM), |_| ALLOW),
+            ),
+        ] {
+            let mut arguments = [0; 6];
+            if let Some(flags) = flags {
+                arguments[usize::from(flags)] = u64::from(flag.cast_unsigned());
+            }
+            arguments[usize::from(place)] = mode;
+            check(number, &arguments, expected);
         }
     }
     for number in [libc::SYS_shmget, libc::SYS_mq_open] {

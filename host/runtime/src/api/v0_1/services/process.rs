@@ -75,8 +75,7 @@ impl State {
                 &self.allowed.folders,
             )
             .map_err(failure)?;
-        let granted = fence.read.iter().chain(&fence.write);
-        let granted: Vec<_> = granted.map(|place| place.path().to_owned()).collect();
+        let granted: Vec<_> = fence.read.iter().chain(&fence.write).collect();
         let guard = self.allowed.guard.as_deref();
         let denied = denied_below(guard, &granted).map_err(failure)?;
         fence.except.extend(denied);
@@ -261,7 +260,9 @@ fn refused(error: &ProcessError) -> types::Failure {
         ProcessError::NotFound { .. } => "program_not_found",
         ProcessError::Directory { .. } => "directory_not_found",
         ProcessError::Unconfined { .. } => "confinement_unavailable",
-        ProcessError::TooLarge { .. } | ProcessError::Malformed { .. } => "invalid_command",
+        ProcessError::TooLarge { .. }
+        | ProcessError::Malformed { .. }
+        | ProcessError::LoadsCode { .. } => "invalid_command",
         ProcessError::TooMany { .. } | ProcessError::OutputFull { .. } => "too_many_jobs",
         ProcessError::UnknownJob { .. } => "task_not_found",
         ProcessError::InputClosed { .. } => "input_not_authorized",
