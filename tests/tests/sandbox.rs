@@ -3,8 +3,10 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Stdio;
 
-use e2e::{Guest, root, run};
+use e2e::desk::until;
+use e2e::{Ended, Guest, host, root, run};
 use serde_json::{Value, json};
 
 /// Calls a guest that needs nothing, with a second's time.
@@ -19,6 +21,34 @@ fn text(report: &Value) -> &str {
     report["outcome"]["content"][0]["text"]
         .as_str()
         .unwrap_or_else(|| panic!("{report}"))
+}
+
+/// The limits are there before the first byte of the component is read.
+#[test]
+fn a_compiler_limits_itself_before_it_reads() {
+    let mut command = host(&["compile-worker"]);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let of = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap();
+    // The last limit.
+    until(|| of("status").contains("NoNewPrivs:\t1").then_some(()));
+    let limits = of("limits");
+    for (name, most) in [
+        ("Max cpu time", "60"),
+        ("Max address space", "4294967296"),
+        ("Max file size", "0"),
+        ("Max core file size", "0"),
+    ] {
+        let line = limits.lines().find(|line| line.starts_with(name));
+        let words: Vec<&str> = line.unwrap()[name.len()..].split_whitespace().collect();
+        assert_eq!(words[..2], [most, most], "{limits}");
+    }
+    drop(child.stdin.take());
+    let ended = Ended::of(&child.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(1), "no bytes are no component: {ended:?}");
 }
 
 #[test]

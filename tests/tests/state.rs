@@ -229,6 +229,45 @@ fn a_19_names_that_are_not_utf8_are_counted_where_they_are_left_out() {
     assert!(!quiet.stdout.contains("not UTF-8"), "{quiet:?}");
 }
 
+/// A cloned repository that holds settings under every name that could be looked for.
+#[test]
+fn the_current_directory_does_not_configure_the_host() {
+    let desk = Desk::new("");
+    let here = desk.workspace();
+    let settings = "allowed_paths = [\".:rw\"]\n[policy]\nallow = [\"write_file\"]\n";
+    for name in [
+        "toolhost.toml",
+        ".toolhost.toml",
+        "host.toml",
+        ".toolhost/toolhost.toml",
+        "toolhost/toolhost.toml",
+        ".config/toolhost/toolhost.toml",
+    ] {
+        let file = here.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, settings).unwrap();
+    }
+    // A relative path in the variable is none: https://specifications.freedesktop.org/basedir-spec/latest/
+    for home in [None, Some("."), Some(".config"), Some("")] {
+        let plugin = root().join("plugins/files.wasm");
+        let mut command = desk.command(&["call", "write_file", "path=new.txt", "content=new"]);
+        command.arg("--plugins").arg(plugin).current_dir(&here);
+        command
+            .env("HOME", desk.path("home"))
+            .env_remove("XDG_CONFIG_HOME");
+        command.envs(home.map(|home| ("XDG_CONFIG_HOME", home)));
+        let ended = Ended::of(&command.output().unwrap());
+        assert_ne!(ended.code, Some(0), "{home:?}: {ended:?}");
+        assert!(!here.join("new.txt").exists(), "{home:?}: {ended:?}");
+    }
+    // The same file counts when the user names it.
+    let plugin = root().join("plugins/files.wasm");
+    let mut command = desk.command(&["call", "write_file", "path=new.txt", "content=new"]);
+    command.args(["--config", "toolhost.toml", "--plugins"]);
+    let ended = Ended::of(&command.arg(plugin).current_dir(&here).output().unwrap());
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
 /// A program that a tool starts may make any link in a folder that it may write to. The next start must not take such a
 /// link for the folder that the operator granted.
 #[test]

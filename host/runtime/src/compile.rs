@@ -170,3 +170,34 @@ fn work() -> Result<(), String> {
         .write_all(&artifact)
         .map_err(|error| format!("cannot write the result: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn complaint(script: &str) -> String {
+        let compiler = Compiler::Child {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), script.into()],
+        };
+        let error = compiler
+            .compile(Path::new("x.wasm"), b"")
+            .await
+            .unwrap_err();
+        error.to_string()
+    }
+
+    #[tokio::test]
+    async fn a_compiler_inherits_no_variable() {
+        assert!(std::env::var_os("PATH").is_some());
+        let told = complaint("/usr/bin/env >&2; exit 1").await;
+        assert!(told.contains("PWD=") && !told.contains("PATH="), "{told}");
+    }
+
+    // The paused clock goes on when nothing else does.
+    #[tokio::test(start_paused = true)]
+    async fn a_compiler_that_takes_too_long_is_ended() {
+        let told = complaint("exec sleep 100000").await;
+        assert!(told.contains("longer than 120 seconds"), "{told}");
+    }
+}

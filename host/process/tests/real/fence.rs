@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use toolhost_process::{Confinement, Exit, OpenPath, ProcessError};
 
 use crate::fixture::{Host, SECRET, open, owner, text};
@@ -349,6 +350,36 @@ async fn without_a_fence_only_when_the_operator_says_so() {
         None,
         "these tests need a kernel with Landlock"
     );
+}
+
+/// A kernel without Landlock: the calls are answered as not implemented, in this thread and what it starts.
+#[test]
+fn without_landlock_no_program_starts() {
+    let without = || {
+        let rules = [
+            libc::SYS_landlock_create_ruleset,
+            libc::SYS_landlock_restrict_self,
+        ];
+        let filter = SeccompFilter::new(
+            rules.map(|number| (number, Vec::new())).into(),
+            SeccompAction::Allow,
+            SeccompAction::Errno(libc::ENOSYS.cast_unsigned()),
+            std::env::consts::ARCH.try_into().unwrap(),
+        );
+        apply_filter(&BpfProgram::try_from(filter.unwrap()).unwrap()).unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let host = Host::new();
+            let refused = host.try_run(host.sh("echo ran > ran")).await.unwrap_err();
+            assert!(
+                matches!(&refused, ProcessError::Unconfined { lacks } if lacks.contains("Landlock")),
+                "{refused:?}"
+            );
+            assert!(!host.ws().join("ran").exists());
+        });
+    };
+    std::thread::spawn(without).join().unwrap();
 }
 
 #[tokio::test]
