@@ -268,6 +268,28 @@ fn the_current_directory_does_not_configure_the_host() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
+#[test]
+fn settings_that_others_may_write_or_own_are_refused() {
+    let desk = Desk::new("");
+    let (file, config) = (
+        desk.path("other.toml"),
+        desk.path("other.toml").display().to_string(),
+    );
+    fs::write(&file, "").unwrap();
+    let check = || desk.run(&["config", "check", &config]);
+    assert_eq!(check().code, Some(0), "{:?}", check());
+    fs::set_permissions(&file, Permissions::from_mode(0o646)).unwrap();
+    said(&check(), "take that away with `chmod o-w`");
+    assert_ne!(check().code, Some(0));
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    if std::os::unix::fs::chown(&file, Some(4_242), None).is_err() {
+        eprintln!("skipped: only root gives a file to another user");
+        return;
+    }
+    said(&check(), "belongs to another user (4242)");
+    assert_ne!(check().code, Some(0));
+}
+
 /// A program that a tool starts may make any link in a folder that it may write to. The next start must not take such a
 /// link for the folder that the operator granted.
 #[test]
