@@ -160,8 +160,9 @@ impl Mode {
     fn rank(self) -> Option<u8> {
         match self {
             Mode::DontAsk => Some(0),
-            Mode::Plan => Some(1),
-            Mode::ReadOnly => Some(2),
+            Mode::ReadOnly => Some(1),
+            // Notes below `plan_dir` and questions about commands that only read are more than `readonly` has.
+            Mode::Plan => Some(2),
             Mode::Default => Some(3),
             Mode::AcceptEdits => Some(4),
             Mode::Auto => Some(5),

@@ -171,15 +171,15 @@ impl CallServices {
             preview: None,
         };
         let words = match to {
-            Mode::DontAsk | Mode::Plan | Mode::ReadOnly | Mode::Default => {
-                "go on, and ask before changes as this mode does"
-            }
+            Mode::DontAsk | Mode::ReadOnly => "go on, and change nothing",
+            Mode::Plan => "go on, and change nothing but notes of the plan",
+            Mode::Default => "go on, and ask before changes",
             Mode::AcceptEdits => "go on, and change files without asking",
             Mode::Auto | Mode::Yolo => "go on, and ask about nothing",
             Mode::Custom => "go on, and let a callback or a hook decide",
         };
         let mut options = vec![option(to, words)];
-        if to < Mode::AcceptEdits {
+        if to == Mode::Default {
             options.push(option(
                 Mode::AcceptEdits,
                 "go on, and change files without asking",

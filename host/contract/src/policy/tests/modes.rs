@@ -96,8 +96,8 @@ fn a_mode_is_known_by_the_words_of_every_system_and_by_no_other() {
 fn modes_are_ordered_and_custom_stands_apart() {
     let ordered = [
         Mode::DontAsk,
-        Mode::Plan,
         Mode::ReadOnly,
+        Mode::Plan,
         Mode::Default,
         Mode::AcceptEdits,
         Mode::Auto,

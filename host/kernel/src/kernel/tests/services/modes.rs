@@ -32,6 +32,13 @@ async fn narrowing_needs_nobody() {
     .await;
     check(Mode::Plan, "plan", None, expect!["plan, now plan: "]).await;
     check(
+        Mode::Plan,
+        "readonly",
+        None,
+        expect!["readonly, now readonly: "],
+    )
+    .await;
+    check(
         Mode::Default,
         "free",
         None,
@@ -83,6 +90,19 @@ async fn widening_asks_a_person_who_may_choose_another_one() {
         "default",
         None,
         expect![[r#"! nobody_to_ask, now plan: - p/look: the plan  Leave plan mode? ["default", "accept_edits", "stay"]"#]],
+    )
+    .await;
+}
+
+/// Plan mode lets notes be written and asks about commands; readonly does neither.
+#[tokio::test(start_paused = true)]
+async fn from_readonly_to_plan_is_wider() {
+    check(Mode::ReadOnly, "plan", None, expect![[r#"! nobody_to_ask, now readonly: - p/look: the plan  Leave readonly mode? ["plan", "stay"]"#]]).await;
+    check(
+        Mode::ReadOnly,
+        "plan",
+        text("plan"),
+        expect![[r#"plan, now plan: - p/look: the plan  Leave readonly mode? ["plan", "stay"]"#]],
     )
     .await;
 }
