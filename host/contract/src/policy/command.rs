@@ -46,9 +46,11 @@ impl AuthorizedCommand {
     /// For the record, with secrets masked and long texts cut.
     pub fn recorded(&self) -> Value {
         let words = |word: &String| {
-            let shown = masked_text(text::head(word, MAX_RECORDED));
-            let cut = if word.len() > MAX_RECORDED { "…" } else { "" };
-            format!("{shown}{cut}")
+            // Masked first: of a secret that was cut, what is left may look like none.
+            let masked = masked_text(text::head(word, 2 * MAX_RECORDED));
+            let shown = text::head(&masked, MAX_RECORDED);
+            let is_cut = shown.len() < masked.len() || word.len() > 2 * MAX_RECORDED;
+            format!("{shown}{}", if is_cut { "…" } else { "" })
         };
         let mut recorded = json!({
             "argv": self.argv.iter().map(words).collect::<Vec<_>>(),

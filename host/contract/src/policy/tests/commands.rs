@@ -195,6 +195,17 @@ fn a_01_the_grant_holds_the_command_and_its_variables() {
     "#]]
     .assert_debug_eq(&held.command());
     expect![[r#"{"argv":["sh","-c","git status"],"cwd":"src","stdin":"closed","variables":{"HOME":".","LANG":"D","TOKEN":"***"}}"#]].assert_eq(&held.command().unwrap().recorded().to_string());
+    // A secret that begins before the cut and ends behind it.
+    let held = grant(
+        "",
+        &format!(
+            "{RUN} command=\"{} ghp_{}\"",
+            "x".repeat(3_990),
+            "a".repeat(36)
+        ),
+    );
+    let recorded = held.command().unwrap().recorded()["argv"][2].to_string();
+    assert!(recorded.ends_with("x ***\""), "{recorded}");
     // A login shell is a wish of the input, and no rule for commands covers it.
     let mut world = World::of(&format!("{RUN} command=\"git status\""));
     world.input["login"] = json!(true);
