@@ -1,6 +1,7 @@
 //! Another input in place of the tool's: from an editor, or from the words behind an `e`.
 
 use serde_json::{Map, Value};
+use toolhost_contract::numbers::parse_exact;
 use toolhost_contract::text;
 
 use super::margin;
@@ -13,8 +14,7 @@ pub fn to_text(input: &Value) -> String {
 
 /// What the editor left.
 pub fn from_text(edited: &str) -> Result<Value, String> {
-    let input: Value =
-        serde_json::from_str(edited).map_err(|error| format!("not JSON: {error}"))?;
+    let input: Value = parse_exact(edited).map_err(|error| format!("not JSON: {error}"))?;
     match input {
         Value::Object(_) => Ok(input),
         _ => Err("the input must be a JSON object, {…}".to_owned()),
@@ -44,8 +44,7 @@ pub fn inline(input: &Value, line: &str) -> Result<Value, String> {
         let value = if is_text && !as_json {
             Value::from(value)
         } else {
-            serde_json::from_str(value)
-                .map_err(|error| format!("`{shown}` is not JSON: {error}"))?
+            parse_exact(value).map_err(|error| format!("`{shown}` is not JSON: {error}"))?
         };
         members.insert(key.to_owned(), value);
     }
@@ -78,6 +77,12 @@ mod tests {
                 Err("`size=big` is not JSON: expected value at line 1 column 1"),
             ),
             ("path='b", Err("a `'` is never closed")),
+            (
+                "size=12345678901234567890123",
+                Err(
+                    "`size=12345678901234567890123` is not JSON: the integer 12345678901234567890123 does not fit into 64 bits and would lose digits; send it as text, in quotes",
+                ),
+            ),
             (
                 "{",
                 Err("not JSON: EOF while parsing an object at line 1 column 1"),
