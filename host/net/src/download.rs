@@ -31,7 +31,7 @@ pub(crate) struct Terms {
     pub upload: Failure,
     /// The place among the requests under way, given back with the connection.
     #[expect(dead_code, reason = "held, and given back by being dropped")]
-    pub permit: Option<OwnedSemaphorePermit>,
+    pub permits: Option<[OwnedSemaphorePermit; 2]>,
 }
 
 /// The body of an answer. Its errors are final: after one, the body is at its end.

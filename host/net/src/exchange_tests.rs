@@ -23,7 +23,7 @@ fn terms(upload: &Failure) -> Terms {
         deadline: Instant::now() + 30 * SECOND,
         mask: Mask::new(vec!["hunter22".to_owned()]),
         upload: Arc::clone(upload),
-        permit: None,
+        permits: None,
     }
 }
 

@@ -1,8 +1,9 @@
 //! The road of one request: every outgoing request of every guest takes it, step by step, top to bottom.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 use http::{Request, Response, Uri, Version};
@@ -52,6 +53,8 @@ impl Default for Settings {
 pub struct Net {
     allowed: Arc<Allowed>,
     secrets: Arc<[Secret]>,
+    /// The limits of the user whose requests these are.
+    own: Arc<Share>,
     shared: Arc<Shared>,
 }
 
@@ -59,9 +62,47 @@ struct Shared {
     limits: Limits,
     resolver: Arc<dyn Resolve>,
     tls: Tls,
-    rate: Rate,
-    slots: Arc<Semaphore>,
+    all: Share,
+    users: Mutex<HashMap<Option<String>, Arc<Share>>>,
     own_listeners: RwLock<Vec<SocketAddr>>,
+}
+
+/// So many times what one user may send, all users may send together.
+const USERS_AT_ONCE: usize = 8;
+/// More users than this are not kept without requests in the last minute.
+const MAX_USERS: usize = 1024;
+
+/// What is counted of one user, or of all.
+struct Share {
+    rate: Rate,
+    concurrent: usize,
+    slots: Arc<Semaphore>,
+}
+
+impl Share {
+    fn new(limits: &Limits, times: usize) -> Self {
+        let concurrent = limits
+            .concurrent
+            .saturating_mul(times)
+            .min(Semaphore::MAX_PERMITS);
+        Self {
+            concurrent,
+            rate: Rate::new(
+                limits.per_minute.saturating_mul(times),
+                limits.per_host_per_minute.saturating_mul(times),
+            ),
+            slots: Arc::new(Semaphore::new(concurrent)),
+        }
+    }
+
+    async fn place(&self, until: Instant) -> Result<OwnedSemaphorePermit, NetError> {
+        match timeout_at(until, Arc::clone(&self.slots).acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) | Err(_) => Err(NetError::RateLimited {
+                what: format!("{} are under way, and no more may be", self.concurrent),
+            }),
+        }
+    }
 }
 
 impl Net {
@@ -76,12 +117,13 @@ impl Net {
         Self {
             allowed: Arc::new(allowed),
             secrets: secrets.into(),
+            own: Arc::new(Share::new(&limits, 1)),
             shared: Arc::new(Shared {
                 limits,
                 resolver,
                 tls: Tls::new(roots),
-                rate: Rate::new(limits.per_minute, limits.per_host_per_minute),
-                slots: Arc::new(Semaphore::new(limits.concurrent)),
+                all: Share::new(&limits, USERS_AT_ONCE),
+                users: Mutex::default(),
                 own_listeners: RwLock::default(),
             }),
         }
@@ -93,7 +135,28 @@ impl Net {
         Self {
             allowed: Arc::new(allowed),
             secrets: secrets.into(),
+            own: Arc::clone(&self.own),
             shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// The same way out with the limits of this user, by name; None is the local user: what others send does not count.
+    #[must_use]
+    pub fn for_user(&self, user: Option<&str>) -> Self {
+        let mut users = self
+            .shared
+            .users
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if users.len() >= MAX_USERS {
+            users.retain(|_, share| Arc::strong_count(share) > 1 || !share.rate.is_idle());
+        }
+        let own = users
+            .entry(user.map(ToOwned::to_owned))
+            .or_insert_with(|| Arc::new(Share::new(&self.shared.limits, 1)));
+        Self {
+            own: Arc::clone(own),
+            ..self.clone()
         }
     }
 
@@ -131,7 +194,7 @@ impl Net {
         let Shared {
             limits,
             resolver,
-            rate,
+            all,
             ..
         } = &*self.shared;
         let times = timeouts.at_most(limits.longest);
@@ -152,10 +215,13 @@ impl Net {
             limits.upload_bytes,
             Arc::clone(&upload),
         )?;
-        rate.take(&target.host.to_string())?;
+        let named = target.host.to_string();
+        self.own.rate.take(&named)?;
+        all.rate.take(&named)?;
 
         // Waiting for a place is part of the total, but not of connecting.
-        let permit = self.place(deadline.min(started + times.connect)).await?;
+        let until = deadline.min(started + times.connect);
+        let permits = [self.own.place(until).await?, all.place(until).await?];
         let connect_by = deadline.min(Instant::now() + times.connect);
         let addresses = resolve(&**resolver, &target, connect_by).await?;
         let addresses = self.allowed.check(&target, &addresses)?;
@@ -171,7 +237,7 @@ impl Net {
             deadline,
             mask,
             upload,
-            permit: Some(permit),
+            permits: Some(permits),
         };
         exchange(
             stream,
@@ -181,18 +247,6 @@ impl Net {
             limits,
         )
         .await
-    }
-
-    async fn place(&self, until: Instant) -> Result<OwnedSemaphorePermit, NetError> {
-        match timeout_at(until, Arc::clone(&self.shared.slots).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => Err(NetError::RateLimited {
-                what: format!(
-                    "{} are under way, and no more may be",
-                    self.shared.limits.concurrent
-                ),
-            }),
-        }
     }
 
     async fn connect(
@@ -282,15 +336,40 @@ mod tests {
             ..Settings::default()
         });
         let until = Instant::now() + Duration::from_secs(10);
-        let first = net.place(until).await.unwrap();
-        let _second = net.place(until).await.unwrap();
-        let error = net.place(until).await.unwrap_err();
+        let (ann, bob) = (net.for_user(Some("ann")), net.for_user(None));
+        let first = ann.own.place(until).await.unwrap();
+        let _second = ann.own.place(until).await.unwrap();
+        let error = ann.own.place(until).await.unwrap_err();
         assert_eq!(
             error.to_string(),
             "too many requests: 2 are under way, and no more may be; wait and try again"
         );
         assert!(Instant::now() >= until);
+        let _others = bob.own.place(until).await.unwrap();
         drop(first);
-        let _third = net.clone().place(until).await.unwrap();
+        let _third = net.for_user(Some("ann")).own.place(until).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_one_user_sends_does_not_count_for_another() {
+        let limits = Limits {
+            per_minute: 2,
+            ..Limits::default()
+        };
+        let net = Net::new(Settings {
+            limits,
+            ..Settings::default()
+        });
+        let sends = |user: &str| net.for_user(Some(user)).own.rate.take("a").is_ok();
+        assert_eq!(
+            ["ann", "ann", "ann", "bob"].map(sends),
+            [true, true, false, true]
+        );
+        // Users without requests in the last minute are forgotten.
+        tokio::time::advance(Duration::from_mins(1)).await;
+        for number in 0..2 * MAX_USERS {
+            let _ = net.for_user(Some(&number.to_string()));
+        }
+        assert!(net.shared.users.lock().unwrap().len() <= MAX_USERS);
     }
 }

@@ -34,6 +34,13 @@ impl Rate {
         }
     }
 
+    /// No request was counted in the last minute.
+    pub(crate) fn is_idle(&self) -> bool {
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        forget_old(&mut sent.all, Instant::now());
+        sent.all.is_empty()
+    }
+
     /// Counts one request, or refuses it. A refused one does not count.
     pub(crate) fn take(&self, host: &str) -> Result<(), NetError> {
         let now = Instant::now();

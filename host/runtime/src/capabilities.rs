@@ -66,6 +66,7 @@ impl Capabilities {
         &self,
         tool: &Descriptor,
         input: &Value,
+        user: Option<&str>,
         owner: &JobOwner,
         authorized: Authorized,
     ) -> Allowed {
@@ -105,7 +106,10 @@ impl Capabilities {
                     };
                     wants(tool, Capability::Net) && says
                 })
-                .map(|grant| Way::new(grant.net.clone(), grant.asked.clone(), !acts, input)),
+                .map(|grant| {
+                    let own = |net: &Net| net.for_user(user);
+                    Way::new(own(&grant.net), grant.asked.as_ref().map(own), !acts, input)
+                }),
         }
     }
 }
@@ -231,6 +235,7 @@ mod tests {
         let allowed = all.of(
             &tool,
             &Value::Null,
+            None,
             &JobOwner::default(),
             Authorized::Anything,
         );

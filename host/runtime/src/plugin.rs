@@ -167,7 +167,13 @@ impl Plugin {
         let files = files.within(&within).await;
         let allowed = tool.map_or_else(Allowed::default, |tool| {
             let owner = job_owner(&call.caller, self.name());
-            self.capabilities.of(tool, &call.input, &owner, authorized)
+            self.capabilities.of(
+                tool,
+                &call.input,
+                call.caller.user.name(),
+                &owner,
+                authorized,
+            )
         });
         // Whatever it is called: nothing leaves a call whose changes are judged afterwards.
         let allowed = if grant.is_held() {
