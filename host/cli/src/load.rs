@@ -1,6 +1,7 @@
 //! From settings to a host that serves, and to the lines that a person reads about it.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -148,6 +149,11 @@ impl StartingHost {
     /// The guest names of the folders that tools will see.
     pub fn folders(&self) -> BTreeSet<String> {
         self.prepared.folders()
+    }
+
+    /// For the addresses on which this host is going to listen: no plugin reaches them, whatever the rules say.
+    pub fn keep_off(&self) -> impl Fn(SocketAddr) + use<> {
+        self.prepared.keep_off()
     }
 
     pub fn readiness(&self) -> watch::Receiver<Readiness> {

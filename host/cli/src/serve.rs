@@ -26,12 +26,13 @@ pub async fn serve(starting: StartingHost, args: &HttpArgs) -> Result<(), Failur
     let own_folders = Arc::clone(&info.own_folders);
     let kernel = Arc::clone(starting.kernel());
     let settings = starting.settings.clone();
+    let keep_off = starting.keep_off();
     let mut loading = tokio::spawn(load_plugins(starting, own_folders));
     let served = Arc::clone(&kernel);
     let told = http::signals().or_exit(Exit::Internal)?;
     let mut serving = pin!(async {
         match args.http {
-            Some(address) => args.serve(address, served, info, &settings).await,
+            Some(address) => args.serve(address, served, info, &settings, keep_off).await,
             // Some clients end their servers by a signal and never close the input.
             None => serve_stdio(served, info, http::after(1, told.clone()))
                 .await

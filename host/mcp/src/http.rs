@@ -117,6 +117,11 @@ impl HttpServer {
         })
     }
 
+    /// With the port that was free where port 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address)
     }

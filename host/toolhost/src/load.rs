@@ -2,6 +2,7 @@
 //! with its reason, and the rest is served.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -281,6 +282,11 @@ pub struct CompiledPlugin<'a> {
 impl PreparedHost {
     pub fn kernel(&self) -> &Arc<Kernel> {
         &self.kernel
+    }
+
+    /// For the addresses on which this host is going to listen: no plugin reaches them, whatever the rules say.
+    pub fn keep_off(&self) -> impl Fn(SocketAddr) + use<> {
+        self.outlets.keep_off()
     }
 
     /// The guest names of the folders that tools will see, as the manifests of the plugins say. Reads the plugins.

@@ -1,5 +1,6 @@
 //! The two ways out of the sandbox, made once for all plugins: the network and programs.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,6 +50,16 @@ impl Outlets {
                 .transpose()?,
             ..Self::of_programs(settings, launcher)?
         })
+    }
+
+    /// Keeps plugins away from an address on which this host listens, whatever the rules say.
+    pub fn keep_off(&self) -> impl Fn(SocketAddr) + use<> {
+        let net = self.net.clone();
+        move |listener| {
+            if let Some(net) = &net {
+                net.keep_off(listener);
+            }
+        }
     }
 
     /// Without the network, and so without anybody's secrets.

@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
-use e2e::Guest;
+use e2e::desk::until;
+use e2e::{Guest, host};
 use serde_json::{Value, json};
 
 use super::session::told;
@@ -63,6 +64,42 @@ fn check(guest: &Guest, tool: &str, input: &Value, flags: &[&str], expected: &st
         "{tool} {input}: {report} {}",
         ended.stderr
     );
+}
+
+/// A plugin that reaches the server could call tools there as somebody else.
+#[test]
+fn no_rule_lets_a_plugin_reach_the_host_that_runs_it() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let guest = Guest::new("net", &["net:*", "fs.read"], "");
+    let (address, rule) = (
+        format!("127.0.0.1:{port}"),
+        format!("http://127.0.0.1:{port}"),
+    );
+    let mut command = host(&[
+        "run",
+        "--http",
+        &address,
+        "--http-no-token",
+        "--allow-tool",
+        "net",
+    ]);
+    command
+        .args(["--allow-host", &rule, "--plugins"])
+        .arg(guest.plugin());
+    let server = e2e::http::Server::start(command);
+    let input = json!({ "url": format!("{rule}/mcp") });
+    let mut client = server.client();
+    let answer = until(|| {
+        let answer = client.call_modern(1, "net", &input).json();
+        // The plugin may still be loaded.
+        answer.get("result").is_some().then_some(answer)
+    });
+    let text = answer["result"]["content"][0]["text"]
+        .as_str()
+        .unwrap_or_default();
+    assert!(text == "! private_address", "{answer}");
 }
 
 #[test]

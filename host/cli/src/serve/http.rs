@@ -154,6 +154,7 @@ impl HttpArgs {
         kernel: Arc<Kernel>,
         info: ServerInfo,
         settings: &Settings,
+        keep_off: impl Fn(SocketAddr),
     ) -> Result<SessionEnd, Failure> {
         let reach = if self.http_public {
             Reach::Network
@@ -176,6 +177,7 @@ impl HttpArgs {
         let server = HttpServer::bind(address, options)
             .await
             .or_exit(Exit::Usage)?;
+        keep_off(server.address());
         if !address.ip().is_loopback() {
             note(
                 "warning: other machines can reach this server, and nothing between them and it is encrypted: put a proxy with TLS before it, and name the host it serves with --http-host",
