@@ -70,14 +70,20 @@ pub fn config() -> Config {
 
 /// The engine that runs calls: as [`config`], with a pool for `slots` calls at once.
 pub fn running(slots: u32) -> Result<Engine, RuntimeError> {
+    let limits = Limits::default();
+    // Each call may have as much as its limits say, however much the others have. Of what is not used, only addresses
+    // are reserved.
+    let of_all = |of_one: usize| {
+        u32::try_from(of_one).map_or(u32::MAX, |of_one| slots.saturating_mul(of_one))
+    };
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(slots)
-        .total_core_instances(slots * 4)
-        .total_memories(slots * 2)
-        .total_tables(slots * 4)
+        .total_core_instances(of_all(limits.instances))
+        .total_memories(of_all(limits.memories))
+        .total_tables(of_all(limits.tables))
         .total_stacks(slots)
         .max_memory_size(usize::try_from(Limits::MAX_MEMORY).unwrap_or(usize::MAX))
-        .table_elements(Limits::default().table_elements)
+        .table_elements(limits.table_elements)
         .max_tables_per_module(4)
         .max_memories_per_module(4)
         .max_core_instances_per_component(64)
