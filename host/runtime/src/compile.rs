@@ -132,17 +132,19 @@ pub fn compile_worker() -> ExitCode {
 }
 
 fn work() -> Result<(), String> {
-    let limit = |resource, value: u64| {
+    let limits = |resource, current: u64, maximum: u64| {
         setrlimit(
             resource,
             Rlimit {
-                current: Some(value),
-                maximum: Some(value),
+                current: Some(current),
+                maximum: Some(maximum),
             },
         )
         .map_err(|error| format!("cannot limit the compiler: {error}"))
     };
-    limit(Resource::Cpu, CPU_SECONDS)?;
+    let limit = |resource, value| limits(resource, value, value);
+    // At the first one comes the signal that says so, and at the second SIGKILL.
+    limits(Resource::Cpu, CPU_SECONDS, CPU_SECONDS + 1)?;
     limit(Resource::As, ADDRESS_SPACE)?;
     limit(Resource::Core, 0)?;
     limit(Resource::Fsize, 0)?;
