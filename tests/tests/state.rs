@@ -54,6 +54,9 @@ fn a_16_a_named_pipe_among_the_plugins_is_named_and_not_waited_for() {
     let inspected = bounded(desk.command(&["inspect"]).arg(&pipe));
     said(&inspected, "a named pipe; a regular file is needed");
     assert_ne!(inspected.code, Some(0));
+    let packed = bounded(desk.command(&["pack", "--manifest"]).args([&pipe, &pipe]));
+    said(&packed, "a named pipe; a regular file is needed");
+    assert_ne!(packed.code, Some(0));
 
     let config = desk.path("pipe.toml");
     mkfifoat(CWD, &config, 0o600.into()).unwrap();
@@ -306,6 +309,18 @@ fn fs_01_a_grant_through_a_link_in_a_writable_grant_is_refused() {
     assert_ne!(ended.code, Some(0), "{ended:?}");
     said(&ended, "which tools can change");
     assert!(!outside.join("x").exists());
+
+    // Also where one plugin has the folder and another one the link in it.
+    let link = desk.workspace().join("out");
+    let own = format!(
+        "[plugin.files]\nallowed_paths = [\"{}:rw\"]\n",
+        link.display()
+    );
+    fs::write(desk.path("host.toml"), own).unwrap();
+    let ended = desk.work(&["call", "write_file", "path=x", "content=x"]);
+    assert_ne!(ended.code, Some(0), "{ended:?}");
+    said(&ended, "which tools can change");
+    assert!(!outside.join("x").exists());
 }
 
 #[test]
@@ -346,9 +361,35 @@ fn fs_03_events_are_not_appended_behind_a_link() {
     let ended = Ended::of(&command.arg(&events).output().unwrap());
     assert_ne!(ended.code, Some(0), "{ended:?}");
     assert_eq!(fs::read_to_string(&target).unwrap(), "mine\n");
+    // Nobody reads from the pipe.
+    let pipe = desk.path("pipe");
+    mkfifoat(CWD, &pipe, 0o600.into()).unwrap();
+    let mut command = desk.working(&["call", "current_time"]);
+    let ended = bounded(command.arg("--events").arg(&pipe));
+    assert_ne!(ended.code, Some(0), "{ended:?}");
+    said(&ended, "nobody reads from this pipe");
     let mut command = desk.working(&["call", "current_time", "--events", "/dev/stderr"]);
     let ended = Ended::of(&command.output().unwrap());
     assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+/// Files beside the configuration that decide what tools may do, in a folder that is granted for writing.
+#[test]
+fn rules_and_named_programs_are_not_written_by_tools() {
+    let desk = Desk::new(
+        "rules = [\"workspace/rules.toml\"]\nallow = [\"write_file\"]\n\
+         [agents.helper]\ndescription = \"x\"\ncommand = \"workspace/helper.sh\"\n\
+         [mcp_servers.other]\ncommand = \"workspace/server.sh\"\n",
+    );
+    for name in ["rules.toml", "helper.sh", "server.sh", "other.txt"] {
+        fs::write(desk.workspace().join(name), "").unwrap();
+        let path = format!("path={name}");
+        let ended = desk.work(&["call", "write_file", &path, "content=changed"]);
+        let is_free = name == "other.txt";
+        assert_eq!(ended.code == Some(0), is_free, "{name}: {ended:?}");
+        let text = fs::read_to_string(desk.workspace().join(name)).unwrap();
+        assert_eq!(text == "changed", is_free, "{name}: {ended:?}");
+    }
 }
 
 /// The folder that is granted holds everything that the host keeps, and the program that runs there has a rule.

@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueHint};
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -47,12 +48,14 @@ impl EventsArgs {
         // Appended, because a client that starts us again must not lose what the last run told. For the owner alone:
         // what is masked may still say which files somebody works on.
         // Not behind a link: a tool that may write to the folder could have put one there. The standard streams are
-        // links of the system.
-        let of_system = path.starts_with("/dev") || path.starts_with("/proc");
-        let flags = if of_system {
+        // links of the system. And without waiting for the reader of a pipe.
+        let is_stream = ["/dev/stderr", "/dev/stdout", "/dev/fd", "/proc/self/fd"]
+            .iter()
+            .any(|stream| path.starts_with(stream));
+        let flags = if is_stream {
             OFlags::empty()
         } else {
-            OFlags::NOFOLLOW
+            OFlags::NOFOLLOW | OFlags::NONBLOCK
         };
         let opened = OpenOptions::new()
             .append(true)
@@ -61,12 +64,18 @@ impl EventsArgs {
             .custom_flags(flags.bits().cast_signed())
             .open(path);
         let shown = text::inline(&path.to_string_lossy(), 400);
-        let file = opened.map_err(|error| {
-            Failure::new(
-                Exit::Usage,
-                format!("--events {shown}: cannot be written: {error}"),
-            )
+        let wrong = |words: String| Failure::new(Exit::Usage, format!("--events {shown}: {words}"));
+        let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NXIO) => {
+                wrong("nobody reads from this pipe; start its reader first".to_owned())
+            }
+            _ => wrong(format!("cannot be written: {error}")),
         })?;
+        // A pipe was opened without waiting, and is written to like a file.
+        let flags = fcntl_getfl(&file).map(|flags| flags - OFlags::NONBLOCK);
+        flags
+            .and_then(|flags| fcntl_setfl(&file, flags))
+            .map_err(|error| wrong(format!("cannot be written: {error}")))?;
         Ok(Some(EventsFile {
             file,
             shown,

@@ -7,11 +7,13 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use toolhost::{
-    AllowedPath, Excludes, HookSettings, Places, PluginSettings, RetentionSettings, guest_name,
+    AllowedPath, Excludes, HookKind, HookSettings, Places, PluginSettings, RetentionSettings,
+    guest_name,
 };
 use toolhost_contract::profile::{Others, Profile};
 use toolhost_hostfiles::check_folder;
 use toolhost_kernel::{AbTest, schedule};
+use toolhost_mcp_client::{Discovery, ServerConfig, Way};
 
 use crate::args::HostArgs;
 use crate::config::{
@@ -247,6 +249,14 @@ impl Settings {
             _ => places.store(),
         };
         let mcp = McpSettings::resolve(&config.mcp, of_file)?;
+        let mut read_only = judged.files;
+        read_only.extend(programs(
+            &hooks,
+            &beyond,
+            &servers,
+            discovery.as_ref(),
+            base,
+        ));
         let core = toolhost::Settings {
             plugins,
             paths,
@@ -279,6 +289,7 @@ impl Settings {
             retention: kept(&config.retention),
             project: world.directory.to_owned(),
             config_file,
+            read_only,
             users: 1,
             secrets: mcp.state_key.iter().cloned().collect(),
         };
@@ -326,6 +337,46 @@ fn absolute(base: &Path, path: &Path) -> PathBuf {
     // `components` drops `.`, so that `--allow-path .` reads well in messages; `..` stays, for it means what the
     // file system says.
     base.join(path).components().collect()
+}
+
+/// The programs that the configuration names by a path. Whoever could write them would run with the operator's rights.
+fn programs(
+    hooks: &[HookSettings],
+    beyond: &toolhost::BeyondSettings,
+    servers: &[ServerSettings],
+    discovery: Option<&DiscoverySettings>,
+    base: &Path,
+) -> Vec<PathBuf> {
+    let of_hooks = hooks.iter().filter_map(|hook| match &hook.kind {
+        HookKind::Command(command) => Some((base, command.program.as_path())),
+        HookKind::Plugin(_) | HookKind::ReadCache { .. } => None,
+    });
+    let of_agents = beyond
+        .agents
+        .iter()
+        .filter_map(|agent| agent.command.first());
+    let of_servers = servers.iter().filter_map(|server| match &server.config {
+        Ok(ServerConfig {
+            way: Way::Stdio(program),
+            ..
+        }) => Some((program.cwd.as_path(), Path::new(&program.command.value))),
+        _ => None,
+    });
+    let of_discovery = discovery.into_iter().flat_map(|settings| {
+        let Discovery { discover, call, .. } = &settings.discovery;
+        [
+            discover.first(),
+            call.as_ref().and_then(|call| call.first()),
+        ]
+    });
+    let of_base = of_agents.chain(of_discovery.flatten());
+    of_hooks
+        .chain(of_servers)
+        .chain(of_base.map(|program| (base, Path::new(program))))
+        // A bare name is looked for in PATH.
+        .filter(|(_, program)| program.components().count() > 1)
+        .map(|(base, program)| absolute(base, program))
+        .collect()
 }
 
 fn kept(table: &RetentionTable) -> RetentionSettings {

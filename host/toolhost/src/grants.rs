@@ -176,6 +176,8 @@ fn beyond(manifest: &Manifest, settings: &Settings) -> (Capabilities, Vec<String
 /// Opens folders, each list of them once, however many plugins share it.
 pub struct Granter {
     protected: Vec<Protected>,
+    /// What any list lets tools write to.
+    writable: Vec<PathBuf>,
     opened: Vec<(Vec<AllowedPath>, Scope)>,
 }
 
@@ -195,8 +197,19 @@ impl Granter {
             path: path.to_owned(),
             shield: Shield::Hidden,
         }));
+        let lists = settings
+            .per_plugin
+            .values()
+            .filter_map(|own| own.paths.as_ref());
+        let writable = std::iter::once(&settings.paths)
+            .chain(lists)
+            .flatten()
+            .filter(|path| path.access == Access::ReadWrite)
+            .map(|path| path.host.clone())
+            .collect();
         let mut granter = Self {
             protected,
+            writable,
             opened: Vec::new(),
         };
         granter.scope(&settings.paths)?;
@@ -232,7 +245,8 @@ impl Granter {
                 exclude: path.exclude.all(),
             })
             .collect();
-        let scope = Scope::open(&grants, &self.protected).map_err(|error| in_our_words(&error))?;
+        let scope = Scope::open_beside(&grants, &self.protected, &self.writable)
+            .map_err(|error| in_our_words(&error))?;
         self.opened.push((paths.to_vec(), scope.clone()));
         Ok(scope)
     }
@@ -277,6 +291,7 @@ pub fn protected(settings: &Settings) -> Vec<Protected> {
         .flatten();
     let readable = readable
         .chain(&settings.plugins)
+        .chain(&settings.read_only)
         .map(|path| keep(path, Shield::ReadOnly));
     hidden.chain(readable).collect()
 }

@@ -55,6 +55,9 @@ pub struct Settings {
     pub project: PathBuf,
     /// The configuration file that was read. No tool may write to it.
     pub config_file: Option<PathBuf>,
+    /// Other files that decide what tools may do: rules, imported settings, programs of hooks. No tool may write to
+    /// them.
+    pub read_only: Vec<PathBuf>,
     /// Files of the operator that no tool may see, such as keys.
     pub secrets: Vec<PathBuf>,
 }
@@ -158,6 +161,7 @@ impl Default for Settings {
             retention: RetentionSettings::default(),
             project: std::env::current_dir().unwrap_or_default(),
             config_file: None,
+            read_only: Vec::new(),
             secrets: Vec::new(),
         }
     }

@@ -131,23 +131,29 @@ impl Rules {
 fn refuse_changeable_links(
     grants: &[PathGrant],
     opened: &[(roots::Opened, Access)],
+    others: &[PathBuf],
 ) -> Result<(), ScopeError> {
-    let writable: Vec<_> = opened
+    let own = opened
         .iter()
         .filter(|(root, access)| *access == Access::ReadWrite && root.file.is_none())
-        .map(|(root, _)| root)
-        .collect();
+        .map(|(root, _)| (root.lineage.seen.id, root.path.clone()));
+    // One that cannot be opened is refused where it is granted.
+    let others = others.iter().filter_map(|path| {
+        let path = path.canonicalize().ok()?;
+        Some((Lineage::of_dir(&path).ok()?.seen.id, path))
+    });
+    let writable: Vec<_> = own.chain(others).collect();
     for (grant, (root, _)) in grants.iter().zip(opened) {
         for (dir, name) in &root.trace.links {
             let lineage = Lineage::of_dir(dir).map_err(roots::failed(&grant.host))?;
             let holder = lineage
                 .self_and_above()
-                .find_map(|id| writable.iter().find(|root| root.lineage.seen.id == id));
-            if let Some(holder) = holder {
+                .find_map(|id| writable.iter().find(|(writable, _)| *writable == id));
+            if let Some((_, holder)) = holder {
                 return Err(ScopeError::LinkInGrant {
                     path: grant.host.clone(),
                     link: dir.join(name),
-                    inside: holder.path.clone(),
+                    inside: holder.clone(),
                 });
             }
         }
@@ -159,6 +165,15 @@ impl Scope {
     /// Opens every granted directory and settles who wins where they overlap: the most specific grant; for the
     /// same directory granted twice the narrower one; over both, what is protected.
     pub fn open(grants: &[PathGrant], protected: &[Protected]) -> Result<Self, ScopeError> {
+        Self::open_beside(grants, protected, &[])
+    }
+
+    /// The same where other scopes of this host may write to the directories `writable`.
+    pub fn open_beside(
+        grants: &[PathGrant],
+        protected: &[Protected],
+        writable: &[PathBuf],
+    ) -> Result<Self, ScopeError> {
         check_guest_names(grants)?;
         let special = Special::look_up();
         let mut survey = Survey::default();
@@ -173,7 +188,7 @@ impl Scope {
             let access = survey.grant(grant, &root)?;
             opened.push((root, access));
         }
-        refuse_changeable_links(grants, &opened)?;
+        refuse_changeable_links(grants, &opened, writable)?;
         // All are registered before any is made: a second grant of the same directory narrows the first.
         for (root, access) in &opened {
             if root.file.is_none() {

@@ -5,14 +5,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use toolhost_contract::Manifest;
+use toolhost_hostfiles::read_regular;
 
 use crate::args::PackArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::terminal::print;
 
+/// More than a component or a manifest may have, so that their own checks name their limits.
+const MAX_INPUT: u64 = 64 << 20;
+
 pub fn pack(args: &PackArgs) -> Result<Exit, Failure> {
-    let read =
-        |path: &Path| std::fs::read(path).with_context(|| format!("read {}", path.display()));
+    let read = |path: &Path| {
+        read_regular(path, MAX_INPUT).with_context(|| format!("read {}", path.display()))
+    };
     let component = read(&args.component).or_exit(Exit::Usage)?;
     let manifest = read(&args.manifest).or_exit(Exit::Usage)?;
     let file = args.manifest.display().to_string();

@@ -34,7 +34,7 @@ pub use foreign::{McpServer, Secret, WebSearch};
 pub use form::Form;
 pub use hook::{HookTable, OnFailure, Who};
 pub use mcp::McpTable;
-pub use policy::{Import, ImportKind, PermissionTable, PolicyTable};
+pub use policy::{ImportKind, PermissionTable, PolicyTable};
 #[cfg(test)]
 pub use read::parse;
 pub use read::{Format, read, text_of, value_of};

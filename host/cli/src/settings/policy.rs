@@ -12,7 +12,7 @@ use toolhost_contract::{Mode, Policy, PolicySpec};
 
 use super::World;
 use crate::args::HostArgs;
-use crate::config::{self, Form, Import, ImportKind, PermissionTable, PolicyTable};
+use crate::config::{self, Form, ImportKind, PermissionTable, PolicyTable};
 
 /// Rules that are only forms, by decision, as they were written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub(super) struct Words<'a> {
 
 pub(super) struct Judged {
     pub policy: Arc<Policy>,
+    /// The files that rules came from, beside the configuration.
+    pub files: Vec<PathBuf>,
     pub lists: RuleLists,
     /// Tools that an import does not show.
     pub hidden: Vec<String>,
@@ -97,8 +99,11 @@ pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
     }
     let listed = rules.len();
     rules.extend(words.rules.iter().cloned());
+    let mut files = Vec::new();
     for name in &config.rules {
-        rules.extend(rule_file(words, name)?);
+        let path = (words.of_file)(name)?;
+        rules.extend(rule_file(words, &path)?);
+        files.push(path);
     }
 
     let mut modes = Modes::default();
@@ -116,7 +121,9 @@ pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
     let (mut disable_yolo, mut disable_always_allow) =
         (config.disable_yolo, config.disable_always_allow);
     for one in &config.import {
-        let (name, imported) = read_import(words, one)?;
+        let path = (words.of_file)(&one.file)?;
+        let (name, imported) = read_import(words, one.kind, &path)?;
+        files.push(path);
         rules.extend(imported.rules);
         modes.imported(&name, imported.mode)?;
         disable_yolo |= imported.disable_yolo;
@@ -161,6 +168,7 @@ pub(super) fn resolve(words: &Words<'_>) -> Result<Judged, String> {
     };
     let policy = Policy::new(spec).map_err(|found| in_file(&file, &found))?;
     Ok(Judged {
+        files,
         policy: Arc::new(policy),
         lists,
         hidden,
@@ -173,23 +181,25 @@ fn rule(decision: Decision, form: &Form, source: Source) -> RuleSpec {
     RuleSpec::new(decision, form.as_str()).at(source)
 }
 
-fn rule_file(words: &Words<'_>, name: &str) -> Result<Vec<RuleSpec>, String> {
-    let path = (words.of_file)(name)?;
-    let text = (words.world.read)(&path)?;
+fn rule_file(words: &Words<'_>, path: &Path) -> Result<Vec<RuleSpec>, String> {
+    let text = (words.world.read)(path)?;
     let name = path.display().to_string();
     RuleFile::parse(&name, &text, Tier::User).map_err(|found| in_file(&name, &found))
 }
 
-fn read_import(words: &Words<'_>, one: &Import) -> Result<(String, import::Imported), String> {
-    let path = (words.of_file)(&one.file)?;
-    let text = (words.world.read)(&path)?;
+fn read_import(
+    words: &Words<'_>,
+    kind: ImportKind,
+    path: &Path,
+) -> Result<(String, import::Imported), String> {
+    let text = (words.world.read)(path)?;
     let name = path.display().to_string();
     let source = Source::file(&name);
-    let value = || config::value_of(&path, &text).map_err(|error| error.to_string());
+    let value = || config::value_of(path, &text).map_err(|error| error.to_string());
     let is_toml = path
         .extension()
         .is_some_and(|extension| extension == "toml");
-    let imported = match one.kind {
+    let imported = match kind {
         ImportKind::Gemini if is_toml => import::gemini_policy(&name, &text, Tier::User),
         ImportKind::Gemini => import::gemini_settings(&value()?, Tier::User, &source),
         ImportKind::Kode => import::kode(&value()?, Tier::User, &source),
