@@ -37,8 +37,8 @@ const MAX_STEPS: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Last {
     Follow,
-    /// For a file that may be made there: where a link leads to a name with a slash after it, that is refused before the
-    /// name is looked up, as the kernel does.
+    /// For a file that may be made there: a name with a slash after it is refused before it is looked up, as the kernel
+    /// does.
     FollowToMake,
     /// Only when a slash comes after it, as the kernel does for `O_NOFOLLOW` and `lstat`.
     FollowIfSlash,
@@ -193,7 +193,7 @@ impl<'a> Walk<'a, '_> {
             if shield == Some(Shield::Hidden) {
                 return Err(Refusal::NotPermitted);
             }
-            if is_last && self.links > 0 && self.dir_only && last == Last::FollowToMake {
+            if is_last && self.dir_only && last == Last::FollowToMake {
                 return Err(Refusal::IsDirectory);
             }
             let found = match self.look_up(&name) {
