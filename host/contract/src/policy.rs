@@ -28,6 +28,8 @@ mod example;
 mod explain;
 mod facts;
 mod form;
+#[cfg(test)]
+mod fuzz;
 mod grant;
 pub mod import;
 mod mode;
