@@ -39,7 +39,7 @@ pub(super) fn host_of(url: &str) -> Option<String> {
 }
 
 /// An address has one spelling here, and is not judged in another: `2130706433` and `0x7f.1` are 127.0.0.1 to whoever
-/// connects, and would be no address that a rule names.
+/// connects, and would be no address that a rule names. Neither is a name with an empty label.
 fn one_spelling(host: &str) -> Option<String> {
     if host.contains(':') {
         let address: Ipv6Addr = host.parse().ok()?;
@@ -52,7 +52,8 @@ fn one_spelling(host: &str) -> Option<String> {
     let hex = last.strip_prefix("0x");
     let is_number = !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit())
         || hex.is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
-    (!is_number || host.parse::<Ipv4Addr>().is_ok()).then(|| host.to_owned())
+    let is_plain = !host.split('.').any(str::is_empty);
+    (is_plain && (!is_number || host.parse::<Ipv4Addr>().is_ok())).then(|| host.to_owned())
 }
 
 /// `example.com`, `*.example.com` (what lies below it, and not itself) or `*`.

@@ -96,6 +96,7 @@ fn an_address_is_denied_in_every_spelling() {
            web/http_get reads network kind=fetch url=http://127.0.0.01/
            web/http_get reads network kind=fetch url=http://[::ffff:127.0.0.1]/
            web/http_get reads network kind=fetch url=http://[0:0:0:0:0:0:0:1]/
+           web/http_get reads network kind=fetch url=http://127.0.0.1../
            web/http_get reads network kind=fetch url=http://127.0.0.2/"#,
         expect![[r#"
             web/http_get reads network kind=fetch url=http://127.0.0.1/ → deny: rule user:2 deny `WebFetch(domain:127.0.0.1)` forbids `http_get`
@@ -104,6 +105,7 @@ fn an_address_is_denied_in_every_spelling() {
             web/http_get reads network kind=fetch url=http://127.0.0.01/ → deny: rule user:2 deny `WebFetch(domain:127.0.0.1)` forbids `http_get`
             web/http_get reads network kind=fetch url=http://[::ffff:127.0.0.1]/ → deny: rule user:2 deny `WebFetch(domain:127.0.0.1)` forbids `http_get`
             web/http_get reads network kind=fetch url=http://[0:0:0:0:0:0:0:1]/ → deny: rule user:3 deny `WebFetch(domain:0:0::0:1)` forbids `http_get`
+            web/http_get reads network kind=fetch url=http://127.0.0.1../ → deny: rule user:2 deny `WebFetch(domain:127.0.0.1)` forbids `http_get`
             web/http_get reads network kind=fetch url=http://127.0.0.2/ → allow by rule user:1 allow `WebFetch`
         "#]],
     );
