@@ -10,7 +10,9 @@ use rmcp::transport::streamable_http_client::StreamableHttpPostResponse;
 use serde_json::json;
 use sse_stream::SseStream;
 use toolhost_fuzz_input::{assembled, check_message};
+use url::Url;
 
+use super::super::may_follow;
 use super::{Bounded, Event, MAX_ID, RECONNECT, failed, wants_login};
 use crate::log::Log;
 
@@ -38,7 +40,8 @@ const ANSWERS: &[&str] = &[
     "error=\"insufficient_scope\"",
     "retry-after: ",
     "99999999999999999999",
-    "location: https://evil.example/",
+    "location: ",
+    "https://evil.example/",
     "set-cookie: a=b",
     "content-length: 0",
     "data: ",
@@ -100,6 +103,10 @@ fn fuzz_answer() {
                 return;
             };
             let status = response.status();
+            let location = response.headers().get("location");
+            if let Some(Ok(to)) = location.map(|location| location.to_str()) {
+                check_redirect(to);
+            }
             if let Some(error) = wants_login(status, &response) {
                 check_message(&error.to_string());
                 continue;
@@ -129,6 +136,19 @@ fn fuzz_answer() {
             }
         }
     });
+}
+
+/// The operator's headers stay with the operator's host.
+fn check_redirect(location: &str) {
+    let from = Url::parse("https://a.example/mcp").unwrap();
+    let Ok(to) = from.join(location) else { return };
+    match may_follow(&[from], &to) {
+        Err(words) => check_message(&words),
+        Ok(()) => {
+            let place = (to.scheme(), to.host_str(), to.port_or_known_default());
+            assert_eq!(place, ("https", Some("a.example"), Some(443)), "{location}");
+        }
+    }
 }
 
 const EVENTS: &[&str] = &[
