@@ -4,7 +4,7 @@
 //! instrumentation. Inputs with new coverage go to `fuzz/corpus` in the target directory; an input that fails goes to
 //! `__fuzz__` next to the target, where every later `cargo test` runs it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -43,6 +43,24 @@ const TARGETS: &[Target] = &[
         "fuzz::fuzz_rule_form",
     ),
     target(
+        "rule-path",
+        "toolhost-contract",
+        "host/contract/src/policy",
+        "policy::fuzz::fuzz_path",
+    ),
+    target(
+        "rule-address",
+        "toolhost-contract",
+        "host/contract/src/policy",
+        "policy::fuzz::fuzz_address",
+    ),
+    target(
+        "rule-import",
+        "toolhost-contract",
+        "host/contract/src/policy",
+        "policy::fuzz::fuzz_import",
+    ),
+    target(
         "shell",
         "toolhost-contract",
         "host/contract/src",
@@ -67,6 +85,30 @@ const TARGETS: &[Target] = &[
         "fuzz::fuzz_component_scan",
     ),
     target(
+        "returned",
+        "toolhost-runtime",
+        "host/runtime/src/api/v0_1",
+        "api::v0_1::fuzz::fuzz_returned",
+    ),
+    target(
+        "store-row",
+        "toolhost-store",
+        "host/store/src/tests",
+        "tests::fuzz::fuzz_row",
+    ),
+    target(
+        "config",
+        "toolhost-cli",
+        "host/cli/src/config",
+        "config::fuzz::fuzz_config",
+    ),
+    target(
+        "audit-export",
+        "toolhost-cli",
+        "host/cli/src/commands/audit",
+        "commands::audit::fuzz::fuzz_export",
+    ),
+    target(
         "mcp-line",
         "toolhost-mcp",
         "host/mcp/src/transport",
@@ -77,6 +119,55 @@ const TARGETS: &[Target] = &[
         "toolhost-mcp",
         "host/mcp/src/http",
         "http::fuzz::fuzz_body",
+    ),
+    target(
+        "mcp-head",
+        "toolhost-mcp",
+        "host/mcp/src/http",
+        "http::fuzz::fuzz_head",
+    ),
+    target(
+        "server",
+        "toolhost-mcp-client",
+        "host/mcp-client/src",
+        "fuzz::fuzz_server",
+    ),
+    target(
+        "server-tools",
+        "toolhost-mcp-client",
+        "host/mcp-client/src",
+        "fuzz::fuzz_tools",
+    ),
+    target(
+        "server-answer",
+        "toolhost-mcp-client",
+        "host/mcp-client/src/web/bounded",
+        "web::bounded::fuzz::fuzz_answer",
+    ),
+    target(
+        "server-events",
+        "toolhost-mcp-client",
+        "host/mcp-client/src/web/bounded",
+        "web::bounded::fuzz::fuzz_events",
+    ),
+    target(
+        "login-metadata",
+        "toolhost-mcp-client",
+        "host/mcp-client/src/login",
+        "login::fuzz::fuzz_metadata",
+    ),
+    target(
+        "login-callback",
+        "toolhost-mcp-client",
+        "host/mcp-client/src/login",
+        "login::fuzz::fuzz_callback",
+    ),
+    target("path", "files", "plugins/files/src", "fuzz::fuzz_path"),
+    target(
+        "edit",
+        "files",
+        "plugins/files/src/edit",
+        "edit::fuzz::fuzz_edit",
     ),
     target(
         "patch",
@@ -97,6 +188,18 @@ const TARGETS: &[Target] = &[
         "fuzz::fuzz_notebook",
     ),
     target("html", "web", "plugins/web/src", "fuzz::fuzz_html"),
+    target(
+        "skill",
+        "agent",
+        "plugins/agent/src/skill",
+        "skill::shelf::fuzz::fuzz_skill",
+    ),
+    target(
+        "memory-name",
+        "memory",
+        "plugins/memory/src/memory",
+        "memory::name::tests::fuzz_name",
+    ),
 ];
 
 const fn target(
@@ -174,10 +277,14 @@ fn install(job: &Job) -> Result<PathBuf> {
 }
 
 impl Target {
-    fn command(&self, job: &Job, program: &PathBuf, minutes: u32) -> Result<Command> {
-        // As bolero names the directory: the module path, and the name without its `fuzz_`.
+    /// As bolero names the directory: the module path, and the name without its `fuzz_`.
+    fn kept(&self, root: &Path) -> PathBuf {
         let test = self.test.replace("::fuzz_", "::").replace("::", "__");
-        let kept = job.root.join(self.sources).join("__fuzz__").join(test);
+        root.join(self.sources).join("__fuzz__").join(test)
+    }
+
+    fn command(&self, job: &Job, program: &PathBuf, minutes: u32) -> Result<Command> {
+        let kept = self.kept(&job.root);
         let found = job.target.join("fuzz/corpus").join(self.name);
         for dir in [&kept.join("corpus"), &found] {
             std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
@@ -199,5 +306,26 @@ impl Target {
             .arg(self.test)
             .current_dir(&job.root);
         Ok(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_has_a_corpus_and_a_row_in_the_documentation() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let docs = std::fs::read_to_string(root.join("docs/fuzzing.md")).unwrap();
+        for target in TARGETS {
+            let corpus = target.kept(&root).join("corpus");
+            let files = std::fs::read_dir(&corpus).map_or(0, Iterator::count);
+            assert!(files > 0, "{} is empty", corpus.display());
+            let name = target.name;
+            assert!(
+                docs.contains(&format!("`{name}`")),
+                "{name} is not in docs/fuzzing.md"
+            );
+        }
     }
 }

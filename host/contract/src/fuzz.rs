@@ -1,31 +1,11 @@
 //! Fuzz targets for the readers of this crate. `cargo test` replays their corpora, `cargo xtask fuzz` searches.
 
 use serde_json::Value;
+use toolhost_fuzz_input::{assembled, check_message};
 
 use crate::format::Format;
 use crate::policy::{Decision, Policy, PolicySpec, RuleFile, RuleSpec, Tier};
 use crate::{Manifest, shell, text, units};
-
-/// Reads ASCII as it is and bytes from 0x80 on as fragments. Most inputs then
-/// get past the tokenizer.
-fn assembled(bytes: &[u8], fragments: &[&str]) -> String {
-    bytes
-        .iter()
-        .map(
-            |&byte| match fragments.get(usize::from(byte.wrapping_sub(0x80))) {
-                Some(fragment) => (*fragment).to_owned(),
-                None => char::from(byte).to_string(),
-            },
-        )
-        .collect()
-}
-
-/// A message that people see holds no control characters and is not as long as the input may be.
-fn check_message(message: &str) {
-    assert!(message.len() < 64 << 10, "{} bytes", message.len());
-    let shown = text::block(message, usize::MAX);
-    assert_eq!(shown, message, "a message holds unescaped characters");
-}
 
 #[test]
 fn fuzz_manifest() {

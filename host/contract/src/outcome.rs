@@ -35,20 +35,26 @@ impl Outcome {
     /// adds a part that says so.
     pub fn remove_hidden_text(&mut self) {
         let mut removed = 0;
+        let maybe = |text: &mut Option<String>| text.as_mut().map_or(0, remove);
         for part in &mut self.llm {
             removed += match part {
-                Part::Text(text)
-                | Part::Other {
-                    text: Some(text), ..
-                } => remove(text),
+                Part::Text(text) => remove(text),
                 Part::Json(value) => remove_within(value),
-                Part::ResourceLink { uri, name, .. } => {
-                    remove(uri) + name.as_mut().map_or(0, remove)
+                Part::Image { media_type, .. } | Part::Audio { media_type, .. } => {
+                    remove(media_type)
                 }
-                Part::Image { .. }
-                | Part::Audio { .. }
-                | Part::File { .. }
-                | Part::Other { .. } => 0,
+                Part::File {
+                    media_type,
+                    uri,
+                    name,
+                    ..
+                } => remove(media_type) + maybe(uri) + maybe(name),
+                Part::ResourceLink {
+                    uri,
+                    name,
+                    media_type,
+                } => remove(uri) + maybe(name) + maybe(media_type),
+                Part::Other { kind, text } => remove(kind) + maybe(text),
             };
         }
         removed += self.structured.as_mut().map_or(0, remove_within);
@@ -280,5 +286,13 @@ mod tests {
             ..Outcome::default()
         };
         assert_eq!(shown(failed), format!("a\n- {note}"));
+        let data = Outcome {
+            llm: vec![Part::Image {
+                data: Vec::new(),
+                media_type: hidden.to_owned(),
+            }],
+            ..Outcome::default()
+        };
+        assert_eq!(shown(data), format!("Binary content of type a\n{note}"));
     }
 }

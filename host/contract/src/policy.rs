@@ -28,6 +28,8 @@ mod example;
 mod explain;
 mod facts;
 mod form;
+#[cfg(test)]
+mod fuzz;
 mod grant;
 pub mod import;
 mod mode;
@@ -56,7 +58,6 @@ pub use grant::{Denial, DenialCode, FileAccess, Grant, HELD};
 pub use mode::{Column, Decision, Mode, UnknownMode};
 pub use offer::Offer;
 pub use place::{Mount, Places};
-pub use protected::{PROTECTED, ProtectedKind};
 pub use question::{Answer, AskKind, Question, Settled, settle};
 pub use read_guard::{DeniedPlace, ReadGuard};
 pub use rule::Rule;
@@ -237,7 +238,7 @@ pub struct PolicySpec {
     pub places: Places,
     /// Where plans are kept; in mode plan, `*.md` below it may be written.
     pub plan_dir: Option<String>,
-    /// On top of [`PROTECTED`].
+    /// On top of the table of protected paths.
     pub protected: Vec<String>,
     /// A file tool may name nothing outside of them; empty: what the sandbox was granted decides alone.
     pub allowed_paths: Vec<String>,

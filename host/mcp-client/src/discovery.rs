@@ -22,7 +22,7 @@ use crate::stdio::Stdio;
 
 mod declarations;
 
-use declarations::declarations;
+pub(crate) use declarations::declarations;
 
 /// For the command that tells.
 const DISCOVERY: Duration = Duration::from_secs(10);

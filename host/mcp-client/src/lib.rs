@@ -19,6 +19,8 @@ mod dial;
 mod discovery;
 mod error;
 mod expanded;
+#[cfg(test)]
+mod fuzz;
 mod guard;
 mod handler;
 mod lines;

@@ -26,6 +26,8 @@ use crate::web::Bounded;
 
 mod back;
 mod endpoints;
+#[cfg(test)]
+mod fuzz;
 
 use back::Back;
 

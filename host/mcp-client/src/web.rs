@@ -8,7 +8,8 @@ use http::{HeaderName, HeaderValue};
 use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use toolhost_contract::BoxFuture;
+use toolhost_contract::{BoxFuture, text};
+use url::Url;
 
 use crate::config::Address;
 use crate::dial::{Dial, Dialed, Wire};
@@ -111,19 +112,22 @@ pub fn client(server: &str, address: &Address) -> Result<reqwest::Client, Server
 }
 
 fn stay(attempt: Attempt<'_>) -> reqwest::redirect::Action {
-    let to = attempt.url().origin();
-    let stays = attempt.previous().iter().all(|from| from.origin() == to);
-    if !stays {
-        let words = format!(
-            "it wants to lead us to {}, another host",
-            attempt.url().origin().ascii_serialization()
-        );
-        return attempt.error(words);
+    match may_follow(attempt.previous(), attempt.url()) {
+        Ok(()) => attempt.follow(),
+        Err(words) => attempt.error(words),
     }
-    if attempt.previous().len() > REDIRECTS {
-        return attempt.error("it leads us in a circle");
+}
+
+fn may_follow(previous: &[Url], to: &Url) -> Result<(), String> {
+    let origin = to.origin();
+    if previous.iter().any(|from| from.origin() != origin) {
+        let other = text::inline(&origin.ascii_serialization(), 200);
+        return Err(format!("it wants to lead us to {other}, another host"));
     }
-    attempt.follow()
+    if previous.len() > REDIRECTS {
+        return Err("it leads us in a circle".to_owned());
+    }
+    Ok(())
 }
 
 /// Once for the whole program; whoever was first has chosen the same.

@@ -29,15 +29,6 @@ const FRAGMENTS: &[&str] = &[
     "\u{feff}",
 ];
 
-/// Reads ASCII as it is and bytes from 0x80 on as fragments.
 pub(crate) fn message(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .map(
-            |&byte| match FRAGMENTS.get(usize::from(byte.wrapping_sub(0x80))) {
-                Some(fragment) => (*fragment).to_owned(),
-                None => char::from(byte).to_string(),
-            },
-        )
-        .collect()
+    toolhost_fuzz_input::assembled(bytes, FRAGMENTS)
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use toolhost_contract::Manifest;
+use toolhost_fuzz_input::check_message;
 
 use crate::scan;
 
@@ -13,10 +14,14 @@ fn fuzz_component_scan() {
         // Every input is a component as far as its first eight bytes tell.
         let component = [b"\0asm\x0d\0\x01\0", bytes].concat();
         for bytes in [bytes, &component] {
-            if let Ok(Some(text)) = scan::manifest(path, bytes) {
-                let _ = Manifest::parse("plugin.toml", text);
+            match scan::manifest(path, bytes) {
+                Ok(Some(text)) => drop(Manifest::parse("plugin.toml", text)),
+                Ok(None) => {}
+                Err(error) => check_message(&error.to_string()),
             }
-            let _ = scan::check(path, bytes);
+            if let Err(error) = scan::check(path, bytes) {
+                check_message(&error.to_string());
+            }
         }
     });
 }

@@ -185,7 +185,7 @@ fn rows_that_end(connection: &Connection, segment: &Segment) -> rusqlite::Result
                 continue;
             };
             let newest = table.newest(connection, link.call)?;
-            if newest.is_some_and(|(seq, digest)| seq == link.seq && digest != GONE) {
+            if newest.is_some_and(|(seq, digest)| seq == link.seq && digest != Some(GONE)) {
                 ends.push(End {
                     table,
                     key: link.call.to_owned(),

@@ -164,28 +164,31 @@ impl Table {
         Ok(hasher.finalize().into())
     }
 
-    /// The newest link that speaks of a row, and the digest that it gives.
+    /// The newest link that speaks of a row, and the digest that it gives; None within: it gives none that could be one.
     pub fn newest(
         &self,
         connection: &Connection,
         key: &str,
-    ) -> rusqlite::Result<Option<(i64, [u8; 32])>> {
+    ) -> rusqlite::Result<Option<(i64, Option<[u8; 32]>)>> {
         connection
             .prepare_cached(
                 "SELECT seq, digest FROM transitions
                  WHERE call = ?1 AND max(subject, 1) = ?2 AND digest IS NOT NULL ORDER BY seq DESC LIMIT 1",
             )?
             .query_row((key, self.subject.code()), |row| {
-                Ok((row.get(0)?, row.get(1)?))
+                Ok((row.get(0)?, row.get(1).ok()))
             })
             .optional()
     }
 
     /// Fails when a row is not as the chain says.
     pub fn check(&self, connection: &Connection, key: &str) -> rusqlite::Result<()> {
-        let stated = self.newest(connection, key)?.map(|(_, digest)| digest);
+        let stated = match self.newest(connection, key)? {
+            Some((_, digest)) => digest,
+            None => Some(GONE),
+        };
         let found = self.digest(connection, key)?;
-        if found.unwrap_or(GONE) == stated.unwrap_or(GONE) {
+        if stated == Some(found.unwrap_or(GONE)) {
             return Ok(());
         }
         let key = toolhost_contract::text::inline(key, 80);

@@ -69,7 +69,16 @@ pub fn verify(
     noted: Option<[u8; 32]>,
 ) -> rusqlite::Result<Verification> {
     let snapshot = connection.transaction()?;
-    let mut walk = match Walk::begin(&snapshot, noted)? {
+    walk(&snapshot, extent, noted)
+}
+
+/// The same within a transaction of the caller.
+pub fn walk(
+    connection: &Connection,
+    extent: Extent,
+    noted: Option<[u8; 32]>,
+) -> rusqlite::Result<Verification> {
+    let mut walk = match Walk::begin(connection, noted)? {
         Ok(walk) => walk,
         Err(reason) => return Ok(Verification::Broken { seq: 0, reason }),
     };
@@ -272,11 +281,12 @@ impl<'c> Walk<'c> {
             if count == known {
                 continue;
             }
-            let added: Option<String> = self
+            // The key of a row that another program added may be no text.
+            let added: Option<Vec<u8>> = self
                 .connection
                 .query_row(
                     &format!(
-                        "SELECT CAST({key} AS TEXT) FROM {name} WHERE NOT EXISTS
+                        "SELECT CAST({key} AS BLOB) FROM {name} WHERE NOT EXISTS
                              (SELECT 1 FROM transitions WHERE transitions.call = CAST({name}.{key} AS TEXT)
                                  AND max(subject, 1) = ?1 AND digest IS NOT NULL) LIMIT 1"
                     ),
@@ -284,7 +294,8 @@ impl<'c> Walk<'c> {
                     |row| row.get(0),
                 )
                 .optional()?;
-            let (table, key) = (*name, added.unwrap_or_default());
+            let key = String::from_utf8_lossy(&added.unwrap_or_default()).into_owned();
+            let table = *name;
             return Ok(Err((seq, Breakage::RowAdded { table, key })));
         }
         let probe: i64 = self

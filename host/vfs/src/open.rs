@@ -90,6 +90,8 @@ impl OpenHow {
     pub(crate) fn last(self) -> Last {
         match (self.create && self.exclusive, self.follow) {
             (true, _) => Last::Exact,
+            // A name that ends in a slash is refused, so nothing is followed.
+            (false, false) if self.create => Last::Exact,
             (false, true) if self.create => Last::FollowToMake,
             (false, true) => Last::Follow,
             (false, false) => Last::FollowIfSlash,
@@ -104,11 +106,14 @@ impl OpenHow {
         }
         let access = match &place.found {
             Some(found) => {
+                // In the order in which the kernel looks, so that both resolvers give the same reason.
+                let is_plain = matches!(found.stat.kind, Kind::File | Kind::Directory);
                 match found.stat.kind {
-                    Kind::Symlink if self.create && self.exclusive => return Err(Refusal::Exists),
+                    _ if self.create && self.exclusive && !is_plain => return Err(Refusal::Exists),
+                    Kind::Directory => {}
+                    _ if self.directory || place.dir_only => return Err(Refusal::NotDirectory),
                     Kind::Symlink => return Err(Refusal::Loop),
-                    Kind::File if place.dir_only => return Err(Refusal::NotDirectory),
-                    Kind::File | Kind::Directory => {}
+                    Kind::File => {}
                     // Not even opened: opening alone can wake a FIFO's writer or rewind a tape.
                     _ => return Err(Refusal::NotPermitted),
                 }

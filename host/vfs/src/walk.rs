@@ -37,8 +37,8 @@ const MAX_STEPS: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Last {
     Follow,
-    /// For a file that may be made there: where a link leads to a name with a slash after it, that is refused before the
-    /// name is looked up, as the kernel does.
+    /// For a file that may be made there: a name with a slash after it is refused whatever it stands for, as the
+    /// kernel does.
     FollowToMake,
     /// Only when a slash comes after it, as the kernel does for `O_NOFOLLOW` and `lstat`.
     FollowIfSlash,
@@ -193,16 +193,18 @@ impl<'a> Walk<'a, '_> {
             if shield == Some(Shield::Hidden) {
                 return Err(Refusal::NotPermitted);
             }
-            if is_last && self.links > 0 && self.dir_only && last == Last::FollowToMake {
-                return Err(Refusal::IsDirectory);
-            }
+            let is_new_dir = is_last && self.dir_only && last == Last::FollowToMake;
             let found = match self.look_up(&name) {
                 Ok((fd, origin)) => Some(self.found(fd, origin, &name, shield)?),
                 Err(Errno::NOENT) => None,
+                Err(_) if is_new_dir => None,
                 Err(errno) => return Err(open_refused(errno)),
             };
             if self.is_left_out(&name, found.as_ref()) {
                 return Err(Refusal::NotPermitted);
+            }
+            if is_new_dir {
+                return Err(Refusal::IsDirectory);
             }
             self.tell(&name, found.as_ref(), is_last);
             let found = match found {

@@ -16,6 +16,8 @@ pub mod failure;
 pub mod find;
 pub mod form;
 mod fresh;
+#[cfg(test)]
+mod fuzz;
 mod fuzzy;
 pub mod indent;
 pub mod lines;

@@ -1,7 +1,13 @@
-//! Fuzz targets for contents of files.
+//! Fuzz targets for contents and paths of files.
+
+use std::path::Component;
+
+use toolhost_fuzz_input::assembled;
+use toolhost_sdk::prelude::*;
 
 use crate::notebook::Notebook;
-use crate::text::{Encoding, decode};
+use crate::path::resolve;
+use crate::text::{Encoding, decode, encode};
 
 #[test]
 fn fuzz_text_encodings() {
@@ -13,7 +19,10 @@ fn fuzz_text_encodings() {
             Encoding::Utf16be,
             Encoding::Latin1,
         ] {
-            let _ = decode(bytes.to_vec(), encoding, "file");
+            if let Ok(decoded) = decode(bytes.to_vec(), encoding, "file") {
+                // What an edit leaves alone is written as it was.
+                assert_eq!(encode(&decoded.text, decoded.format).unwrap(), bytes);
+            }
         }
     });
 }
@@ -23,6 +32,42 @@ fn fuzz_notebook() {
     bolero::check!().for_each(|bytes: &[u8]| {
         if let Ok(text) = std::str::from_utf8(bytes) {
             let _ = Notebook::parse(text, "a.ipynb");
+        }
+    });
+}
+
+const PATHS: &[&str] = &[
+    "/", "//", "..", "../", "./", ".", "~", "~/", "@", "\"", "'", "`", " ", "\\ ", "\n", "\0",
+    "/w", "/w/", "/w/ro", "/wx", "a", "b.rs", "é", "\u{a0}", "\u{202e}", "…",
+];
+
+#[test]
+fn fuzz_path() {
+    let cx = std::panic::AssertUnwindSafe(
+        Context::test()
+            .with_root("/w", "rw")
+            .with_root("/w/ro", "ro"),
+    );
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let cx = &*cx;
+        let given = assembled(bytes, PATHS);
+        let target = match resolve(cx, &given) {
+            Ok(target) => target,
+            Err(error) => return assert!(error.message.len() < 64 << 10),
+        };
+        // Inside by its letters, and the innermost directory of the call decides.
+        let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+        assert!(target.path.components().all(is_plain), "{given:?}");
+        assert!(target.path.starts_with(&target.root), "{given:?}");
+        assert_eq!(
+            target.writable,
+            !target.path.starts_with("/w/ro"),
+            "{given:?}"
+        );
+        // The same place by the path that was found. Blanks at the end of a name are taken for blanks of a sentence.
+        let found = target.path.to_str().unwrap();
+        if found == found.trim() {
+            assert_eq!(resolve(cx, found).unwrap().path, target.path, "{given:?}");
         }
     });
 }

@@ -1,5 +1,7 @@
 //! Fuzz targets for pages of the web.
 
+use toolhost_fuzz_input::assembled;
+
 use crate::tree;
 
 const HTML: &[&str] = &[
@@ -42,15 +44,7 @@ const HTML: &[&str] = &[
 #[test]
 fn fuzz_html() {
     bolero::check!().for_each(|bytes: &[u8]| {
-        let html: String = bytes
-            .iter()
-            .map(
-                |&byte| match HTML.get(usize::from(byte.wrapping_sub(0x80))) {
-                    Some(fragment) => (*fragment).to_owned(),
-                    None => char::from(byte).to_string(),
-                },
-            )
-            .collect();
+        let html = assembled(bytes, HTML);
         tree::plain(&html);
     });
 }

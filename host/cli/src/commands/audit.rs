@@ -303,6 +303,9 @@ fn hex(hash: &[u8; 32]) -> String {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -18,6 +18,8 @@ mod expand;
 mod file;
 mod foreign;
 mod form;
+#[cfg(test)]
+mod fuzz;
 mod hook;
 mod mcp;
 mod policy;

@@ -1,6 +1,7 @@
 //! The host of an address, and the patterns that rules compare it with.
 
 use std::borrow::Cow;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A host in lower case without a dot at the end. `None`: not an address that can be judged.
 pub(super) fn host_of(url: &str) -> Option<String> {
@@ -34,7 +35,25 @@ pub(super) fn host_of(url: &str) -> Option<String> {
         && host
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c));
-    fits.then_some(host)
+    fits.then(|| one_spelling(&host)).flatten()
+}
+
+/// An address has one spelling here, and is not judged in another: `2130706433` and `0x7f.1` are 127.0.0.1 to whoever
+/// connects, and would be no address that a rule names. Neither is a name with an empty label.
+fn one_spelling(host: &str) -> Option<String> {
+    if host.contains(':') {
+        let address: Ipv6Addr = host.parse().ok()?;
+        return Some(match address.to_ipv4_mapped() {
+            Some(mapped) => mapped.to_string(),
+            None => address.to_string(),
+        });
+    }
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let hex = last.strip_prefix("0x");
+    let is_number = !last.is_empty() && last.bytes().all(|b| b.is_ascii_digit())
+        || hex.is_some_and(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+    let is_plain = !host.split('.').any(str::is_empty);
+    (is_plain && (!is_number || host.parse::<Ipv4Addr>().is_ok())).then(|| host.to_owned())
 }
 
 /// `example.com`, `*.example.com` (what lies below it, and not itself) or `*`.
@@ -52,13 +71,17 @@ impl DomainPattern {
                 && host
                     .chars()
                     .all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c));
-        if fits {
-            Ok(Self(lower.to_owned()))
-        } else {
-            Err(format!(
+        let own = match host {
+            "*" => Some(lower.to_owned()),
+            _ if lower.len() > host.len() => one_spelling(host).map(|host| format!("*.{host}")),
+            _ => one_spelling(host),
+        };
+        match own.filter(|_| fits) {
+            Some(own) => Ok(Self(own)),
+            None => Err(format!(
                 "`{}` is not a domain; write `example.com` or `*.example.com`, in its ASCII form and without scheme or port",
                 crate::text::inline(text, 80)
-            ))
+            )),
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -89,13 +89,13 @@ async fn visit(mut stream: TcpStream, state: &str) -> io::Result<Option<String>>
 }
 
 /// Exactly one state, and the right one.
-fn has_state(query: &str, state: &str) -> bool {
+pub(super) fn has_state(query: &str, state: &str) -> bool {
     let pairs = form_urlencoded::parse(query.as_bytes());
     let mut states = pairs.filter(|(name, _)| name == "state");
     states.next().is_some_and(|(_, value)| value == state) && states.next().is_none()
 }
 
-async fn query(stream: &mut TcpStream) -> io::Result<Option<String>> {
+pub(super) async fn query(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<String>> {
     let mut head = Vec::new();
     let mut buffer = [0; 1024];
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {

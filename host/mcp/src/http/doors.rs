@@ -29,11 +29,17 @@ pub struct HostName {
 }
 
 impl HostName {
+    /// As an operator writes it, also an IPv6 address without its brackets.
     pub fn parse(text: &str) -> Result<Self, DoorError> {
+        match text.parse::<std::net::Ipv6Addr>() {
+            Ok(address) => Self::of_header(&format!("[{address}]")),
+            Err(_) => Self::of_header(text),
+        }
+    }
+
+    /// As it stands in a request.
+    fn of_header(text: &str) -> Result<Self, DoorError> {
         let wrong = || DoorError::Host(text::inline(text, 100));
-        // An IPv6 address without its brackets, as in a list of addresses.
-        let bare = text.parse::<std::net::Ipv6Addr>().ok();
-        let text = bare.map_or_else(|| text.to_owned(), |address| format!("[{address}]"));
         let authority: Authority = text.parse().map_err(|_| wrong())?;
         if authority.host().is_empty() || text.contains('@') || text.contains('*') {
             return Err(wrong());
@@ -109,10 +115,10 @@ impl Doors {
         let host = one(headers, &HOST)
             .map_err(|Several| (StatusCode::BAD_REQUEST, "a request needs one Host header"))?;
         let host = host
-            .and_then(|host| HostName::parse(host.to_str().ok()?).ok())
+            .and_then(|host| HostName::of_header(host.to_str().ok()?).ok())
             .ok_or((StatusCode::BAD_REQUEST, "the Host header names no host"))?;
         if let Some(authority) = target.authority() {
-            let named = HostName::parse(authority.as_str());
+            let named = HostName::of_header(authority.as_str());
             if target.scheme_str() != Some("http") || named.as_ref() != Ok(&host) {
                 return Err((
                     StatusCode::BAD_REQUEST,
@@ -167,7 +173,7 @@ fn tuple(text: &str) -> Option<(String, String, u16)> {
     {
         return None;
     }
-    let host = HostName::parse(authority.as_str()).ok()?;
+    let host = HostName::of_header(authority.as_str()).ok()?;
     let port = match (host.port, scheme.as_str()) {
         (Some(port), _) => port,
         (None, "http") => 80,
@@ -231,6 +237,8 @@ mod tests {
             ("127.0.0.1.evil.example", Err(403)),
             ("evil@localhost", Err(400)),
             ("localhost:x", Err(400)),
+            // A port, to whoever splits at the last colon.
+            ("::1", Err(400)),
             ("", Err(400)),
         ] {
             check(&[("host", host)], expected);

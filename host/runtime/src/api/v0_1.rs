@@ -11,6 +11,8 @@ use wasmtime::component::HasSelf;
 
 use crate::state::State;
 
+#[cfg(test)]
+mod fuzz;
 pub mod hooks;
 pub mod services;
 
@@ -236,8 +238,8 @@ fn check_words(raw: &types::Descriptor) -> Result<(), String> {
     Ok(())
 }
 
-fn schema(what: &str, text: &str) -> Result<Value, String> {
-    let mut schema = object(what, text)?;
+fn schema(what: &str, json: &str) -> Result<Value, String> {
+    let mut schema = object(what, json)?;
     // Agents written for the older form omit the type; every model's interface wants it.
     let object = schema
         .as_object_mut()
@@ -247,7 +249,10 @@ fn schema(what: &str, text: &str) -> Result<Value, String> {
             object.insert("type".to_owned(), Value::String("object".to_owned()));
         }
         Some(Value::String(kind)) if kind == "object" => {}
-        Some(other) => return Err(format!("{what} has type {other}; it must be \"object\"")),
+        Some(other) => {
+            let other = text::inline(&other.to_string(), 80);
+            return Err(format!("{what} has type {other}; it must be \"object\""));
+        }
     }
     Ok(schema)
 }

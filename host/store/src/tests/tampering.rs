@@ -12,6 +12,11 @@ use crate::{
 /// A store with a row in every table.
 async fn filled() -> Home {
     let home = Home::new();
+    fill(&home).await;
+    home
+}
+
+pub async fn fill(home: &Home) {
     let store = home.open();
     store
         .commit(Write::Many(vec![
@@ -49,7 +54,6 @@ async fn filled() -> Home {
         store.end_commit(id, CommitState::Done, 9).await.unwrap();
     }
     store.seal_head().await.unwrap();
-    home
 }
 
 fn columns(connection: &Connection, table: &str) -> Vec<(String, String)> {

@@ -1,5 +1,6 @@
 //! One program for all tests of the capability file system, so that they link once.
 
+mod differential;
 mod excludes;
 mod grants;
 mod hostile;

@@ -100,7 +100,12 @@ impl Skill {
             return Err(format!("{FILE} is larger than {MOST_BYTES} bytes"));
         }
         let text = String::from_utf8(bytes).map_err(|_| format!("{FILE} is not text in UTF-8"))?;
-        let (front, body) = split(&text)?;
+        Self::of(&text, folder).map(Some)
+    }
+
+    /// What a `SKILL.md` says.
+    fn of(text: &str, folder: &Path) -> Result<Self, String> {
+        let (front, body) = split(text)?;
         let word = |key: &str| match &front[key] {
             Value::String(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
             Value::Number(number) => Some(number.to_string()),
@@ -115,14 +120,14 @@ impl Skill {
         let description = word("description")
             .or_else(|| first().map(str::to_owned))
             .unwrap_or_default();
-        Ok(Some(Self {
+        Ok(Self {
             name: inline(&word("name").unwrap_or_else(|| name_of(folder)), 64),
             description: inline(&description, 1024),
-            version: word("version"),
+            version: word("version").map(|version| inline(&version, 64)),
             allowed_tools: tools(&front["allowed-tools"]),
             body: body.to_owned(),
             folder: folder.to_owned(),
-        }))
+        })
     }
 
     /// The other files of the folder, and whether there are more.
@@ -235,4 +240,67 @@ fn name_of(path: &Path) -> String {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()
+}
+
+#[cfg(test)]
+mod fuzz {
+    use toolhost_fuzz_input::{assembled, check_message};
+
+    use super::*;
+
+    const FRAGMENTS: &[&str] = &[
+        "---\n",
+        "---",
+        "\n",
+        "name: ",
+        "description: ",
+        "version: ",
+        "allowed-tools: ",
+        "Read, Bash(git *)",
+        "[a, b]",
+        "- ",
+        "|\n  ",
+        ">-\n  ",
+        "&a ",
+        "*a",
+        "<<: *a\n",
+        "? ",
+        "!!str ",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        "\"\\e\\u202e\"",
+        ": ",
+        "# ",
+        "1.0",
+        ".inf",
+        "null",
+        "\t",
+        "\r\n",
+        "\u{feff}",
+        "\u{202e}",
+        "\u{1b}",
+    ];
+
+    #[test]
+    fn fuzz_skill() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let text = assembled(bytes, FRAGMENTS);
+            match Skill::of(&text, Path::new("/skills/one")) {
+                Err(reason) => check_message(&reason),
+                Ok(skill) => {
+                    assert!(text.ends_with(&skill.body), "{text:?}");
+                    assert!(skill.name.chars().count() < 100, "{text:?}");
+                    let tools = skill.allowed_tools.unwrap_or_default();
+                    assert!(tools.len() <= 100);
+                    let words = [skill.name, skill.description];
+                    for word in words.into_iter().chain(skill.version).chain(tools) {
+                        check_message(&word);
+                    }
+                }
+            }
+        });
+    }
 }

@@ -1,5 +1,7 @@
 //! The fuzz target for patches.
 
+use toolhost_fuzz_input::assembled;
+
 use super::parse::parse;
 
 const PATCH: &[&str] = &[
@@ -40,15 +42,9 @@ const PATCH: &[&str] = &[
 #[test]
 fn fuzz_patch() {
     bolero::check!().for_each(|bytes: &[u8]| {
-        let patch: String = bytes
-            .iter()
-            .map(
-                |&byte| match PATCH.get(usize::from(byte.wrapping_sub(0x80))) {
-                    Some(fragment) => (*fragment).to_owned(),
-                    None => char::from(byte).to_string(),
-                },
-            )
-            .collect();
-        let _ = parse(&patch);
+        let patch = assembled(bytes, PATCH);
+        if let Err(error) = parse(&patch) {
+            assert!(error.message.len() < 64 << 10);
+        }
     });
 }

@@ -48,7 +48,47 @@ pub fn checked(given: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use toolhost_fuzz_input::assembled;
+
     use super::*;
+
+    const FRAGMENTS: &[&str] = &[
+        "/",
+        "./",
+        "../",
+        "..",
+        ".",
+        "~",
+        "\\",
+        ":",
+        ".md",
+        ".MD",
+        ".txt",
+        " ",
+        "\n",
+        "\0",
+        "a",
+        "é",
+        "\u{202e}",
+        "\u{2028}",
+        "MEMORY.md",
+    ];
+
+    /// What is accepted is a plain path below the folder of memory, and stays what it is.
+    #[test]
+    fn fuzz_name() {
+        bolero::check!().for_each(|bytes: &[u8]| {
+            let given = assembled(bytes, FRAGMENTS);
+            match checked(&given) {
+                Err(error) => assert!(error.message.len() < 2_000),
+                Ok(name) => {
+                    assert!(name.ends_with(".md") && name.split('/').count() <= MOST_LEVELS);
+                    assert!(!name.split('/').any(|part| part.starts_with('.')), "{name}");
+                    assert_eq!(checked(&name).unwrap(), name);
+                }
+            }
+        });
+    }
 
     #[test]
     fn names() {

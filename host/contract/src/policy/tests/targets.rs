@@ -85,6 +85,33 @@ fn each_of_several_addresses_is_judged() {
 }
 
 #[test]
+fn an_address_is_denied_in_every_spelling() {
+    table(
+        "allow WebFetch
+         deny WebFetch(domain:127.0.0.1)
+         deny WebFetch(domain:0:0::0:1)",
+        r#"web/http_get reads network kind=fetch url=http://127.0.0.1/
+           web/http_get reads network kind=fetch url=http://2130706433/
+           web/http_get reads network kind=fetch url=http://0x7f.1/
+           web/http_get reads network kind=fetch url=http://127.0.0.01/
+           web/http_get reads network kind=fetch url=http://[::ffff:127.0.0.1]/
+           web/http_get reads network kind=fetch url=http://[0:0:0:0:0:0:0:1]/
+           web/http_get reads network kind=fetch url=http://127.0.0.1../
+           web/http_get reads network kind=fetch url=http://127.0.0.2/"#,
+        expect![[r#"
+            web/http_get reads network kind=fetch url=http://127.0.0.1/ → deny: rule user:2 deny `WebFetch(domain:127.0.0.1)` forbids `http_get`
+            web/http_get reads network kind=fetch url=http://2130706433/ → deny: rule user:2 deny `WebFetch(domain:127.0.0.1)` forbids `http_get`
+            web/http_get reads network kind=fetch url=http://0x7f.1/ → deny: rule user:2 deny `WebFetch(domain:127.0.0.1)` forbids `http_get`
+            web/http_get reads network kind=fetch url=http://127.0.0.01/ → deny: rule user:2 deny `WebFetch(domain:127.0.0.1)` forbids `http_get`
+            web/http_get reads network kind=fetch url=http://[::ffff:127.0.0.1]/ → deny: rule user:2 deny `WebFetch(domain:127.0.0.1)` forbids `http_get`
+            web/http_get reads network kind=fetch url=http://[0:0:0:0:0:0:0:1]/ → deny: rule user:3 deny `WebFetch(domain:0:0::0:1)` forbids `http_get`
+            web/http_get reads network kind=fetch url=http://127.0.0.1../ → deny: rule user:2 deny `WebFetch(domain:127.0.0.1)` forbids `http_get`
+            web/http_get reads network kind=fetch url=http://127.0.0.2/ → allow by rule user:1 allow `WebFetch`
+        "#]],
+    );
+}
+
+#[test]
 fn an_address_is_allowed_by_its_host() {
     table(
         "allow WebFetch(domain:example.com)

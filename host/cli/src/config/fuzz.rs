@@ -1,0 +1,131 @@
+//! The fuzz target for configuration files: TOML, YAML and JSON.
+
+use std::path::Path;
+
+use serde_json::Value;
+use toolhost_contract::policy::Source;
+use toolhost_fuzz_input::{assembled, check_message};
+
+use super::{Config, Format, expand, parse};
+
+const FRAGMENTS: &[&str] = &[
+    "\n",
+    "  ",
+    "- ",
+    ": ",
+    " = ",
+    "\"",
+    "'",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "&a ",
+    "*a",
+    "<<: ",
+    "!!binary ",
+    "---\n",
+    "# ",
+    "null",
+    "true",
+    "1",
+    "-1",
+    "1e9",
+    "99999999999999999999",
+    "\"plugins\"",
+    "\"allowed_paths\"",
+    "\"data:rw\"",
+    "\"env\"",
+    "\"timeout\"",
+    "\"20s\"",
+    "\"toolTimeoutMs\"",
+    "\"policy\"",
+    "\"mode\"",
+    "\"allow\"",
+    "\"deny\"",
+    "\"Bash(git *)\"",
+    "\"rule\"",
+    "\"tool\"",
+    "\"decision\"",
+    "\"hook\"",
+    "\"name\"",
+    "\"command\"",
+    "\"matcher\"",
+    "\"tools\"",
+    "\"plugin\"",
+    "\"limits\"",
+    "\"memory\"",
+    "\"64MiB\"",
+    "\"mcpServers\"",
+    "\"mcp_servers\"",
+    "\"one\"",
+    "\"url\"",
+    "\"https://a.example\"",
+    "\"args\"",
+    "\"headers\"",
+    "\"secrets\"",
+    "\"agents\"",
+    "\"ab_test\"",
+    "\"retention\"",
+    "\"webSearch\"",
+    "\"provider\"",
+    "[policy]\n",
+    "[[rule]]\n",
+    "[[hook]]\n",
+    "[mcp_servers.one]\n",
+    "${HOME}",
+    "${X:-",
+    "\\u001b[2J",
+    "\\u202e",
+    "\u{1b}",
+    "\u{202e}",
+    "é",
+];
+
+/// A file without what only TOML knows: where a rule stands.
+fn read(format: Format, text: &str) -> Option<Config> {
+    match parse(Path::new("toolhost"), format, text) {
+        Ok(mut config) => {
+            for rule in &mut config.rules {
+                rule.source = Source::default();
+            }
+            for test in &mut config.ab_tests {
+                test.line = None;
+            }
+            Some(config)
+        }
+        Err(error) => {
+            check_message(&error.to_string());
+            None
+        }
+    }
+}
+
+#[test]
+fn fuzz_config() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let text = assembled(bytes, FRAGMENTS);
+        for format in [Format::Toml, Format::Yaml, Format::Json] {
+            let Some(config) = read(format, &text) else {
+                continue;
+            };
+            for path in config.plugins.iter().chain(&config.exclude_paths) {
+                if let Err(error) = expand(path, |_| None) {
+                    check_message(&error);
+                }
+            }
+        }
+        // What a file says does not depend on its format.
+        let Ok(value @ Value::Object(_)) = serde_json::from_str::<Value>(&text) else {
+            return;
+        };
+        let json = value.to_string();
+        let of_json = read(Format::Json, &json);
+        if let Ok(toml) = toml::to_string(&value) {
+            assert_eq!(read(Format::Toml, &toml), of_json, "{json}\n{toml}");
+        }
+        assert_eq!(read(Format::Yaml, &json), of_json, "{json}");
+    });
+}

@@ -1,0 +1,213 @@
+//! Fuzz targets for what a server says: lines on its standard output, tools that it lists, results of calls, and what a
+//! discovery command prints.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{CallToolResult, Tool};
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+use toolhost_contract::{Descriptor, Outcome, Part, text};
+use toolhost_fuzz_input::{assembled, check_message};
+
+use crate::adopt::{Adopted, LeftOut, adopt};
+use crate::definition::Definition;
+use crate::discovery::declarations;
+use crate::results;
+use crate::testing::{Played, call, config, decent, reply, speak, start, tool};
+
+const FRAGMENTS: &[&str] = &[
+    "\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "null",
+    "true",
+    "1",
+    "\"jsonrpc\":\"2.0\",",
+    "\"id\":",
+    "$ID",
+    "\"method\":",
+    "\"params\":",
+    "\"result\":",
+    "\"error\":",
+    "{\"code\":-32000,\"message\":\"no\"}",
+    "\"notifications/progress\"",
+    "\"notifications/message\"",
+    "\"notifications/tools/list_changed\"",
+    "\"notifications/cancelled\"",
+    "\"elicitation/create\"",
+    "\"sampling/createMessage\"",
+    "\"roots/list\"",
+    "\"ping\"",
+    "\"progressToken\":",
+    "\"progress\":1e308",
+    "\"name\":",
+    "\"description\":",
+    "\"title\":",
+    "\"inputSchema\":",
+    "{\"type\":\"object\"}",
+    "\"annotations\":",
+    "\"readOnlyHint\":true",
+    "\"content\":",
+    "{\"type\":\"text\",\"text\":\"hi\"}",
+    "{\"type\":\"image\",\"data\":\"aGk=\",\"mimeType\":\"image/png\"}",
+    "{\"type\":\"resource_link\",\"uri\":\"a://b\",\"name\":\"n\"}",
+    "\"structuredContent\":",
+    "\"isError\":true",
+    "\"get-sum\"",
+    "\"get_sum\"",
+    "\"Get Sum\"",
+    "\"a__b\"",
+    "\"functionDeclarations\":",
+    "\"parameters\":",
+    "\\u202e",
+    "\\u001b[2J",
+    "\\ud800",
+    "é",
+];
+
+/// What a server says in place of the first answer of a kind. Its last lines are no answer to anything, and then it ends.
+#[test]
+fn fuzz_server() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let Some((when, bytes)) = bytes.split_first() else {
+            return;
+        };
+        let when = ["initialize", "tools/list", "tools/call"][usize::from(*when) % 3];
+        let said: Arc<str> = assembled(bytes, FRAGMENTS).into();
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(play(when, said));
+    });
+}
+
+async fn play(when: &'static str, said: Arc<str>) {
+    let dial = Played::by(move |_, pipes| {
+        let said = Arc::clone(&said);
+        tokio::spawn(speak(pipes, move |message| {
+            if message["method"] != when {
+                if message["method"] == "tools/call" {
+                    return vec![reply(message, &json!({"content": []}))];
+                }
+                return decent(message, &json!([tool("t")]));
+            }
+            let said = said.replace("$ID", &message["id"].to_string());
+            let lines = said.lines().map(str::to_owned);
+            lines.chain(["EOF".to_owned()]).collect()
+        }));
+    });
+    let (server, told) = start(dial);
+    let day = Duration::from_secs(24 * 3_600);
+    let listed = timeout(day, server.shared().first()).await.expect("an end");
+    match listed {
+        Err(error) => check_message(&error.to_string()),
+        Ok(listing) => {
+            check_listed(&listing.tools, &listing.left_out);
+            if let Some(tool) = listing.tools.first() {
+                let name = tool.descriptor.name.to_string();
+                let called = timeout(day, call(&server, &name, json!({}))).await;
+                match called.expect("an end") {
+                    Ok(outcome) => check_outcome(&outcome),
+                    Err(error) => check_message(&error.to_string()),
+                }
+            }
+        }
+    }
+    server.stop().await;
+    for words in told.lock().unwrap().iter() {
+        check_message(words);
+    }
+}
+
+fn check_listed(adopted: &[Adopted], left_out: &[LeftOut]) {
+    let mut names = BTreeSet::new();
+    for one in adopted {
+        let tool = &one.descriptor;
+        let all = tool.aliases.iter().map(String::as_str);
+        for name in all.chain([tool.name.as_str()]) {
+            assert!(names.insert(name.to_ascii_lowercase()), "{name} twice");
+            assert!(name.is_ascii() && name.len() <= 256, "{name}");
+        }
+        assert!(tool.description.chars().count() <= 8_100);
+        check_message(&tool.display_name);
+        // What is kept of a definition is compared with what the server says the next time.
+        let kept = Definition::kept(one.definition.tool.clone(), one.definition.json.clone());
+        assert_eq!(kept.digest, one.definition.digest);
+        let mut clean = tool.clone();
+        clean.clean();
+        assert_eq!(text::clean(&clean.description), None);
+    }
+    for one in left_out {
+        check_message(&one.tool);
+        check_message(&one.reason);
+    }
+}
+
+fn check_outcome(outcome: &Outcome) {
+    for part in &outcome.llm {
+        match part {
+            Part::Image { media_type, .. } | Part::Audio { media_type, .. } => {
+                check_message(media_type);
+            }
+            Part::ResourceLink { uri, name, .. } => {
+                check_message(uri);
+                check_message(name.as_deref().unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+    if let Some(error) = &outcome.error {
+        check_message(&error.message);
+    }
+}
+
+/// A list of tools, or the result of a call.
+#[test]
+fn fuzz_tools() {
+    let accept = |_: &Descriptor| Ok(());
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let text = assembled(bytes, FRAGMENTS);
+        match declarations(&text, &accept) {
+            Err(reason) => check_message(&reason),
+            Ok((adopted, left_out)) => check_listed(&adopted, &left_out),
+        }
+        let Ok(value) = serde_json::from_str::<Value>(&text) else {
+            return;
+        };
+        if let Ok(result) = serde_json::from_value::<CallToolResult>(value.clone()) {
+            match results::outcome("one", result) {
+                Err(error) => check_message(&error.to_string()),
+                Ok(outcome) => check_outcome(&outcome),
+            }
+        }
+        let tools = match value {
+            Value::Array(tools) => tools,
+            other => vec![other],
+        };
+        let mut tools: Vec<Tool> = tools
+            .into_iter()
+            .filter_map(|tool| serde_json::from_value(tool).ok())
+            .collect();
+        let (adopted, left_out) = adopt(&config("one"), tools.clone(), &accept);
+        check_listed(&adopted, &left_out);
+        // Who is called what does not depend on the order of the list.
+        tools.reverse();
+        let (again, _) = adopt(&config("one"), tools, &accept);
+        let names = |all: &[Adopted]| -> Vec<(String, String)> {
+            let pair =
+                |one: &Adopted| (one.descriptor.name.to_string(), one.definition.tool.clone());
+            all.iter().map(pair).collect()
+        };
+        assert_eq!(names(&adopted), names(&again), "{text}");
+    });
+}

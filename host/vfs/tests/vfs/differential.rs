@@ -1,0 +1,347 @@
+//! Path resolution compared with the kernel's own: `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS`, on random
+//! trees with links and random paths. Whatever resolver of ours answers, it has to open the same inode or refuse for the
+//! same reason. [`intended`] lists the differences that are meant.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::fs::symlink,
+    },
+    path::Path,
+};
+
+use proptest::{prelude::*, sample::select};
+use rustix::{
+    fs::{CWD, FileType, Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
+use toolhost_vfs::{Access, Kind, OpenHow, Refusal, Scope, Stat};
+
+use crate::support::{
+    APPEND, CREATE, CREATE_NEW, DIRECTORY, READ, READ_LINK, WRITE, World, handle,
+};
+
+/// Something in a tree. What cannot be made, because another entry is in its way, is left out.
+#[derive(Debug, Clone)]
+enum Node {
+    Dir(String),
+    File(String),
+    Link { at: String, target: String },
+    HardLink { at: String, of: String },
+    Fifo(String),
+}
+
+impl Node {
+    fn make(&self, root: &Path) {
+        let at = |path: &str| root.join(path);
+        // An entry whose place is taken is left out.
+        let _ = match self {
+            Self::Dir(path) => fs::create_dir_all(at(path)),
+            Self::File(path) => fs::File::create_new(at(path)).map(drop),
+            Self::Link { at: path, target } => symlink(target, at(path)),
+            Self::HardLink { at: path, of } => match fs::symlink_metadata(at(of)) {
+                Ok(data) if data.is_file() => fs::hard_link(at(of), at(path)),
+                _ => Ok(()),
+            },
+            Self::Fifo(path) => {
+                let mode = Mode::from_raw_mode(0o600);
+                rustix::fs::mknodat(CWD, at(path), FileType::Fifo, mode, 0).map_err(Into::into)
+            }
+        };
+    }
+}
+
+/// Two trees that begin equal: what is made in one does not change what the other one answers.
+struct Tree {
+    world: World,
+    root: OwnedFd,
+}
+
+impl Tree {
+    fn new(nodes: &[Node]) -> Self {
+        let world = World::new();
+        let path = world.path("w");
+        nodes.iter().for_each(|node| node.make(&path));
+        let root = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
+        Self {
+            world,
+            root: root.expect("the root of the tree"),
+        }
+    }
+
+    /// What is where, without what differs between two trees.
+    fn shape(&self) -> BTreeMap<String, String> {
+        let mut shape = BTreeMap::new();
+        collect(&self.world.path(""), "", &mut shape);
+        shape
+    }
+}
+
+fn collect(dir: &Path, below: &str, shape: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(dir).expect("list") {
+        let entry = entry.expect("entry");
+        let name = format!("{below}/{}", entry.file_name().to_string_lossy());
+        let kind = entry.file_type().expect("type");
+        if kind.is_dir() {
+            collect(&entry.path(), &name, shape);
+        }
+        shape.insert(name, format!("{kind:?}"));
+    }
+}
+
+/// The reference. `..` in a path can be disturbed by any rename on the machine.
+fn openat2(root: BorrowedFd<'_>, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        match rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, mode, resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            answer => return answer,
+        }
+    }
+}
+
+fn flags(how: OpenHow) -> OFlags {
+    let writes = how.write || how.append || how.truncate;
+    let mut flags = match (how.read, writes) {
+        (true, true) => OFlags::RDWR,
+        (false, true) => OFlags::WRONLY,
+        (_, false) => OFlags::RDONLY,
+    };
+    for (wanted, flag) in [
+        (how.append, OFlags::APPEND),
+        (how.create, OFlags::CREATE),
+        (how.exclusive, OFlags::EXCL),
+        (how.directory, OFlags::DIRECTORY),
+        (!how.follow, OFlags::NOFOLLOW),
+    ] {
+        if wanted {
+            flags |= flag;
+        }
+    }
+    // Without it the reference would wait for the other end of a FIFO.
+    flags | OFlags::NONBLOCK | OFlags::NOCTTY
+}
+
+/// What the kernel's reason is called here.
+fn refusal(errno: Errno) -> Refusal {
+    match errno {
+        // Out of the root; and an open of a FIFO that nobody reads.
+        Errno::XDEV | Errno::NXIO => Refusal::NotPermitted,
+        Errno::NOENT => Refusal::NotFound,
+        Errno::NOTDIR => Refusal::NotDirectory,
+        Errno::ISDIR => Refusal::IsDirectory,
+        Errno::LOOP => Refusal::Loop,
+        Errno::EXIST => Refusal::Exists,
+        Errno::INVAL => Refusal::Invalid,
+        Errno::NAMETOOLONG => Refusal::NameTooLong,
+        other => Refusal::Io(other),
+    }
+}
+
+/// Which inode, and of which kind; or why not.
+type Seen = Result<Stat, Refusal>;
+
+fn seen(fd: Result<OwnedFd, Errno>) -> Seen {
+    fd.map_err(refusal)
+        .map(|fd| Stat::of(&fd).expect("of an open file"))
+}
+
+/// The differences that are meant, each with its name.
+fn intended(what: &str, kernel: &Seen, ours: &Seen) -> Option<&'static str> {
+    let opens = !what.starts_with("stat");
+    match (kernel, ours) {
+        (Ok(stat), Err(Refusal::NotPermitted))
+            if opens && !matches!(stat.kind, Kind::File | Kind::Directory) =>
+        {
+            Some("a special file is not opened, though the kernel would open it")
+        }
+        _ => None,
+    }
+}
+
+const MODES: [(&str, OpenHow); 8] = [
+    ("read", READ),
+    ("read nofollow", READ_LINK),
+    ("directory", DIRECTORY),
+    ("write", WRITE),
+    ("append", APPEND),
+    ("create", CREATE),
+    ("create new", CREATE_NEW),
+    (
+        "create nofollow",
+        OpenHow {
+            follow: false,
+            ..CREATE
+        },
+    ),
+];
+
+/// Every resolver: the kernel's in one step; the walk by components; and the one that leaves names out, which tries the
+/// kernel first.
+const SCOPES: [(&str, fn(&World) -> Scope); 3] = [
+    ("in one step", |world| world.scope(Access::ReadWrite)),
+    ("walking", |world| world.walking_scope(Access::ReadWrite)),
+    ("leaving out", |world| {
+        let mut grant = world.grant("w", "/w", Access::ReadWrite);
+        grant.exclude = vec!["*.left-out".to_owned()];
+        Scope::open(&[grant], &[]).expect("scope")
+    }),
+];
+
+fn compare(nodes: &[Node], paths: &[String]) {
+    for (resolver, scope) in SCOPES {
+        let (theirs, ours) = (Tree::new(nodes), Tree::new(nodes));
+        let scope = scope(&ours.world);
+        let handle = handle(&scope, "/w");
+        let mut changed = 0;
+        for path in paths {
+            for follow in [true, false] {
+                let what = format!("stat {path:?}, follow {follow}, {resolver}");
+                let flags = if follow {
+                    OFlags::PATH
+                } else {
+                    OFlags::PATH | OFlags::NOFOLLOW
+                };
+                let kernel = seen(openat2(ours.root.as_fd(), path, flags, Mode::empty()));
+                let found = scope.stat_at(handle.fd, path, follow);
+                judge(&what, &kernel, &found, true);
+            }
+            for (mode, how) in MODES {
+                let what = format!("{mode} {path:?}, {resolver}");
+                let tree = if how.create { &theirs } else { &ours };
+                let mode = if how.create { 0o666 } else { 0 };
+                let mode = Mode::from_raw_mode(mode);
+                let kernel = seen(openat2(tree.root.as_fd(), path, flags(how), mode));
+                let found = scope
+                    .open_at(handle.fd, handle.access, path, &how)
+                    .map(|opened| Stat::of(&opened.fd).expect("of an open file"));
+                judge(&what, &kernel, &found, !how.create);
+                if how.create && found.is_ok() {
+                    changed += 1;
+                    assert_eq!(theirs.shape(), ours.shape(), "{what}");
+                }
+            }
+        }
+        if changed == 0 {
+            assert_eq!(theirs.shape(), ours.shape());
+        }
+    }
+}
+
+fn judge(what: &str, kernel: &Seen, ours: &Seen, same_tree: bool) {
+    let agree = match (kernel, ours) {
+        (Ok(kernel), Ok(ours)) if same_tree => kernel.id == ours.id,
+        (Ok(kernel), Ok(ours)) => kernel.kind == ours.kind,
+        (kernel, ours) => kernel.is_err() && kernel.as_ref().err() == ours.as_ref().err(),
+    };
+    assert!(
+        agree || intended(what, kernel, ours).is_some(),
+        "{what}: the kernel {kernel:?}, we {ours:?}"
+    );
+}
+
+fn name() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        12 => select(vec!["a", "b", "c", "sub", "f.txt"]),
+        4 => Just(".."),
+        2 => select(vec![".", ""]),
+        1 => select(vec!["...", "é", "a b", "..a", "\\", "nothing"]),
+    ]
+}
+
+/// Of a path or of the target of a link.
+fn path() -> impl Strategy<Value = String> {
+    let parts = prop::collection::vec(name(), 0..7);
+    let around = prop_oneof![
+        12 => Just(("", "")),
+        3 => Just(("", "/")),
+        1 => Just(("./", "/.")),
+        1 => Just(("/", "")),
+        1 => Just(("", "/..")),
+    ];
+    let plain = (parts, around)
+        .prop_map(|(parts, (front, end))| format!("{front}{}{end}", parts.join("/")));
+    let odd = select(vec![
+        "a\0b".to_owned(),
+        "/etc/passwd".to_owned(),
+        "/proc/self/root".to_owned(),
+        "/proc/self/cwd/a".to_owned(),
+        "x".repeat(255),
+        "x".repeat(256),
+        format!("a/{}/b", "x".repeat(256)),
+        "./".repeat(2_047) + "a",
+        "./".repeat(2_048) + "a",
+        "a/../".repeat(30) + "b",
+        "a/".repeat(100),
+    ]);
+    prop_oneof![20 => plain, 1 => odd]
+}
+
+fn node() -> impl Strategy<Value = Node> {
+    let at = || {
+        let names = prop::collection::vec(select(vec!["a", "b", "c", "sub"]), 1..4);
+        names.prop_map(|names| names.join("/"))
+    };
+    prop_oneof![
+        4 => at().prop_map(Node::Dir),
+        2 => at().prop_map(Node::File),
+        6 => (at(), path()).prop_map(|(at, target)| Node::Link { at, target }),
+        1 => (at(), at()).prop_map(|(at, of)| Node::HardLink { at, of }),
+        1 => at().prop_map(Node::Fifo),
+    ]
+}
+
+fn has_openat2() -> bool {
+    let opened = rustix::fs::openat2(
+        CWD,
+        ".",
+        OFlags::PATH,
+        Mode::empty(),
+        ResolveFlags::NO_MAGICLINKS,
+    );
+    let has = !matches!(opened, Err(Errno::NOSYS | Errno::PERM));
+    if !has {
+        eprintln!("skipped: this kernel has no openat2, so there is nothing to compare with");
+    }
+    has
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(ProptestConfig::default().cases.div_ceil(4))
+    })]
+
+    #[test]
+    fn a_path_leads_where_openat2_says(
+        nodes in prop::collection::vec(node(), 0..14),
+        paths in prop::collection::vec(path(), 1..10),
+    ) {
+        if has_openat2() {
+            compare(&nodes, &paths);
+        }
+    }
+}
+
+/// As many links as the kernel follows, and one more.
+#[test]
+fn as_many_links_are_followed_as_the_kernel_follows() {
+    if !has_openat2() {
+        return;
+    }
+    let chain = |length: usize| {
+        let link = |number: usize| Node::Link {
+            at: format!("l{number}"),
+            target: match number {
+                0 => "f.txt".to_owned(),
+                _ => format!("l{}", number - 1),
+            },
+        };
+        (0..length).map(link).collect::<Vec<_>>()
+    };
+    let nodes = chain(42);
+    let paths: Vec<String> = (37..42).map(|last| format!("l{last}")).collect();
+    compare(&nodes, &paths);
+}

@@ -1,0 +1,93 @@
+//! The fuzz target for edits: the text of a file, what is looked for, and what takes its place.
+
+use toolhost_fuzz_input::assembled;
+
+use super::find::{Leniency, Place, delete_lines, find};
+
+/// Between the three texts.
+const BETWEEN: &str = "\u{1}";
+
+const FRAGMENTS: &[&str] = &[
+    BETWEEN,
+    "\n",
+    "\r\n",
+    "\r",
+    "    ",
+    "\t",
+    "  ",
+    " ",
+    "\u{a0}",
+    "\u{feff}",
+    "\u{2018}",
+    "\u{201c}",
+    "\u{2014}",
+    "\u{2026}",
+    "'",
+    "\"",
+    "-",
+    "...",
+    "\\n",
+    "\\t",
+    "\\\"",
+    "     1\t",
+    "12\u{2192}",
+    "3: ",
+    "fn f() {\n",
+    "}\n",
+    "if x:\n",
+    "return",
+    "let x = 1;\n",
+    "let y = 2;\n",
+    "é",
+    "e\u{301}",
+    "\u{1f600}",
+    "{\"a\": 1}",
+];
+
+#[test]
+fn fuzz_edit() {
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let input = assembled(bytes, FRAGMENTS);
+        let mut texts = input.splitn(3, BETWEEN);
+        let text = texts.next().unwrap_or_default();
+        let (Some(old), Some(new)) = (texts.next(), texts.next()) else {
+            return;
+        };
+        if old.is_empty() {
+            return;
+        }
+        for leniency in [Leniency::Free, Leniency::Indented, Leniency::Data] {
+            let mut found = find(text, old, new, leniency);
+            let edited = apply(text, &found.places);
+            // The reference: what is written as it stands in the file is replaced as it stands.
+            assert_eq!(found.strategy == "exact", text.contains(old), "{input:?}");
+            if found.strategy == "exact" {
+                assert_eq!(found.places.len(), text.matches(old).count(), "{input:?}");
+                // What is new ends its lines as the file does.
+                let ends = if [text, old, new].iter().any(|text| text.contains('\r')) {
+                    |text: String| text.replace("\r\n", "\n")
+                } else {
+                    |text: String| text
+                };
+                assert_eq!(ends(edited), ends(text.replace(old, new)), "{input:?}");
+            }
+            if new.is_empty() {
+                delete_lines(text, old, &mut found.places);
+                apply(text, &found.places);
+            }
+        }
+    });
+}
+
+/// Places lie between characters, in their order, and none within another.
+fn apply(text: &str, places: &[Place]) -> String {
+    let (mut edited, mut at) = (String::new(), 0);
+    for place in places {
+        edited.push_str(&text[at..place.range.start]);
+        edited.push_str(&place.new);
+        at = place.range.end;
+        assert!(place.range.start <= at);
+    }
+    edited.push_str(&text[at..]);
+    edited
+}
