@@ -4,14 +4,16 @@ use crate::{nearest, text};
 
 /// Characters of a wrong value that are shown.
 const SHOWN: usize = 80;
+/// Characters of a message.
+const MESSAGE: usize = 600;
 
-/// The message of a parser without its place.
+/// The message of a parser without its place: one line, whatever the file holds.
 pub fn serde(message: &str) -> String {
     let message = message.lines().next().unwrap_or(message);
-    unknown(message)
+    let told = unknown(message)
         .or_else(|| wrong(message))
-        .or_else(|| missing(message))
-        .unwrap_or_else(|| message.to_owned())
+        .or_else(|| missing(message));
+    text::inline(told.as_deref().unwrap_or(message), MESSAGE)
 }
 
 /// A word that is none of ours, with the nearest one.
@@ -24,9 +26,10 @@ fn unknown(message: &str) -> Option<String> {
     let mut ticks = message.split('`').skip(1).step_by(2);
     let word = ticks.next()?;
     let known: Vec<&str> = ticks.collect();
+    let shown = text::inline(word, SHOWN);
     Some(match nearest(word, known.iter().copied(), 1).first() {
-        Some(near) => format!("unknown {what} `{word}`; did you mean `{near}`?"),
-        None => format!("unknown {what} `{word}`; known here: {}", known.join(", ")),
+        Some(near) => format!("unknown {what} `{shown}`; did you mean `{near}`?"),
+        None => format!("unknown {what} `{shown}`; known here: {}", known.join(", ")),
     })
 }
 
