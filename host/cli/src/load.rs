@@ -120,11 +120,12 @@ pub async fn prepare(
         }
         Purpose::Look | Purpose::Judge => None,
     };
+    let launcher = Launcher::this_program(["process-launcher".into()]);
     let prepared = Parts {
         prompter,
-        agents: agents(&settings),
+        agents: agents(&settings, &launcher),
         compiler: compiler()?,
-        launcher: Some(Launcher::this_program(["process-launcher".into()])),
+        launcher: Some(launcher),
         resources: Some(Arc::clone(&resources) as Arc<dyn Resources>),
         say: Arc::new(note),
         ..Parts::new(settings.core.clone(), purpose)
@@ -192,10 +193,11 @@ impl StartingHost {
 }
 
 /// The commands of the configuration, and beside them the client of a call, if it may be one.
-fn agents(settings: &Settings) -> Option<Arc<dyn Agents>> {
+fn agents(settings: &Settings, launcher: &Launcher) -> Option<Arc<dyn Agents>> {
     let desk = settings.mcp.desk.clone();
     let desk = desk.filter(|_| settings.mcp.sampling)?;
-    let commands = CommandAgents::new(settings.core.beyond.agents.clone());
+    let commands = settings.core.beyond.agents.clone();
+    let commands = CommandAgents::new(commands, Some(launcher.clone()));
     Some(Arc::new(ClientAgents::new(desk, Arc::new(commands))))
 }
 

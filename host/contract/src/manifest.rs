@@ -386,6 +386,31 @@ mod tests {
     }
 
     #[test]
+    fn x_01_what_is_said_of_a_manifest_is_short_and_shows_every_character() {
+        let word = "\u{1b}[2J\u{202e}x".repeat(5_000);
+        let quoted = word.replace('\u{1b}', "\\u001b");
+        for text in [
+            format!("{HEAD}\"{quoted}\" = 1\n"),
+            format!("{HEAD}[[needs]]\ncapability = \"{quoted}\"\nwhy = \"x\"\n"),
+            format!("{HEAD}[[needs]]\n\"{quoted}\" = 1\n"),
+            format!("{HEAD}[limits]\nmemory = \"{quoted}\"\n"),
+            format!("{HEAD}license = [\"{quoted}\"]\n"),
+            format!("{HEAD}\"{quoted}\" = 1\n\"{quoted}\" = 1\n"),
+            format!("{HEAD}{word} = 1\n"),
+            format!("{HEAD}x = {}\n", "[".repeat(20_000)),
+        ] {
+            let said = Manifest::parse("plugin.toml", &text)
+                .unwrap_err()
+                .to_string();
+            assert!(said.is_ascii() || said.contains('…'), "{said}");
+            assert!(
+                !said.contains(['\u{1b}', '\u{202e}']) && said.len() < 1_000,
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_line() {
         check_error("", expect!["plugin.toml:1: the key `name` is missing"]);
         check_error(

@@ -26,6 +26,8 @@ pub struct Quotas {
     pub staged_bytes: UserQuota,
     /// Bytes of output of programs in files.
     pub kept_output: UserQuota,
+    /// Bytes of memory for notes of sessions and for results of their background calls.
+    pub session_bytes: UserQuota,
 }
 
 impl Default for Quotas {
@@ -49,6 +51,10 @@ impl Default for Quotas {
                 user: 1 << 30,
                 all: 4 << 30,
             },
+            session_bytes: UserQuota {
+                user: 128 << 20,
+                all: 1 << 30,
+            },
         }
     }
 }
@@ -59,6 +65,7 @@ pub enum QuotaKind {
     Sessions,
     Questions,
     StagedBytes,
+    SessionBytes,
 }
 
 impl QuotaKind {
@@ -67,12 +74,15 @@ impl QuotaKind {
             QuotaKind::Sessions => "too_many_sessions",
             QuotaKind::Questions => "too_many_questions",
             QuotaKind::StagedBytes => "too_many_staged_bytes",
+            QuotaKind::SessionBytes => "too_many_session_bytes",
         }
     }
 
     fn remedy(self) -> &'static str {
         match self {
-            QuotaKind::Sessions => "end a session that is not used any more",
+            QuotaKind::Sessions | QuotaKind::SessionBytes => {
+                "end a session that is not used any more"
+            }
             QuotaKind::Questions => "answer or cancel a question that waits",
             QuotaKind::StagedBytes => "answer or cancel a call whose changes wait",
         }
@@ -85,6 +95,7 @@ impl fmt::Display for QuotaKind {
             QuotaKind::Sessions => "sessions",
             QuotaKind::Questions => "waiting questions",
             QuotaKind::StagedBytes => "bytes of changes that wait",
+            QuotaKind::SessionBytes => "bytes of notes and results of sessions",
         })
     }
 }

@@ -180,7 +180,11 @@ impl Builder {
             registry: RwLock::default(),
             registry_news: tokio::sync::watch::Sender::default(),
             warnings: Mutex::default(),
-            sessions: Sessions::new(quotas.sessions, self.on_session_end),
+            sessions: Sessions::new(
+                quotas.sessions,
+                Meter::new(QuotaKind::SessionBytes, quotas.session_bytes),
+                self.on_session_end,
+            ),
             questions: Meter::new(QuotaKind::Questions, quotas.questions),
             staged_bytes: Meter::new(QuotaKind::StagedBytes, quotas.staged_bytes),
             batches: Mutex::default(),

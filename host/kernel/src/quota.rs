@@ -35,24 +35,55 @@ impl Meter {
     }
 
     pub(crate) fn take(&self, user: &UserId, amount: u64) -> Result<Holding, QuotaError> {
-        let Counts { what, quota, .. } = *self.0;
-        let mut held = self.0.held();
-        let own = held.get(user).copied().unwrap_or_default();
-        if own.saturating_add(amount) > quota.user {
+        let mut holding = self.nothing(user);
+        holding.resize(amount)?;
+        Ok(holding)
+    }
+
+    /// A holding that may grow.
+    pub(crate) fn nothing(&self, user: &UserId) -> Holding {
+        Holding {
+            counts: Arc::clone(&self.0),
+            user: user.clone(),
+            amount: 0,
+        }
+    }
+}
+
+impl Holding {
+    /// On an error it is as it was. A smaller amount always fits.
+    pub(crate) fn resize(&mut self, amount: u64) -> Result<(), QuotaError> {
+        let mut held = self.counts.held();
+        let own = self.beyond(&held, amount)?;
+        if own == 0 {
+            held.remove(&self.user);
+        } else {
+            held.insert(self.user.clone(), own);
+        }
+        self.amount = amount;
+        Ok(())
+    }
+
+    /// Could it be resized to this now?
+    pub(crate) fn fits(&self, amount: u64) -> Result<(), QuotaError> {
+        self.beyond(&self.counts.held(), amount).map(drop)
+    }
+
+    /// What the user would hold then.
+    fn beyond(&self, held: &BTreeMap<UserId, u64>, amount: u64) -> Result<u64, QuotaError> {
+        let Counts { what, quota, .. } = *self.counts;
+        let own = held.get(&self.user).copied().unwrap_or_default() - self.amount;
+        let own = own.saturating_add(amount);
+        if amount > self.amount && own > quota.user {
             let most = quota.user;
             return Err(QuotaError::User { what, most });
         }
-        let all: u64 = held.values().sum();
-        if all.saturating_add(amount) > quota.all {
+        let all = held.values().sum::<u64>() - self.amount;
+        if amount > self.amount && all.saturating_add(amount) > quota.all {
             let most = quota.all;
             return Err(QuotaError::All { what, most });
         }
-        held.insert(user.clone(), own + amount);
-        Ok(Holding {
-            counts: Arc::clone(&self.0),
-            user: user.clone(),
-            amount,
-        })
+        Ok(own)
     }
 }
 
@@ -98,6 +129,12 @@ mod tests {
         drop((first, second, third));
         assert!(meter.0.held().is_empty());
         assert!(meter.take(&ann, u64::MAX).is_err());
-        assert!(meter.take(&ann, 2).is_ok());
+        let mut first = meter.take(&ann, 2).unwrap();
+        assert!(first.resize(3).is_err() && first.fits(3).is_err());
+        first.resize(1).unwrap();
+        let second = meter.take(&ann, 1).unwrap();
+        assert!(first.fits(2).is_err());
+        drop((first, second));
+        assert!(meter.0.held().is_empty());
     }
 }

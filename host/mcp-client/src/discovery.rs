@@ -12,12 +12,11 @@ use toolhost_contract::{
     Backend, BoxFuture, Call, CallError, Descriptor, Digest, ErrorClass, Failure, Grant, Outcome,
     Sink, ToolName, text,
 };
-use toolhost_process::{Exit, Launcher, PipedCommand};
+use toolhost_process::{Exit, Launcher, PipedCommand, PipedRan, run_piped};
 
 use crate::adopt::{Accept, Adopted, LeftOut};
 use crate::approvals::{Approvals, Change};
 use crate::config::{Hidden, Program, ServerConfig, TIMEOUT, Way};
-use crate::run::{Ran, run};
 use crate::stdio::Stdio;
 
 mod declarations;
@@ -112,7 +111,11 @@ impl Discovery {
     /// Runs the command and reads what it prints. An error is a sentence.
     pub async fn discover(&self, ground: &Ground) -> Result<Discovered, String> {
         let command = self.command(ground, &self.discover);
-        let ran = timeout(DISCOVERY, run(&ground.launcher, &command, &[], MAX_LIST)).await;
+        let ran = timeout(
+            DISCOVERY,
+            run_piped(&ground.launcher, &command, &[], MAX_LIST),
+        )
+        .await;
         let ran = ran
             .map_err(|_| {
                 format!(
@@ -213,7 +216,7 @@ impl DiscoveredTools {
         words.push(own.clone());
         let command = self.discovery.command(&self.ground, &words);
         let input = call.input.to_string();
-        let running = run(
+        let running = run_piped(
             &self.ground.launcher,
             &command,
             input.as_bytes(),
@@ -228,7 +231,7 @@ impl DiscoveredTools {
 }
 
 /// what went well is what it wrote; of what did not, everything is said.
-fn outcome(ran: &Ran) -> Outcome {
+fn outcome(ran: &PipedRan) -> Outcome {
     let (stdout, stderr) = (ran.stdout.text(), ran.stderr.text());
     let cut = ran.stdout.cut || ran.stderr.cut;
     let mut outcome = match ran.exit {

@@ -32,7 +32,6 @@ mod names;
 mod private;
 mod resources;
 mod results;
-mod run;
 mod server;
 mod shape;
 mod state;

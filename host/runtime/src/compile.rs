@@ -19,6 +19,9 @@ const ADDRESS_SPACE: u64 = 4 << 30;
 /// Machine code is about twice to three times the size of its component.
 const MAX_ARTIFACT: u64 = 512 << 20;
 
+/// Bytes of what the compiler complains of. It quotes names of the component, each of 100 kB at most.
+const MAX_COMPLAINT: u64 = 64 << 10;
+
 /// Where compilation happens.
 #[derive(Debug, Clone)]
 pub enum Compiler {
@@ -73,30 +76,36 @@ async fn child(program: &Path, args: &[OsString], component: &[u8]) -> Result<Ve
     else {
         return Err("the compiler has no pipes".to_owned());
     };
-    let (mut artifact, mut complaint) = (Vec::new(), String::new());
+    let (mut artifact, mut complaint) = (Vec::new(), Vec::new());
     let feed = async {
         // A child that gives up closes the pipe; its exit status says more than this error would.
         let _ = stdin.write_all(component).await;
         drop(stdin);
+        Ok(())
     };
     let mut stdout = stdout.take(MAX_ARTIFACT + 1);
-    let mut stderr = stderr.take(64 << 10);
-    // What it complained of is shown as far as it could be read.
-    let ((), read, _) = tokio::join!(
-        feed,
-        stdout.read_to_end(&mut artifact),
-        stderr.read_to_string(&mut complaint)
-    );
-    read.map_err(|error| format!("cannot read from the compiler: {error}"))?;
+    let mut stderr = stderr.take(MAX_COMPLAINT);
+    // What it complained of is shown as far as it could be read. Beyond that it is read all the same: a child whose pipe
+    // is full would wait until the time is over.
+    let complain = async {
+        let _ = stderr.read_to_end(&mut complaint).await;
+        let _ = tokio::io::copy(stderr.get_mut(), &mut tokio::io::sink()).await;
+        Ok(())
+    };
+    let take = async {
+        let read = stdout.read_to_end(&mut artifact).await;
+        match read.map_err(|error| format!("cannot read from the compiler: {error}"))? as u64 {
+            0..=MAX_ARTIFACT => Ok(()),
+            _ => Err(format!(
+                "the compiled code is larger than {MAX_ARTIFACT} bytes"
+            )),
+        }
+    };
+    tokio::try_join!(feed, take, complain)?;
     let status = child
         .wait()
         .await
         .map_err(|error| format!("lost the compiler: {error}"))?;
-    if artifact.len() as u64 > MAX_ARTIFACT {
-        return Err(format!(
-            "the compiled code is larger than {MAX_ARTIFACT} bytes"
-        ));
-    }
     match status.signal() {
         _ if status.success() => Ok(artifact),
         Some(signal) if signal == Signal::XCPU.as_raw() => Err(format!(
@@ -105,7 +114,7 @@ async fn child(program: &Path, args: &[OsString], component: &[u8]) -> Result<Ve
         Some(signal) => Err(format!(
             "the compiler died of signal {signal}; it may have needed more than {ADDRESS_SPACE} bytes of memory"
         )),
-        None => Err(one_line(&complaint)),
+        None => Err(one_line(&String::from_utf8_lossy(&complaint))),
     }
 }
 
@@ -201,5 +210,13 @@ mod tests {
     async fn a_compiler_that_takes_too_long_is_ended() {
         let told = complaint("exec sleep 100000").await;
         assert!(told.contains("longer than 120 seconds"), "{told}");
+    }
+
+    #[tokio::test]
+    async fn x_02_a_compiler_that_complains_at_length_ends_at_once() {
+        let script = "cat > /dev/null; head -c 300000 /dev/zero | tr '\\0' a >&2; exit 1";
+        let told = complaint(script).await;
+        assert!(told.starts_with("cannot compile x.wasm: aaa"), "{told}");
+        assert!(told.len() < 1_000, "{told}");
     }
 }

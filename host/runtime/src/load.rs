@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
-use toolhost_contract::{Descriptor, Digest, Limits, Manifest, NoSink, PluginName, text};
+use toolhost_contract::{
+    CallError, Descriptor, Digest, Limits, Manifest, NoSink, PluginName, text,
+};
 use toolhost_vfs::Scope;
 use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
@@ -421,6 +423,18 @@ fn unlinkable(path: &Path, error: &wasmtime::Error) -> LoadError {
     }
 }
 
+/// Advice is for whoever calls a tool, and nobody calls one here.
+fn without_advice(error: &CallError) -> String {
+    match &error.stderr {
+        Some(stderr) => format!(
+            "{}; it wrote: {}",
+            error.message,
+            text::inline(stderr.trim(), 300)
+        ),
+        None => error.message.clone(),
+    }
+}
+
 /// Asks a component for its tools, with nothing granted.
 async fn describe(
     path: &Path,
@@ -451,6 +465,6 @@ async fn describe(
             .await
     })
     .await
-    .map_err(|error| failed(error.for_model()))?;
+    .map_err(|error| failed(without_advice(&error)))?;
     v0_1::descriptors(described, &manifest.version).map_err(failed)
 }

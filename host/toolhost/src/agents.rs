@@ -1,12 +1,17 @@
 //! Sub-agents that are commands: `[agents.NAME] command = …`. A task goes in as JSON, an answer comes out as JSON.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
-use toolhost_contract::{AgentInfo, BoxFuture, Failure, text};
+use toolhost_contract::{AgentInfo, BoxFuture, Failure, UserId, text};
 use toolhost_kernel::hooks::process::{ProcessError, run};
 use toolhost_kernel::{Agents, Task};
+use toolhost_process::{Exit, Launcher, PipedCommand, run_piped};
 
 use crate::settings::AgentSettings;
 
@@ -15,18 +20,38 @@ const MAX_ANSWER: usize = 1 << 20;
 const TIMEOUT: Duration = Duration::from_mins(10);
 /// Set for a sub-agent's command, so that a host inside of it hands nothing further on.
 const DEPTH: &str = "TOOLHOST_AGENT_DEPTH";
+/// Processes above this one that are looked at.
+const MAX_ANCESTORS: usize = 64;
+/// Bytes of an id that a task can be resumed by.
+const MAX_ID: usize = 128;
+/// Ids that are remembered of one user; the oldest make way.
+const MAX_IDS: usize = 256;
 
 pub struct CommandAgents {
     agents: Vec<AgentSettings>,
+    /// Ends what a sub-agent leaves behind. None: of that only its process group is ended.
+    launcher: Option<Launcher>,
     /// This host was started by a sub-agent.
     nested: bool,
+    /// What sub-agents have called their tasks, and for which user.
+    resumable: Mutex<BTreeMap<UserId, VecDeque<(String, String)>>>,
+}
+
+/// How a command ended that was started and has written no more than it may.
+struct Ended {
+    well: bool,
+    status: String,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
 }
 
 impl CommandAgents {
-    pub fn new(agents: Vec<AgentSettings>) -> Self {
+    pub fn new(agents: Vec<AgentSettings>, launcher: Option<Launcher>) -> Self {
         Self {
             agents,
-            nested: std::env::var_os(DEPTH).is_some(),
+            launcher,
+            nested: is_nested(),
+            resumable: Mutex::default(),
         }
     }
 
@@ -45,45 +70,171 @@ impl CommandAgents {
         if self.nested {
             return Err(failed("a sub-agent cannot hand tasks on".to_owned()));
         }
-        let [program, arguments @ ..] = &agent.command[..] else {
-            return Err(failed("its command is empty".to_owned()));
-        };
-        let mut command = Command::new(program);
-        command.args(arguments).env(DEPTH, "1");
+        let (name, user) = (&agent.info.name, &task.caller.user);
+        if let Some(id) = task.task["resume"].as_str()
+            && !self.may_resume(user, name, id)
+        {
+            let message = format!(
+                "no task `{}` of sub-agent `{name}` to resume; begin a new one",
+                text::inline(id, 80)
+            );
+            return Err(Failure::new("task_not_found", message));
+        }
         let mut input = task.task;
         input["call"] = json!(task.call.0);
         input["session"] = json!(task.caller.session);
+        input["user"] = json!(user.name());
         input["parent_agent"] = json!(task.caller.agent);
         let timeout = agent.timeout.unwrap_or(TIMEOUT);
-        let name = &agent.info.name;
         let input = input.to_string();
-        let running = run(command, input.as_bytes(), MAX_ANSWER);
-        let ran = match tokio::time::timeout(timeout, running).await {
-            Ok(Ok(ran)) => ran,
-            Ok(Err(error @ ProcessError::Start(_))) => {
-                return Err(failed(format!("the command of sub-agent `{name}` {error}")));
-            }
-            Ok(Err(error)) => return Err(failed(format!("sub-agent `{name}` {error}"))),
-            Err(_) => {
-                let message = format!("sub-agent `{name}` took longer than {}s", timeout.as_secs());
-                return Err(Failure::new("timeout", message));
-            }
-        };
-        if !ran.status.success() {
-            let words = String::from_utf8_lossy(&ran.stderr);
-            let words = text::block(words.trim(), 2_000);
+        let ended = tokio::time::timeout(timeout, self.run_command(agent, input.as_bytes()));
+        let ended = ended.await.map_err(|_| {
+            let message = format!("sub-agent `{name}` took longer than {}s", timeout.as_secs());
+            Failure::new("timeout", message)
+        })?;
+        let ended = ended.map_err(failed)?;
+        if !ended.well {
+            let words = String::from_utf8_lossy(&ended.stderr);
+            let words = text::block(text::tail(words.trim(), 2_000), 2_000);
+            let status = ended.status;
             return Err(failed(format!(
-                "sub-agent `{name}` ended with {}: {words}",
-                ran.status
+                "sub-agent `{name}` ended with {status}: {words}"
             )));
         }
-        let answer = String::from_utf8_lossy(&ran.stdout);
+        let answer = String::from_utf8_lossy(&ended.stdout);
         Ok(match serde_json::from_str::<Value>(answer.trim()) {
-            Ok(answer) if answer.get("text").is_some_and(Value::is_string) => answer,
+            Ok(answer) if answer.get("text").is_some_and(Value::is_string) => {
+                if let Some(id) = answer["id"].as_str() {
+                    self.remember(user, name, id);
+                }
+                answer
+            }
             // Whoever writes plain text means it as the answer.
             Ok(_) | Err(_) => json!({"text": answer.trim()}),
         })
     }
+
+    async fn run_command(&self, agent: &AgentSettings, input: &[u8]) -> Result<Ended, String> {
+        let name = &agent.info.name;
+        let [program, arguments @ ..] = &agent.command[..] else {
+            return Err("its command is empty".to_owned());
+        };
+        let Some(launcher) = &self.launcher else {
+            let mut command = Command::new(program);
+            command.args(arguments).env(DEPTH, "1");
+            let ran = run(command, input, MAX_ANSWER).await;
+            let ran = ran.map_err(|error| match error {
+                ProcessError::Start(_) => format!("the command of sub-agent `{name}` {error}"),
+                _ => format!("sub-agent `{name}` {error}"),
+            })?;
+            return Ok(Ended {
+                well: ran.status.success(),
+                status: ran.status.to_string(),
+                stdout: ran.stdout,
+                stderr: ran.stderr,
+            });
+        };
+        let command = piped(program, arguments)
+            .map_err(|error| format!("the command of sub-agent `{name}`: {error}"))?;
+        let ran = run_piped(launcher, &command, input, MAX_ANSWER).await;
+        let ran = ran.map_err(|error| format!("the command of sub-agent `{name}`: {error}"))?;
+        if ran.stdout.cut {
+            return Err(format!(
+                "sub-agent `{name}` wrote more than {MAX_ANSWER} bytes to its standard output"
+            ));
+        }
+        Ok(Ended {
+            well: ran.exit == Exit::Code(0),
+            status: match ran.exit {
+                Exit::Code(code) => format!("exit code {code}"),
+                Exit::Signal(signal) => format!("signal {signal}"),
+                other => format!("{other:?}").to_lowercase(),
+            },
+            stdout: ran.stdout.bytes,
+            stderr: ran.stderr.bytes,
+        })
+    }
+
+    /// The local user starts the commands, and so may name any of their tasks. What a command calls its tasks may be
+    /// easy to guess, so others name only what was said to them.
+    fn may_resume(&self, user: &UserId, agent: &str, id: &str) -> bool {
+        let all = self.resumable.lock();
+        let all = all.unwrap_or_else(PoisonError::into_inner);
+        let mut known = all.get(user).into_iter().flatten();
+        *user == UserId::Local || known.any(|known| (&*known.0, &*known.1) == (agent, id))
+    }
+
+    fn remember(&self, user: &UserId, agent: &str, id: &str) {
+        if *user == UserId::Local || id.len() > MAX_ID {
+            return;
+        }
+        let mut all = self
+            .resumable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let known = all.entry(user.clone()).or_default();
+        let new = (agent.to_owned(), id.to_owned());
+        known.retain(|known| *known != new);
+        known.push_back(new);
+        if known.len() > MAX_IDS {
+            known.pop_front();
+        }
+    }
+}
+
+/// A command as the host would start it itself: with its variables, in its folder.
+fn piped(program: &str, arguments: &[String]) -> std::io::Result<PipedCommand> {
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| name != DEPTH)
+        .chain([(DEPTH.to_owned(), "1".to_owned())]);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let program = if program.contains('/') {
+        std::path::absolute(program)?.to_string_lossy().into_owned()
+    } else {
+        program.to_owned()
+    };
+    Ok(PipedCommand {
+        program,
+        arguments: arguments.to_vec(),
+        cwd: std::env::current_dir()?,
+        variables: variables.collect(),
+        path: std::env::split_paths(&path).collect(),
+    })
+}
+
+/// A sub-agent may start a host without its own variables, as MCP clients do, so the processes above count as well.
+fn is_nested() -> bool {
+    if std::env::var_os(DEPTH).is_some() {
+        return true;
+    }
+    let mut process = std::os::unix::process::parent_id();
+    for _ in 0..MAX_ANCESTORS {
+        if has_depth(process) {
+            return true;
+        }
+        match parent_of(process) {
+            Some(parent @ 2..) => process = parent,
+            Some(_) | None => return false,
+        }
+    }
+    false
+}
+
+fn has_depth(process: u32) -> bool {
+    let variables = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    let mut names = variables
+        .split(|byte| *byte == 0)
+        .filter_map(|variable| variable.split(|byte| *byte == b'=').next());
+    names.any(|name| name == DEPTH.as_bytes())
+}
+
+fn parent_of(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(Path::new("/proc").join(process.to_string()).join("stat"));
+    // The name of the program stands in parentheses, and may have some.
+    let stat = stat.ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
 }
 
 impl Agents for CommandAgents {

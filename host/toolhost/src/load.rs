@@ -35,6 +35,7 @@ use crate::staging;
 
 mod find;
 
+pub use find::Broken;
 use find::find;
 
 /// Loading reads and hashes whole files, so only so many at once are in memory. How many of them may compile is the
@@ -120,11 +121,6 @@ impl Folder {
     pub fn is_own(&self) -> bool {
         is_own_folder(&self.guest)
     }
-}
-
-pub struct Broken {
-    pub path: PathBuf,
-    pub reason: String,
 }
 
 impl Parts {
@@ -215,8 +211,11 @@ impl Parts {
     ) -> Result<Kernel, Error> {
         let settings = &self.settings;
         let agents = self.agents.take();
-        let agents =
-            agents.unwrap_or_else(|| Arc::new(CommandAgents::new(settings.beyond.agents.clone())));
+        let commands = || {
+            let commands = settings.beyond.agents.clone();
+            CommandAgents::new(commands, self.launcher.clone())
+        };
+        let agents = agents.unwrap_or_else(|| Arc::new(commands()));
         let mut builder = Kernel::builder(settings.kernel())
             .prompter(Arc::clone(&self.prompter))
             .agents(agents);
@@ -323,7 +322,7 @@ impl PreparedHost {
                     one.served.took = took;
                     granted.push(one);
                 }
-                Err(reason) => broken.push(Broken { path, reason }),
+                Err(reason) => broken.push(Broken::new(path, &reason)),
             }
         }
         // Before the first tool is registered: plugins may be among the hooks, and no call runs without them.
@@ -335,7 +334,7 @@ impl PreparedHost {
             let path = one.served.path.clone();
             match register(&self.kernel, one) {
                 Ok(served) => plugins.push(served),
-                Err(reason) => broken.push(Broken { path, reason }),
+                Err(reason) => broken.push(Broken::new(path, &reason)),
             }
         }
         for (info, backend) in self.backends {

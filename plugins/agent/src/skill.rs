@@ -5,7 +5,7 @@ mod shelf;
 use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
 
-use self::shelf::{Shelf, Skill};
+use self::shelf::{MOST_BROKEN, Shelf, Skill, shown};
 use crate::show::{count, names, nearest};
 
 /// A skill, or the list of them.
@@ -88,7 +88,7 @@ fn load(skill: &Skill, args: &str) -> Outcome {
         text,
         "\n\n(skill {}; its folder is {})",
         inline(&skill.name, 64),
-        skill.folder.display()
+        shown(&skill.folder)
     );
     if !resources.is_empty() {
         let more = if truncated { "\n- … and more" } else { "" };
@@ -109,7 +109,7 @@ fn load(skill: &Skill, args: &str) -> Outcome {
         name: Some(skill.name.clone()),
         description: Some(skill.description.clone()),
         version: skill.version.clone(),
-        base_dir: Some(skill.folder.display().to_string()),
+        base_dir: Some(shown(&skill.folder)),
         allowed_tools: skill.allowed_tools.clone(),
         resources: Some(resources),
         truncated,
@@ -130,8 +130,12 @@ fn list(shelf: &Shelf) -> Outcome {
         shelf
             .broken
             .iter()
+            .take(MOST_BROKEN)
             .map(|broken| format!("(left out: {broken})")),
     );
+    if let Some(more) = shelf.broken.len().checked_sub(MOST_BROKEN + 1) {
+        lines.push(format!("(left out: {} more)", more + 1));
+    }
     if shelf.skills.is_empty() {
         lines.push("there are no skills".to_owned());
     }

@@ -28,11 +28,13 @@ pub fn inline(text: &str, most: usize) -> String {
 }
 
 /// What turns the direction of a text or takes no room in it can make a reader see another text. The same characters
-/// as the host escapes.
+/// as the host escapes (`toolhost_contract::text`), but for the selectors that belong to an emoji.
 fn is_unseen(letter: char) -> bool {
     matches!(letter,
-        '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+        '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -49,5 +51,12 @@ mod tests {
             assert_eq!(inline(text, 20), line);
         }
         assert_eq!(inline("äöü", 2), "äö…");
+    }
+
+    #[test]
+    fn m_04_every_character_that_is_not_seen_is_escaped() {
+        let unseen = "\u{34f}\u{115f}\u{17b4}\u{180b}\u{2065}\u{3164}\u{fe00}\u{ffa0}\u{fff0}\u{1bca0}\u{1d173}\u{e0100}";
+        assert!(inline(unseen, 100).is_ascii());
+        assert_eq!(inline("✂\u{fe0f}", 100), "✂\u{fe0f}");
     }
 }

@@ -1,6 +1,7 @@
 //! What a guest gets of its host's services, over the real program: with the need in its manifest, with the tool's own
 //! word, and with the operator's, or not at all.
 
+mod agents;
 mod commands;
 mod denied;
 mod net;

@@ -226,9 +226,10 @@ impl Kernel {
         entry: &Entry,
         run: &Run<'_>,
     ) -> Result<Option<crate::schedule::Permit<'a>>, super::Refusal> {
-        // Whoever made the call waits for it, and has a place among those that work through others already. Taking
-        // another one, they would wait for each other when the places are gone.
-        if pool(entry) == Pool::Agents && run.within.origin == Origin::Tool {
+        // Whoever made the call, or the task of the sub-agent that made it, waits for it, and has a place among those that
+        // work through others already. Taking another one, they would wait for each other when the places are gone.
+        let is_awaited = run.within.origin == Origin::Tool || run.within.depth > 0;
+        if pool(entry) == Pool::Agents && is_awaited {
             return Ok(None);
         }
         // Reading beside reading needs no places; whoever writes waits for those who read there. A call that keeps an

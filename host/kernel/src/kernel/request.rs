@@ -32,6 +32,8 @@ pub struct Within {
     pub restriction: Option<Arc<Restriction>>,
     /// It is the tail of a call that a tool made.
     pub below: bool,
+    /// How many sub-agents are above it: 0 for a call of the main agent.
+    pub depth: usize,
 }
 
 impl Within {

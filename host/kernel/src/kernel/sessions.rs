@@ -7,6 +7,7 @@ use toolhost_contract::policy::Mode;
 use toolhost_contract::{QuotaError, QuotaKind, SessionId, SessionKey, UserId, UserQuota};
 
 use super::services::{Jobs, Shelf};
+use crate::quota::{Holding, Meter};
 use crate::schedule::{LoopGuard, Queue};
 
 /// Hears which session has ended. It is called when a session ends, and again when the last call of it has.
@@ -21,17 +22,20 @@ pub(super) struct Session {
     mode: Mutex<Option<Mode>>,
     shelf: Mutex<Shelf>,
     jobs: Jobs,
+    /// Counts what it keeps in memory.
+    bytes: Meter,
     on_end: Option<OnSessionEnd>,
 }
 
 impl Session {
-    fn new(key: SessionKey, on_end: Option<OnSessionEnd>) -> Self {
+    fn new(key: SessionKey, bytes: Meter, on_end: Option<OnSessionEnd>) -> Self {
         Self {
+            shelf: Mutex::new(Shelf::counted(bytes.nothing(&key.user))),
+            bytes,
             key,
             queue: Queue::default(),
             loop_guard: LoopGuard::default(),
             mode: Mutex::default(),
-            shelf: Mutex::default(),
             jobs: Jobs::default(),
             on_end,
         }
@@ -53,6 +57,11 @@ impl Session {
         &self.jobs
     }
 
+    /// Room in memory for so many bytes more.
+    pub(super) fn take_bytes(&self, bytes: u64) -> Result<Holding, QuotaError> {
+        self.bytes.take(&self.key.user, bytes)
+    }
+
     /// Whether the session can be made anew without becoming less strict. Without a mode of its own it has that of the
     /// policy, and what it has noted only allows more.
     fn can_be_forgotten(this: &Arc<Self>) -> bool {
@@ -71,6 +80,7 @@ impl Drop for Session {
 
 pub(super) struct Sessions {
     quota: UserQuota,
+    bytes: Meter,
     users: Mutex<BTreeMap<UserId, OfUser>>,
     on_end: Option<OnSessionEnd>,
 }
@@ -82,9 +92,10 @@ fn count(users: &BTreeMap<UserId, OfUser>) -> usize {
 }
 
 impl Sessions {
-    pub(super) fn new(quota: UserQuota, on_end: Option<OnSessionEnd>) -> Self {
+    pub(super) fn new(quota: UserQuota, bytes: Meter, on_end: Option<OnSessionEnd>) -> Self {
         Self {
             quota,
+            bytes,
             users: Mutex::default(),
             on_end,
         }
@@ -132,7 +143,8 @@ impl Sessions {
             }
             return Err(error);
         }
-        let session = Arc::new(Session::new(key.clone(), self.on_end.clone()));
+        let session = Session::new(key.clone(), self.bytes.clone(), self.on_end.clone());
+        let session = Arc::new(session);
         theirs.insert(key.session.clone(), Arc::clone(&session));
         drop(users);
         drop(forgotten);
@@ -175,7 +187,9 @@ mod tests {
         let on_end: OnSessionEnd = Arc::new(move |_| {
             count.fetch_add(1, Relaxed);
         });
-        (Sessions::new(UserQuota { user, all }, Some(on_end)), ended)
+        let quota = UserQuota { user, all };
+        let bytes = Meter::new(QuotaKind::SessionBytes, quota);
+        (Sessions::new(quota, bytes, Some(on_end)), ended)
     }
 
     fn key(user: &str, session: usize) -> SessionKey {

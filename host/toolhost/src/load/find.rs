@@ -3,7 +3,24 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::Broken;
+use toolhost_contract::text;
+
+/// A plugin, or a place of plugins, that is left out.
+pub struct Broken {
+    pub path: PathBuf,
+    /// One line of at most [`Broken::MAX_REASON`] characters, with what a person would not see escaped.
+    pub reason: String,
+}
+
+impl Broken {
+    pub const MAX_REASON: usize = 2_000;
+
+    pub(super) fn new(path: PathBuf, reason: &str) -> Self {
+        // The mark of what was cut off counts as well.
+        let reason = text::inline(reason, Self::MAX_REASON - 40);
+        Self { path, reason }
+    }
+}
 
 /// The plugin files, sorted within each folder and each once; and the places where there are none.
 pub fn find(places: &[PathBuf]) -> (Vec<PathBuf>, Vec<Broken>) {
@@ -19,15 +36,12 @@ pub fn find(places: &[PathBuf]) -> (Vec<PathBuf>, Vec<Broken>) {
                         continue;
                     }
                     match stays_in(place, &file) {
-                        Err(reason) if place.is_dir() => broken.push(Broken { path: file, reason }),
+                        Err(reason) if place.is_dir() => broken.push(Broken::new(file, &reason)),
                         _ => files.push(file),
                     }
                 }
             }
-            Err(reason) => broken.push(Broken {
-                path: place.clone(),
-                reason,
-            }),
+            Err(reason) => broken.push(Broken::new(place.clone(), &reason)),
         }
     }
     (files, broken)
@@ -76,7 +90,7 @@ fn stays_in(folder: &Path, file: &Path) -> Result<(), String> {
     if target.starts_with(real(folder)?) {
         return Ok(());
     }
-    let shown = toolhost_contract::text::inline(&target.to_string_lossy(), 400);
+    let shown = text::inline(&target.to_string_lossy(), 400);
     Err(format!(
         "a link that leads out of the folder, to {shown}; copy the file into the folder, or add `--plugins {shown}`"
     ))

@@ -2,7 +2,7 @@
 //! in a later one.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use toolhost_sdk::prelude::*;
@@ -12,6 +12,8 @@ use crate::roots;
 
 const FILE: &str = "SKILL.md";
 const MOST_SKILLS: usize = 200;
+/// Skills that are left out and named with the reason.
+pub const MOST_BROKEN: usize = 20;
 const MOST_BYTES: usize = 256 << 10;
 /// The part of a `SKILL.md` that is YAML.
 const MOST_FRONT_BYTES: usize = 16 << 10;
@@ -71,9 +73,18 @@ impl Shelf {
     fn add(&mut self, folder: PathBuf) {
         match Skill::read(&folder) {
             Ok(None) => {}
-            Ok(Some(skill)) if self.skills.iter().any(|known| known.name == skill.name) => {}
-            Ok(Some(skill)) => self.skills.push(skill),
-            Err(reason) => self.broken.push(format!("{}: {reason}", name_of(&folder))),
+            Ok(Some(skill)) => match self.skills.iter().find(|known| known.name == skill.name) {
+                Some(known) => self.broken.push(format!(
+                    "{}: {} has the same name and comes first",
+                    inline(&name_of(&folder), 128),
+                    shown(&known.folder)
+                )),
+                None => self.skills.push(skill),
+            },
+            Err(reason) => {
+                let name = inline(&name_of(&folder), 128);
+                self.broken.push(format!("{name}: {reason}"));
+            }
         }
     }
 
@@ -89,8 +100,10 @@ impl Shelf {
 impl Skill {
     /// None for a folder that is no skill.
     fn read(folder: &Path) -> Result<Option<Self>, String> {
-        let Ok(file) = fs::File::open(folder.join(FILE)) else {
-            return Ok(None);
+        let file = match fs::File::open(folder.join(FILE)) {
+            Ok(file) => file,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(format!("{FILE} cannot be opened: {error}")),
         };
         let mut bytes = Vec::new();
         file.take(MOST_BYTES as u64 + 1)
@@ -229,6 +242,18 @@ fn look(folder: &Path, above: &str, level: usize, looks: &mut usize, found: &mut
             found.push(name);
         }
     }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+/// The path of a folder, which somebody else has named.
+pub fn shown(folder: &Path) -> String {
+    inline(&folder.to_string_lossy(), 400)
 }
 
 fn is_hidden(path: &Path) -> bool {

@@ -22,6 +22,14 @@ pub fn joined(mut known: Vec<Todo>, given: Vec<Todo>) -> Result<Vec<Todo>> {
             .id
             .map(|id| id.trim().to_owned())
             .filter(|id| !id.is_empty());
+        // Ids are shown as they are, in lines of ours.
+        if todo.id.as_ref().is_some_and(|id| inline(id, 64) != *id) {
+            let shown = inline(todo.id(), 64);
+            return Err(refuse(
+                position,
+                format!("the id {shown:?} is not one line of visible characters"),
+            ));
+        }
         todo.content = todo.content.map(|content| content.trim().to_owned());
         let same = |other: &Todo| match &todo.id {
             Some(id) => other.id.as_ref() == Some(id),

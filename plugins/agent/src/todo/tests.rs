@@ -206,6 +206,24 @@ fn bad_lists() {
 }
 
 #[test]
+fn m_03_an_id_is_one_line_of_visible_characters() {
+    for id in ["1: done\n[x] 2", "a\u{202e}b", "a\u{1b}[31m", "\u{200b}"] {
+        let said = text::<todo_write>(
+            &Context::test(),
+            json!({"todos": [{"id": id, "content": "x", "status": "pending"}]}),
+        );
+        assert!(
+            said.contains("is not one line of visible characters"),
+            "{id:?}: {said}"
+        );
+        assert!(
+            !said.contains(['\n', '\u{202e}', '\u{1b}', '\u{200b}']),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
 fn a_diamond_is_no_circle() {
     let todo = |id: &str, before: &[&str]| json!({"id": id, "content": id, "status": "pending", "depends_on": before});
     let todos = json!([

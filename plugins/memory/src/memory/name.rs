@@ -20,8 +20,10 @@ pub fn checked(given: &str) -> Result<String> {
     if name.starts_with(['/', '~']) || name.contains(['\\', ':']) {
         return refuse("it is a path below the folder of memory, with `/` between names");
     }
-    if name.chars().any(char::is_control) {
-        return refuse("it contains a control character");
+    // Two names that look the same would be two files.
+    let combines = |letter| matches!(letter, '\u{300}'..='\u{36f}' | '\u{fe0e}' | '\u{fe0f}');
+    if inline(name, usize::MAX) != name || name.chars().any(combines) {
+        return refuse("it contains a character that is not visible by itself");
     }
     let parts: Vec<&str> = name.split('/').collect();
     // Names that begin with a dot are `..` and what other programs hide in a folder.
@@ -116,6 +118,11 @@ mod tests {
             "C:a.md",
             "a\0.md",
             "a\n.md",
+            "a\u{202e}b.md",
+            "a\u{200b}.md",
+            "\u{3164}.md",
+            "\u{fe0f}.md",
+            "e\u{301}.md",
             "a.txt",
             "a.MD",
             "a/b/c/d.md",

@@ -9,7 +9,7 @@ use toolhost_sdk::prelude::*;
 use toolhost_sdk::text::inline;
 
 use super::name::MOST_LEVELS;
-use super::{MOST_BYTES, Scope, invalid};
+use super::{INDEX, MOST_BYTES, Scope, invalid};
 use crate::show::nearest;
 
 const KEY: &str = "memory";
@@ -42,18 +42,49 @@ impl<'a> Place<'a> {
 
     /// Names and sizes, by name.
     pub fn files(&self) -> Result<BTreeMap<String, usize>> {
+        Ok(self.look()?.0)
+    }
+
+    /// The files, and whether these are all.
+    fn look(&self) -> Result<(BTreeMap<String, usize>, bool)> {
         let Some(folder) = &self.folder else {
-            return Ok(self
-                .session()?
-                .into_iter()
-                .map(|(name, text)| (name, text.len()))
-                .collect());
+            let files = self.session()?.into_iter();
+            let files = files.map(|(name, text)| (name, text.len())).collect();
+            return Ok((files, true));
         };
         let mut found = BTreeMap::new();
         let mut looks = MOST_LOOKS;
         look(folder, "", 1, &mut looks, &mut found)
             .map_err(|error| self.failed("list the folder of", &error))?;
-        Ok(found)
+        Ok((found, looks > 0))
+    }
+
+    /// Is there room for a new file, and is its name one that nobody takes for another?
+    fn admit(&self, name: &str) -> Result<()> {
+        let (files, is_all) = self.look()?;
+        if files.contains_key(name) {
+            return Ok(());
+        }
+        if files.len() >= MOST_FILES {
+            let message = format!(
+                "there are {} files already; at most {MOST_FILES} are kept",
+                files.len()
+            );
+            return Err(invalid(message).recommend("delete or join some first"));
+        }
+        if !is_all {
+            let message = format!(
+                "the folder has more than {MOST_LOOKS} entries; the user has to tidy it up"
+            );
+            return Err(invalid(message));
+        }
+        let mut known = files.keys().map(String::as_str).chain([INDEX]);
+        match known.find(|known| *known != name && known.to_lowercase() == name.to_lowercase()) {
+            Some(known) => Err(invalid(format!(
+                "{name} differs from {known} only in upper and lower case; use that or another name"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// None when there is no such file.
@@ -91,14 +122,7 @@ impl<'a> Place<'a> {
             );
             return Err(invalid(message).recommend("keep less, or in several files"));
         }
-        let files = self.files()?;
-        if !files.contains_key(name) && files.len() >= MOST_FILES {
-            let message = format!(
-                "there are {} files already; at most {MOST_FILES} are kept",
-                files.len()
-            );
-            return Err(invalid(message).recommend("delete or join some first"));
-        }
+        self.admit(name)?;
         let Some(folder) = &self.folder else {
             let mut session = self.session()?;
             session.insert(name.to_owned(), text.to_owned());
@@ -124,7 +148,15 @@ impl<'a> Place<'a> {
             session.remove(name);
             return self.cx.remember(KEY, &session);
         };
-        fs::remove_file(folder.join(name)).map_err(|error| self.failed("delete from", &error))
+        fs::remove_file(folder.join(name)).map_err(|error| self.failed("delete from", &error))?;
+        // Folders that nothing is in would count as entries, and nobody could remove them.
+        let above = Path::new(name).ancestors().skip(1);
+        for parent in above.take_while(|parent| !parent.as_os_str().is_empty()) {
+            if fs::remove_dir(folder.join(parent)).is_err() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// What to say of a file that is not there.

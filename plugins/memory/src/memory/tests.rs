@@ -368,6 +368,44 @@ fn memory_is_bounded() {
 }
 
 #[test]
+fn m_05_two_names_that_look_the_same_are_not_two_files() {
+    let folders = Folders::new(&[("memory/project/Api.md", "x")]);
+    for (file, scope) in [
+        ("api.md", "project"),
+        ("memory.md", "project"),
+        ("memory.md", "session"),
+        ("a\u{202e}b.md", "session"),
+    ] {
+        let wish = json!({"action": "write", "scope": scope, "file": file, "content": "x"});
+        let said = text::<memory>(&folders.cx(), wish);
+        let refused = said.contains("only in upper and lower case") || said.contains("not visible");
+        assert!(refused, "{file:?}: {said}");
+    }
+}
+
+#[test]
+fn m_06_folders_that_are_left_make_no_room_for_more_files() {
+    let folders = Folders::new(&[]);
+    let act = |action: &str, file: &str| {
+        let wish = json!({"action": action, "file": file, "content": "x"});
+        text::<memory>(&folders.cx(), wish)
+    };
+    act("write", "a/b/c.md");
+    act("write", "a/d.md");
+    act("delete", "a/b/c.md");
+    let project = folders.dir.path().join("memory/project");
+    assert!(project.join("a/d.md").exists() && !project.join("a/b").exists());
+    act("delete", "a/d.md");
+    assert!(!project.join("a").exists() && project.exists());
+    // What somebody else has put there hides files from the count.
+    for number in 0..2000 {
+        fs::create_dir(project.join(number.to_string())).unwrap();
+    }
+    let said = act("write", "new.md");
+    assert!(said.contains("more than 2000 entries"), "{said}");
+}
+
+#[test]
 fn examples_work() {
     let folders = Folders::new(&[]);
     run_examples::<memory>(|| folders.cx());

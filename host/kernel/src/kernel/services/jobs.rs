@@ -13,7 +13,9 @@ use toolhost_contract::{
 };
 
 use super::CallServices;
+use crate::kernel::sessions::Session;
 use crate::kernel::{CallRequest, Kernel};
+use crate::quota::Holding;
 
 /// Background calls that one session keeps, ended ones included.
 const JOBS: usize = 32;
@@ -30,6 +32,8 @@ struct Job {
     cancel: CancellationToken,
     /// Its result, once it is there.
     end: watch::Receiver<Option<Result<Outcome, CallError>>>,
+    /// The room that its result takes.
+    held: Option<Holding>,
 }
 
 impl Job {
@@ -113,6 +117,32 @@ impl Jobs {
 }
 
 impl Jobs {
+    /// The result as it is kept: where its user has no room left, that there was one.
+    fn hold(
+        &self,
+        id: &str,
+        session: &Session,
+        result: Result<Outcome, CallError>,
+    ) -> Result<Outcome, CallError> {
+        match session.take_bytes(weight(&result) as u64) {
+            Ok(held) => {
+                if let Some(job) = self.all().get_mut(id) {
+                    job.held = Some(held);
+                }
+                result
+            }
+            Err(full) => {
+                let mut error = CallError::from(full);
+                error.message = format!(
+                    "the call has ended, and its result is not kept: {}",
+                    error.message
+                );
+                error.retryable = false;
+                Err(error)
+            }
+        }
+    }
+
     /// What has ended first makes way when the results of all are too large.
     fn trim(&self) {
         let mut all = self.all();
@@ -191,12 +221,17 @@ impl CallServices {
         let (end, receiver) = watch::channel(None);
         let stop = cancel.clone();
         let session = Arc::downgrade(&self.session);
+        let begun = id.clone();
         let limit = timeout_ms.map_or(Duration::MAX, |ms| Duration::from_millis(ms.into()));
         tokio::spawn(async move {
-            let result = run(&kernel, request, stop, limit).await;
+            let mut result = run(&kernel, request, stop, limit).await;
+            let session = session.upgrade();
+            if let Some(session) = &session {
+                result = session.jobs().hold(&begun, session, result);
+            }
             // Nobody may be left to hear of it.
             let _ = end.send(Some(result));
-            if let Some(session) = session.upgrade() {
+            if let Some(session) = session {
                 session.jobs().trim();
             }
         });
@@ -205,6 +240,7 @@ impl CallServices {
             started_ms: self.started_ms(),
             cancel,
             end: receiver,
+            held: None,
         };
         let shown = job.shown(&id);
         all.insert(id, job);

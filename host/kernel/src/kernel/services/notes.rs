@@ -9,6 +9,7 @@ use toolhost_contract::variables::{
 use toolhost_contract::{Failure, PluginName, Sight, text};
 
 use super::CallServices;
+use crate::quota::Holding;
 
 /// Keys that begin so are one shelf for all plugins of the host.
 pub(super) const SHARED: &str = "shared/";
@@ -103,9 +104,61 @@ impl Notes {
 pub(in crate::kernel) struct Shelf {
     values: BTreeMap<Key, Value>,
     sights: BTreeMap<(String, String), Sight>,
+    /// What all of that takes in memory, more or less.
+    bytes: u64,
+    /// As many bytes of the share of its user.
+    held: Option<Holding>,
 }
 
 impl Shelf {
+    /// It counts as a part of what its user holds.
+    pub(in crate::kernel) fn counted(held: Holding) -> Self {
+        Self {
+            held: Some(held),
+            ..Self::default()
+        }
+    }
+
+    fn resize(&mut self, bytes: u64) -> bool {
+        let held = self.held.as_mut();
+        let fits = held.is_none_or(|held| held.resize(bytes).is_ok());
+        if fits {
+            self.bytes = bytes;
+        }
+        fits
+    }
+
+    /// The bytes without the value of this key.
+    fn bytes_without(&self, key: &Key) -> u64 {
+        let old = self.values.get(key);
+        self.bytes - old.map_or(0, |value| weight(key, value))
+    }
+
+    fn put(&mut self, key: Key, value: Value) {
+        if self.resize(self.bytes_without(&key) + weight(&key, &value)) {
+            self.values.insert(key, value);
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        self.resize(self.bytes_without(key));
+        self.values.remove(key);
+    }
+
+    fn put_sight(&mut self, place: (String, String), sight: Sight) {
+        let is_new = !self.sights.contains_key(&place);
+        if is_new
+            && self.sights.len() >= MAX_SIGHTS
+            && let Some((first, _)) = self.sights.pop_first()
+        {
+            self.resize(self.bytes - sight_weight(&first));
+        }
+        let more = if is_new { sight_weight(&place) } else { 0 };
+        if self.resize(self.bytes + more) {
+            self.sights.insert(place, sight);
+        }
+    }
+
     /// Environment variables that the session has set for its programs.
     pub(in crate::kernel) fn variables(&self) -> Variables {
         self.values
@@ -151,21 +204,14 @@ impl Shelf {
                 *value = json!(kept);
             }
             match value {
-                Some(value) if self.has_room(&key, &value) => {
-                    self.values.insert(key, value);
-                }
+                Some(value) if self.has_room(&key, &value) => self.put(key, value),
                 // The call was told how much there is; that others filled it meanwhile is nothing it could know.
                 Some(_) => {}
-                None => {
-                    self.values.remove(&key);
-                }
+                None => self.remove(&key),
             }
         }
         for (place, sight) in notes.sights {
-            if self.sights.len() >= MAX_SIGHTS && !self.sights.contains_key(&place) {
-                self.sights.pop_first();
-            }
-            self.sights.insert(place, sight);
+            self.put_sight(place, sight);
         }
     }
 
@@ -189,10 +235,16 @@ impl Shelf {
                 bytes += size_of(value);
             }
         }
-        if keys < MAX_KEYS && bytes <= MAX_BYTES {
-            return Ok(());
+        if keys >= MAX_KEYS || bytes > MAX_BYTES {
+            return Err(full());
         }
-        Err(full())
+        let noted = notes.values.iter().filter(|(known, _)| *known != key);
+        let noted: u64 = noted
+            .filter_map(|(known, value)| Some(weight(known, value.as_ref()?)))
+            .sum();
+        let total = self.bytes_without(key) + weight(key, value) + noted;
+        let fits = self.held.as_ref().map_or(Ok(()), |held| held.fits(total));
+        fits.map_err(|full| Failure::new("session_full", full.to_string()))
     }
 
     fn has_room(&self, key: &Key, value: &Value) -> bool {
@@ -228,6 +280,15 @@ fn read(value: &Value) -> Variables {
 
 fn size_of(value: &Value) -> usize {
     value.to_string().len()
+}
+
+fn weight(key: &Key, value: &Value) -> u64 {
+    (key.key.len() + size_of(value)) as u64
+}
+
+/// The path is kept twice, beside a few short texts.
+fn sight_weight((agent, path): &(String, String)) -> u64 {
+    (agent.len() + 2 * path.len() + 256) as u64
 }
 
 fn full() -> Failure {

@@ -14,6 +14,8 @@ use super::{CALLS, CallServices};
 use crate::kernel::{CallRequest, Within};
 use crate::services::Task;
 
+/// Sub-agents above a call that hands a task on. One that starts itself ends here.
+const DEPTH: usize = 3;
 /// Texts of a wish for permissions.
 const MAX_WISHES: usize = 16;
 /// Bytes of one of them. A person is shown all of it.
@@ -88,6 +90,12 @@ impl CallServices {
             let message = "a task is an object such as `{\"agent\": …, \"prompt\": …}`";
             return Err(Failure::new("invalid_task", message));
         }
+        if self.within.depth >= DEPTH {
+            let message = format!(
+                "{DEPTH} sub-agents have handed this task on already; do the work without another one"
+            );
+            return Err(Failure::new("too_deep", message));
+        }
         if self.called.fetch_add(1, Relaxed) >= CALLS {
             let message = format!("this call has handed on {CALLS} tasks already");
             return Err(Failure::new("too_many_calls", message));
@@ -115,6 +123,7 @@ impl CallServices {
                 parent: Some(self.id.clone()),
                 batch: None,
                 mode: Some(toolhost_contract::Services::mode(self)),
+                depth: self.within.depth + 1,
                 ..self.within.clone()
             },
         };

@@ -1,6 +1,6 @@
 //! What a session remembers for plugins: it counts when the call counts, and each plugin and agent has its own.
 
-use toolhost_contract::{Answer, SessionKey};
+use toolhost_contract::{Answer, SessionKey, UserId, UserQuota};
 
 use super::Plan;
 
@@ -206,4 +206,40 @@ async fn a_sight_is_a_path_and_a_sum() {
             ("look@t", "seen /last", "aa…"),
         ])
         .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn m_11_what_the_sessions_of_a_user_keep_is_bounded_together() {
+    let mut plan = Plan::default();
+    plan.settings.quotas.session_bytes = UserQuota {
+        user: 10_000,
+        all: 15_000,
+    };
+    let house = plan.build();
+    let large = r#"start peek {"do": "large 4000"}"#;
+    house
+        .check(&[
+            ("look@ann:1", "fill 1 6000", "done"),
+            ("look@ann:2", "fill 1 6000", "! session_full"),
+            ("look@ann:2", "fill 1 3000", "done"),
+            ("look@bob:1", "fill 1 6500", "! session_full"),
+            ("relay@ann:3", large, "peek running"),
+            (
+                "relay@ann:3",
+                "wait $0 1000",
+                "Unavailable [too_many_session_bytes]",
+            ),
+            ("look@ann:1", "forget fill-0", "done"),
+            ("look@bob:1", "fill 1 6500", "done"),
+            ("relay@ann:3", large, "peek running"),
+        ])
+        .await;
+    let kept = house.call("relay@ann:3", "wait $1 1000").await;
+    assert!(kept.starts_with("(xxx"), "{kept}");
+    house
+        .check(&[("look@ann:1", "fill 1 6000", "! session_full")])
+        .await;
+    let ended = SessionKey::new(UserId::token("ann"), "3");
+    house.kernel.end_session(&ended);
+    house.check(&[("look@ann:1", "fill 1 6000", "done")]).await;
 }

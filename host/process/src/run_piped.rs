@@ -4,37 +4,38 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
-use toolhost_process::{Exit, Launcher, Piped, PipedCommand, Pipes, ProcessError};
+
+use crate::{Exit, Launcher, Piped, PipedCommand, Pipes, ProcessError};
 
 /// After the program ended: whoever still holds its pipes is none of ours.
 const DRAIN: Duration = Duration::from_secs(1);
 
-pub struct Ran {
-    pub stdout: Kept,
-    pub stderr: Kept,
+pub struct PipedRan {
+    pub stdout: PipedOutput,
+    pub stderr: PipedOutput,
     pub exit: Exit,
 }
 
 /// The beginning of what was written.
 #[derive(Default)]
-pub struct Kept {
+pub struct PipedOutput {
     pub bytes: Vec<u8>,
     pub cut: bool,
 }
 
-impl Kept {
+impl PipedOutput {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }
 
 /// Dropping the future kills the program and all that it started.
-pub async fn run(
+pub async fn run_piped(
     launcher: &Launcher,
     command: &PipedCommand,
     input: &[u8],
     most: usize,
-) -> Result<Ran, ProcessError> {
+) -> Result<PipedRan, ProcessError> {
     let (mut child, pipes) = Piped::start(launcher, command).await?;
     let Pipes {
         mut stdin,
@@ -46,7 +47,7 @@ pub async fn run(
         let _ = stdin.write_all(input).await;
         drop(stdin);
     };
-    let mut kept = (Kept::default(), Kept::default());
+    let mut kept = (PipedOutput::default(), PipedOutput::default());
     let exit = {
         let reads = async {
             tokio::join!(
@@ -70,7 +71,7 @@ pub async fn run(
         exit
     };
     drop(child);
-    Ok(Ran {
+    Ok(PipedRan {
         stdout: kept.0,
         stderr: kept.1,
         exit,
@@ -78,7 +79,7 @@ pub async fn run(
 }
 
 /// Reads to the end, and keeps the beginning.
-async fn read(mut stream: impl AsyncRead + Unpin, kept: &mut Kept, most: usize) {
+async fn read(mut stream: impl AsyncRead + Unpin, kept: &mut PipedOutput, most: usize) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
         let room = most.saturating_sub(kept.bytes.len()).min(count);

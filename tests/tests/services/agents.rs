@@ -1,0 +1,114 @@
+//! Sub-agents that are commands: what they leave behind, whom they may start, and whose tasks may be resumed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use e2e::desk::{Desk, until};
+use e2e::http::{Client, Server};
+use e2e::{Ended, root};
+use serde_json::{Value, json};
+
+const ANN: &str = "ann-has-this-token-and-no-other";
+const BOB: &str = "bob-has-this-token-and-no-other";
+
+/// A desk whose sub-agent is a shell script.
+fn desk(script: &str, timeout: &str) -> Desk {
+    let desk = Desk::new("");
+    let file = desk.path("agent.sh");
+    fs::write(&file, script).unwrap();
+    let settings = format!(
+        "[agents.general]\ndescription = \"x\"\ncommand = [\"sh\", {file:?}]\ntimeout = \"{timeout}\"\n"
+    );
+    fs::write(desk.path("agents.toml"), settings).unwrap();
+    desk
+}
+
+fn command(desk: &Desk, words: &[&str]) -> Command {
+    let mut command = desk.command(words);
+    command
+        .arg("--plugins")
+        .arg(root().join("plugins/agent.wasm"));
+    command.args(["--mode", "yolo", "--config"]);
+    command.arg(desk.path("agents.toml"));
+    command
+}
+
+fn task(desk: &Desk) -> Ended {
+    let mut command = command(desk, &["call", "task", r#"{"prompt": "x"}"#, "--json"]);
+    Ended::of(&command.output().unwrap())
+}
+
+#[test]
+fn m_07_nothing_that_a_sub_agent_starts_outlives_its_task() {
+    for (end, timeout, said) in [
+        ("sleep 600", "1s", "took longer than 1s"),
+        ("echo done", "60s", "done"),
+    ] {
+        // It leaves the group and the session of the command, and says when it has.
+        let script = "setsid sh -c 'echo $$ > left; exec sleep 600' &\n\
+                      while [ ! -s left ]; do sleep 0.05; done\n";
+        let desk = desk(&format!("{script}{end}\n"), timeout);
+        let ended = task(&desk);
+        assert!(ended.stdout.contains(said), "{ended:?}");
+        let left = fs::read_to_string(desk.path("left")).unwrap();
+        let stat = format!("/proc/{}/stat", left.trim());
+        until(|| {
+            let stat = fs::read_to_string(&stat).unwrap_or_default();
+            (stat.is_empty() || stat.contains(") Z ")).then_some(())
+        });
+    }
+}
+
+#[test]
+fn m_08_a_host_that_a_sub_agent_starts_without_its_variables_hands_nothing_on() {
+    let program = command(&Desk::new(""), &[]);
+    let program = program.get_program().to_string_lossy();
+    let plugin = root().join("plugins/agent.wasm");
+    // Each host would start the next one: the count ends that where nothing else does.
+    let script = format!(
+        "echo x >> count\n[ $(wc -l < count) -lt 5 ] || exit 1\n\
+         env -i PATH=\"$PATH\" TOOLHOST_CACHE_DIR=\"$TOOLHOST_CACHE_DIR\" TOOLHOST_STATE_DIR=\"$TOOLHOST_STATE_DIR\" \
+         {program} call task '{{\"prompt\": \"x\"}}' --plugins {} --mode yolo --config agents.toml 2>&1\n\
+         exit 0\n",
+        plugin.display()
+    );
+    let desk = desk(&script, "60s");
+    let ended = task(&desk);
+    assert!(
+        ended.stdout.contains("a sub-agent cannot hand tasks on"),
+        "{ended:?}"
+    );
+    assert_eq!(fs::read_to_string(desk.path("count")).unwrap(), "x\n");
+}
+
+#[test]
+fn m_09_a_user_resumes_no_task_of_another_user() {
+    let script = "cat >> asked; echo >> asked\necho '{\"text\": \"done\", \"id\": \"task-1\"}'\n";
+    let desk = desk(script, "60s");
+    let tokens = desk.path("tokens");
+    fs::write(&tokens, format!("ann {ANN}\nbob {BOB}\n")).unwrap();
+    fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut command = command(&desk, &["run", "--http", "127.0.0.1:0"]);
+    command.arg("--http-token-file").arg(&tokens);
+    let server = Server::start(command);
+    let greeted = |token: &str| {
+        let mut client = Client::connect(&server.address).with_token(token);
+        client.greet();
+        client
+    };
+    let (mut ann, mut bob) = (greeted(ANN), greeted(BOB));
+    let (new, resumed) = (
+        json!({"prompt": "x"}),
+        json!({"prompt": "x", "resume": "task-1"}),
+    );
+    let said = |client: &mut Client, input| client.call(1, "task", input).json().to_string();
+    assert!(said(&mut bob, &resumed).contains("no task `task-1`"));
+    assert!(said(&mut ann, &new).contains("done"));
+    assert!(said(&mut bob, &resumed).contains("no task `task-1`"));
+    assert!(said(&mut ann, &resumed).contains("done"));
+    let asked = fs::read_to_string(desk.path("asked")).unwrap();
+    let tasks = asked.lines().map(serde_json::from_str::<Value>);
+    let users: Vec<Value> = tasks.map(|task| task.unwrap()["user"].clone()).collect();
+    assert_eq!(users, ["ann", "ann"]);
+}
