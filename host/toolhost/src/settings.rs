@@ -11,6 +11,7 @@ use toolhost_kernel::{AbTest, Durability, OnDuplicate, schedule};
 use crate::places::Places;
 
 mod beyond;
+mod commands;
 mod hooks;
 mod retention;
 
