@@ -76,6 +76,14 @@ pub(super) struct Run<'a> {
 }
 
 impl Report {
+    /// About the bytes that its result takes.
+    pub(super) fn weight(&self) -> usize {
+        match &self.result {
+            Ok(outcome) => crate::hooks::weight(outcome),
+            Err(error) => error.message.len(),
+        }
+    }
+
     /// There is no record of it.
     pub(super) fn refused(id: CallId, error: CallError) -> Self {
         Self {
@@ -95,7 +103,11 @@ impl Run<'_> {
     /// The one end of the call.
     pub(super) async fn finish(mut self, mut result: Result<Outcome, CallError>) -> Report {
         self.sink.close();
-        if let Ok(outcome) = &mut result {
+        match &mut result {
+            Ok(outcome) => outcome.remove_hidden_text(),
+            Err(error) => error.remove_hidden_text(),
+        }
+        if let Some(outcome) = &mut self.instead {
             outcome.remove_hidden_text();
         }
         let supplied_by = self.supplied_by.take();

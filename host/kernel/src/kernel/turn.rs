@@ -1,5 +1,6 @@
 //! One turn of the model on its way: its calls have records from the moment it waits, and each has one end.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use toolhost_contract::bus::Happening;
@@ -13,12 +14,18 @@ use super::run::Run;
 use super::{CallRequest, Kernel, Report, Within};
 use crate::schedule::{Batch, Canceller, End, Fate, Missing, Planned, Strategy};
 
+/// Bytes of the results of one batch. Calls that would start beyond it are refused: one turn of a model has thousands
+/// of calls, and each may bring megabytes.
+pub(super) const MAX_RESULTS: usize = 64 << 20;
+
 pub(super) struct Turn<'a> {
     kernel: &'a Kernel,
     sink: Arc<dyn Sink>,
     id: String,
     caller: Arc<Principal>,
     ids: Arc<[CallId]>,
+    /// Bytes of the results so far.
+    results: Arc<AtomicUsize>,
     /// Until it begins.
     request: Mutex<Option<BatchRequest>>,
     begun: OnceLock<Begun<'a>>,
@@ -62,6 +69,7 @@ impl<'a> Turn<'a> {
             id: request.id.clone(),
             caller: Arc::new(request.caller.clone()),
             ids: request.calls.iter().map(|call| call.id.clone()).collect(),
+            results: Arc::default(),
             request: Mutex::new(Some(request)),
             begun: OnceLock::new(),
         })
@@ -157,11 +165,19 @@ impl<'a> Turn<'a> {
             Arc::clone(&self.sink),
             self.ids[index].clone(),
         );
+        let results = Arc::clone(&self.results);
         Box::new(move |_| {
             Box::pin(async move {
                 let _ending = ending;
                 let result = match take(&calls, index) {
-                    Some(Ok(run)) => kernel.follow(run, &sink).await,
+                    Some(Ok(run)) if results.load(Relaxed) >= MAX_RESULTS => {
+                        run.finish_unstarted(too_many_results())
+                    }
+                    Some(Ok(run)) => {
+                        let report = kernel.follow(run, &sink).await;
+                        results.fetch_add(report.weight(), Relaxed);
+                        report
+                    }
                     Some(Err(report)) => *report,
                     None => Report::refused(id, CallError::internal("the call ran already")),
                 };
@@ -244,6 +260,16 @@ impl<'a> Turn<'a> {
             }
         }
     }
+}
+
+fn too_many_results() -> CallError {
+    let message = format!(
+        "the call was not run, because the results of this batch have more than {} MiB already",
+        MAX_RESULTS >> 20
+    );
+    CallError::new(ErrorClass::OutputLimit, message)
+        .code("batch_output_limit")
+        .recommend("call it again in another batch")
 }
 
 fn fate(report: &Report) -> Fate {
