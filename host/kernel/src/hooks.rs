@@ -49,6 +49,9 @@ pub struct HookCall {
     pub mode: String,
     /// What it looked at; for a call that ran, and where a hook wants it.
     pub reads: Option<Arc<dyn Reads>>,
+    /// The hook whose input this is, as it was before it was checked, which fills in defaults. Saying it again is no
+    /// change.
+    pub rewritten: Option<(String, Value)>,
 }
 
 /// Implemented by a callback, a component and a command.
@@ -275,10 +278,11 @@ impl Hooks {
             if let Some(input) = said.updated_input
                 && input != call.call.input
             {
-                return Said::Changed {
-                    input,
-                    by: entry.name.clone(),
-                };
+                let said = (by, input);
+                if call.rewritten.as_ref() != Some(&said) {
+                    let (by, input) = said;
+                    return Said::Changed { input, by };
+                }
             }
         }
         Said::Go(weights)

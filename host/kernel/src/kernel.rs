@@ -40,6 +40,7 @@ use self::release::Released;
 use self::run::{Place, Run, invoke, is_failure};
 use self::services::CallServices;
 use self::sessions::Sessions;
+use self::turn::Results;
 use crate::approvals::Approvals;
 use crate::asks::{AnswerError, Answered, Asks, Pending};
 use crate::bus::{Bus, Subscription};
@@ -349,6 +350,7 @@ impl Kernel {
             };
             run.life.step(scheduled).await?;
             let permit = halt.or(self.admit(&entry, run)).await?;
+            run.results.check()?;
             run.life.step(Step::Started).await?;
             if !held {
                 run.life.intend().await?;
@@ -487,6 +489,8 @@ impl Kernel {
             instead: None,
             duration: Duration::ZERO,
             given_up: false,
+            rewritten: None,
+            results: Results::default(),
             said: HookSaid::default(),
             variables: Variables::new(),
             job: None,

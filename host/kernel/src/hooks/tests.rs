@@ -62,6 +62,7 @@ pub(super) fn call() -> HookCall {
         digest: None,
         mode: "default".to_owned(),
         reads: None,
+        rewritten: None,
     }
 }
 

@@ -20,6 +20,7 @@ use super::halt::Halt;
 use super::order::Slot;
 use super::services::CallServices;
 use super::sessions::Session;
+use super::turn::Results;
 use super::{Kernel, Refusal, Report, Within};
 use crate::Entry;
 use crate::journal::Life;
@@ -56,6 +57,10 @@ pub(super) struct Run<'a> {
     pub(super) duration: Duration,
     /// A person wants the turn to stop.
     pub(super) given_up: bool,
+    /// What the calls of its batch have brought so far.
+    pub(super) results: Results,
+    /// The input of the round before, where a hook changed it, and which one.
+    pub(super) rewritten: Option<(String, Value)>,
     /// What hooks said, for when the changes of the call are judged.
     pub(super) said: HookSaid,
     /// Variables of the session when the call was judged.

@@ -95,7 +95,7 @@ async fn h_04_what_an_answer_says_twice_or_inexactly_is_no_answer() {
         ),
         (
             r#"echo '{"updated_input": {"path": "a", "path": "b"}}'"#,
-            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the member `path` is given twice at line 1 column 49); write one object, or nothing, and notes to standard error"],
+            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the member `path` is given twice at line 1 column 44); write one object, or nothing, and notes to standard error"],
         ),
         (
             r#"echo '{"updated_input": {"n": 18446744073709551616}}'"#,

@@ -70,11 +70,14 @@ async fn h_06_the_record_names_the_hooks_that_changed_a_result() {
 
 #[tokio::test]
 async fn h_10_a_call_starts_only_as_long_as_there_is_room_for_its_result() {
-    let world = Setup::default().stored(false).build();
+    let mut setup = Setup::default().stored(false);
+    setup.settings.pools.all = 1;
+    let world = setup.build();
+    // Two are under way together, and one waits for a permit.
     let calls = [
-        ("a", "step", json!({"do": "flood"})),
-        ("b", "step", json!({})),
-        ("c", "look", json!({})),
+        ("a", "look", json!({"do": "flood"})),
+        ("b", "look", json!({})),
+        ("c", "step", json!({})),
     ];
     let reports = world.start_batch(batch("t", calls)).await.unwrap();
     assert!(reports[0].result.is_ok());
@@ -104,4 +107,28 @@ async fn h_02_data_of_a_hook_fit_the_schema_of_the_tool() {
     let world = Setup::default().hook("h", hook).build();
     let report = world.call("c", "measure", json!({})).await;
     expect!["Failed [invalid_output]: the structured result of `measure` does not fit its output schema: n: expected integer, got \"no number\""].assert_eq(&shown(&report));
+}
+
+// The check fills in what the hook leaves out, so its input is never exactly what it said.
+#[tokio::test]
+async fn h_13_a_hook_that_says_the_same_input_again_changes_nothing() {
+    let says = |input: serde_json::Value| {
+        CallbackHook::before(move |_| {
+            let input = input.clone();
+            async move {
+                Ok(Before {
+                    decision: Decision::Continue,
+                    updated_input: Some(input),
+                })
+            }
+        })
+    };
+    let one = || says(json!({"words": "one"}));
+    let world = Setup::default().hook("one", one()).build();
+    let report = world.call("c", "preset", json!({"words": "x"})).await;
+    assert_eq!(shown(&report), "ok: done");
+    let setup = Setup::default().hook("one", one());
+    let world = setup.hook("two", says(json!({"words": "two"}))).build();
+    let report = world.call("c", "preset", json!({"words": "x"})).await;
+    assert_eq!(report.result.unwrap_err().code, "hook_denied");
 }

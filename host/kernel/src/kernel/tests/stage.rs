@@ -281,7 +281,14 @@ pub(super) fn tools() -> Vec<Descriptor> {
         ),
         ..tool("measure", Parallel, true, false)
     };
+    let preset = Descriptor {
+        input_schema: json!({"type": "object", "properties": {
+            "words": {"type": "string"}, "n": {"type": "integer", "default": 1},
+        }}),
+        ..tool("preset", Parallel, true, false)
+    };
     vec![
+        preset,
         measure,
         tool("look", Parallel, true, false),
         tool("step", Serial, true, false),
