@@ -255,3 +255,58 @@ fn every_event_is_in_the_file_before_the_program_ends() {
     let told: Vec<Value> = lines().iter().map(|event| event["type"].clone()).collect();
     assert_eq!(told, ["tool:start", "tool:end", "tool_executed"]);
 }
+
+// docs/audits/2026-11-hooks-and-scheduling.md
+#[test]
+fn h_01_no_tool_changes_what_a_hook_runs() {
+    let desk = Desk::new(
+        "allow = [\"write_file\", \"move_file\", \"delete_file\"]
+[[hook]]
+command = [\"./workspace/hooks/guard.sh\"]
+[[hook]]
+name = \"by a shell\"
+command = [\"sh\", \"workspace/script.sh\"]",
+    );
+    let script = "#!/bin/sh\nexit 0\n";
+    let path = |name: &str| desk.workspace().join(name);
+    std::fs::create_dir(path("hooks")).unwrap();
+    for name in ["hooks/guard.sh", "script.sh"] {
+        std::fs::write(path(name), script).unwrap();
+        let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(path(name), runs).unwrap();
+    }
+    let evil = "#!/bin/sh\ntouch workspace/evil\n";
+    let write = |id: &str, path: &str| {
+        call(
+            id,
+            "write_file",
+            json!({"path": path, "content": evil, "mode": "overwrite"}),
+        )
+    };
+    let calls = json!([
+        write("program", "hooks/guard.sh"),
+        write("script", "script.sh"),
+        call("gone", "delete_file", json!({"path": "script.sh"})),
+        call(
+            "folder",
+            "move_file",
+            json!({"source": "hooks", "destination": "old"})
+        ),
+        write("other", "new.sh"),
+    ]);
+    let (results, _) = run(&desk, &calls, &["--strategy", "serial"]);
+    assert_eq!(
+        told(&results),
+        [
+            "program permission_denied",
+            "script permission_denied",
+            "gone permission_denied",
+            "folder permission_denied",
+            "other ok",
+        ]
+    );
+    for name in ["hooks/guard.sh", "script.sh"] {
+        assert_eq!(std::fs::read_to_string(path(name)).unwrap(), script);
+    }
+    assert!(!path("evil").exists());
+}

@@ -7,8 +7,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use toolhost::{
-    AllowedPath, Excludes, HookKind, HookSettings, Places, PluginSettings, RetentionSettings,
-    guest_name,
+    AllowedPath, Excludes, HookSettings, Places, PluginSettings, RetentionSettings,
+    files_of_command, guest_name,
 };
 use toolhost_contract::profile::{Others, Profile};
 use toolhost_hostfiles::check_folder;
@@ -250,13 +250,7 @@ impl Settings {
         };
         let mcp = McpSettings::resolve(&config.mcp, of_file)?;
         let mut read_only = judged.files;
-        read_only.extend(programs(
-            &hooks,
-            &beyond,
-            &servers,
-            discovery.as_ref(),
-            base,
-        ));
+        read_only.extend(programs(&servers, discovery.as_ref()));
         let core = toolhost::Settings {
             plugins,
             paths,
@@ -339,44 +333,36 @@ fn absolute(base: &Path, path: &Path) -> PathBuf {
     base.join(path).components().collect()
 }
 
-/// The programs that the configuration names by a path. Whoever could write them would run with the operator's rights.
-fn programs(
-    hooks: &[HookSettings],
-    beyond: &toolhost::BeyondSettings,
-    servers: &[ServerSettings],
-    discovery: Option<&DiscoverySettings>,
-    base: &Path,
-) -> Vec<PathBuf> {
-    let of_hooks = hooks.iter().filter_map(|hook| match &hook.kind {
-        HookKind::Command(command) => Some((base, command.program.as_path())),
-        HookKind::Plugin(_) | HookKind::ReadCache { .. } => None,
-    });
-    let of_agents = beyond
-        .agents
-        .iter()
-        .filter_map(|agent| agent.command.first());
+/// The programs of other MCP servers, and the scripts that they are given: whoever could write them would run with the
+/// operator's rights.
+fn programs(servers: &[ServerSettings], discovery: Option<&DiscoverySettings>) -> Vec<PathBuf> {
     let of_servers = servers.iter().filter_map(|server| match &server.config {
         Ok(ServerConfig {
             way: Way::Stdio(program),
             ..
-        }) => Some((program.cwd.as_path(), Path::new(&program.command.value))),
+        }) => {
+            let words: Vec<String> = program.args.iter().map(|arg| arg.value.clone()).collect();
+            Some(files_of_command(
+                &program.cwd,
+                &program.command.value,
+                &words,
+            ))
+        }
         _ => None,
     });
     let of_discovery = discovery.into_iter().flat_map(|settings| {
-        let Discovery { discover, call, .. } = &settings.discovery;
-        [
-            discover.first(),
-            call.as_ref().and_then(|call| call.first()),
-        ]
+        let Discovery {
+            discover,
+            call,
+            cwd,
+        } = &settings.discovery;
+        let commands = std::iter::once(discover).chain(call);
+        commands.filter_map(|words| {
+            let (program, words) = words.split_first()?;
+            Some(files_of_command(cwd, program, words))
+        })
     });
-    let of_base = of_agents.chain(of_discovery.flatten());
-    of_hooks
-        .chain(of_servers)
-        .chain(of_base.map(|program| (base, Path::new(program))))
-        // A bare name is looked for in PATH.
-        .filter(|(_, program)| program.components().count() > 1)
-        .map(|(base, program)| absolute(base, program))
-        .collect()
+    of_servers.chain(of_discovery).flatten().collect()
 }
 
 fn kept(table: &RetentionTable) -> RetentionSettings {

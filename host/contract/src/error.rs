@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::outcome::{removal_note, remove};
 use crate::text;
 
 /// The classes a caller would treat differently. `code` in [`CallError`] is finer; docs/errors.md has the table.
@@ -112,6 +113,16 @@ impl CallError {
     pub fn cause(mut self, cause: impl fmt::Display) -> Self {
         self.cause = Some(text::block(&cause.to_string(), 2_000));
         self
+    }
+
+    /// Removes text that a model reads and no program shows, as [`crate::Outcome::remove_hidden_text`] does: a tool
+    /// chooses the words of its errors too.
+    pub fn remove_hidden_text(&mut self) {
+        let mut removed = remove(&mut self.message);
+        removed += self.recommendations.iter_mut().map(remove).sum::<usize>();
+        if removed > 0 {
+            self.recommendations.push(removal_note(removed));
+        }
     }
 
     /// Everything that helps a model to do better: message, recommendations, the guest's last words.

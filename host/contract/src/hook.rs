@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::{Outcome, Part};
+use crate::{Failure, Outcome, Part};
 
 /// What a hook says before a call.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -56,6 +56,9 @@ pub struct Patch {
     pub structured: Option<Value>,
     /// Merged into the members that are there.
     pub meta: Option<Value>,
+    /// The hook was shown the text for the model and no other: `llm` also replaces the words of an error, and what is
+    /// displayed to people is removed. Both may hold what the new text leaves out.
+    pub text_only: bool,
 }
 
 impl After {
@@ -75,9 +78,22 @@ impl Patch {
             llm,
             structured,
             meta,
+            text_only,
         } = self;
         outcome.summary = summary.or(outcome.summary);
-        outcome.llm = llm.unwrap_or(outcome.llm);
+        if let Some(llm) = llm {
+            outcome.llm = llm;
+            if text_only {
+                outcome.display = None;
+                let message = outcome.model_text();
+                outcome.error = outcome.error.map(|error| Failure {
+                    message,
+                    recommendations: Vec::new(),
+                    cause: None,
+                    ..error
+                });
+            }
+        }
         outcome.structured = structured.or(outcome.structured);
         match (&mut outcome.meta, meta) {
             (Some(Value::Object(old)), Some(Value::Object(new))) => old.extend(new),

@@ -174,6 +174,10 @@ pub enum Step {
     },
     /// The guest is done; hooks look at what it brought.
     PostProcessing,
+    /// Hooks changed what it brought.
+    OutcomeChanged {
+        by: String,
+    },
     /// The caller was answered, and the work goes on under another record.
     Backgrounded {
         task: String,
@@ -244,6 +248,7 @@ impl Step {
             Step::Started => "started",
             Step::Released { .. } => "released",
             Step::PostProcessing => "post_processing",
+            Step::OutcomeChanged { .. } => "outcome_changed",
             Step::Backgrounded { .. } => "backgrounded",
             Step::Completed { .. } => "completed",
             Step::Failed { .. } => "failed",
@@ -273,7 +278,7 @@ impl Step {
             // 11
             (Step::Started, S::Scheduled) => S::Executing,
             (Step::Released { .. }, S::Executing | S::Approved) => S::Executing,
-            (Step::PostProcessing, S::Executing) => S::Executing,
+            (Step::PostProcessing | Step::OutcomeChanged { .. }, S::Executing) => S::Executing,
             // 14
             (Step::Backgrounded { .. }, S::Executing) => S::Executing,
             // 5: a hook or the cache had the answer

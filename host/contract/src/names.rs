@@ -144,12 +144,19 @@ macro_rules! text_like {
 }
 text_like!(ToolName PluginName);
 
+/// Bytes of a word that is compared with others.
+const MAX_COMPARED: usize = 256;
+
 /// At most `count` of `known` that look like `word`, best first.
 pub fn nearest<'a>(
     word: &str,
     known: impl IntoIterator<Item = &'a str>,
     count: usize,
 ) -> Vec<&'a str> {
+    // Comparing costs the square of the length, and a caller chooses the word.
+    if word.len() > MAX_COMPARED {
+        return Vec::new();
+    }
     let word = word.to_lowercase();
     let mut scored: Vec<(f64, &str)> = known
         .into_iter()
@@ -174,6 +181,14 @@ pub fn nearest<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // A name of a megabyte took fourteen seconds.
+    #[test]
+    fn h_11_only_words_of_a_usual_length_are_compared() {
+        let long = "read_file".repeat(100);
+        assert_eq!(nearest(&long, ["read_file"], 1), Vec::<&str>::new());
+        assert_eq!(nearest("raed_file", ["read_file"], 1), ["read_file"]);
+    }
 
     #[test]
     fn a_tool_name_is_what_every_model_accepts() {

@@ -64,9 +64,7 @@ impl Outcome {
             removed += error.recommendations.iter_mut().map(remove).sum::<usize>();
         }
         if removed > 0 {
-            let note = format!(
-                "[the host removed {removed} invisible characters (Unicode tags) that can hide instructions]"
-            );
+            let note = removal_note(removed);
             // Without parts the model reads the structured value, or the error.
             if self.llm.is_empty() && self.error.is_none() {
                 self.llm.push(Part::Text(self.model_text()));
@@ -120,7 +118,14 @@ impl Outcome {
     }
 }
 
-fn remove(text: &mut String) -> usize {
+/// What a model is told of characters that were removed.
+pub(crate) fn removal_note(removed: usize) -> String {
+    format!(
+        "[the host removed {removed} invisible characters (Unicode tags) that can hide instructions]"
+    )
+}
+
+pub(crate) fn remove(text: &mut String) -> usize {
     let Some((cleaned, removed)) = text::remove_tags(text) else {
         return 0;
     };

@@ -9,8 +9,9 @@ mod callback;
 mod command;
 mod matcher;
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -19,7 +20,8 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use toolhost_contract::hook::{After, Before, Decision};
 use toolhost_contract::{
-    BoxFuture, Call, Descriptor, Digest, Outcome, PluginName, Reads, ToolName, text,
+    BoxFuture, Call, Descriptor, Digest, Failure, Outcome, PluginName, Reads, ToolName, UserId,
+    text,
 };
 
 pub use cache::ReadCache;
@@ -47,6 +49,9 @@ pub struct HookCall {
     pub mode: String,
     /// What it looked at; for a call that ran, and where a hook wants it.
     pub reads: Option<Arc<dyn Reads>>,
+    /// The hook whose input this is, as it was before it was checked, which fills in defaults. Saying it again is no
+    /// change.
+    pub rewritten: Option<(String, Value)>,
 }
 
 /// Implemented by a callback, a component and a command.
@@ -151,20 +156,49 @@ pub struct Ask {
     pub meta: Option<Value>,
 }
 
-/// Hooks of so many calls run at once: each may cost an instance or a process, and a turn may have hundreds of calls.
+/// What the hooks left of an outcome.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Revised {
+    pub outcome: Outcome,
+    /// The hooks that changed it.
+    pub by: Vec<String>,
+    /// Failures of fail-open hooks, for the log.
+    pub failures: Vec<String>,
+}
+
+/// Hooks of so many calls of a user run at once: each may cost an instance or a process, and a turn may have hundreds
+/// of calls.
 pub const AT_ONCE: usize = 8;
 
 /// All hooks of a kernel, in their order.
 pub struct Hooks {
     entries: Vec<HookEntry>,
-    turns: Semaphore,
+    slots: Slots,
+}
+
+/// [`AT_ONCE`] for each user: calls on which hooks take long do not delay those of other users.
+#[derive(Default)]
+struct Slots(Mutex<HashMap<UserId, Weak<Semaphore>>>);
+
+impl Slots {
+    fn of(&self, user: &UserId) -> Arc<Semaphore> {
+        let mut users = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slots) = users.get(user).and_then(Weak::upgrade) {
+            return slots;
+        }
+        // Only users with a call at a hook stay in the map.
+        users.retain(|_, slots| slots.strong_count() > 0);
+        let slots = Arc::new(Semaphore::new(AT_ONCE));
+        users.insert(user.clone(), Arc::downgrade(&slots));
+        slots
+    }
 }
 
 impl Hooks {
     pub fn new(entries: Vec<HookEntry>) -> Self {
         Self {
             entries,
-            turns: Semaphore::new(AT_ONCE),
+            slots: Slots::default(),
         }
     }
 
@@ -195,7 +229,8 @@ impl Hooks {
     }
 
     async fn hear(&self, call: &HookCall, stage: Stage) -> Said {
-        let _turn = self.turns.acquire().await;
+        let slots = self.slots.of(&call.call.caller.user);
+        let _slot = slots.acquire().await;
         let mut weights = Weights::default();
         let heard = |entry: &&HookEntry| entry.stage == stage && entry.matcher.matches(call);
         for entry in self.entries.iter().filter(heard) {
@@ -243,41 +278,50 @@ impl Hooks {
             if let Some(input) = said.updated_input
                 && input != call.call.input
             {
-                return Said::Changed {
-                    input,
-                    by: entry.name.clone(),
-                };
+                let said = (by, input);
+                if call.rewritten.as_ref() != Some(&said) {
+                    let (by, input) = said;
+                    return Said::Changed { input, by };
+                }
             }
         }
         Said::Go(weights)
     }
 
     /// Every matching hook in turn, each on what the one before it left.
-    pub async fn after(&self, call: &HookCall, mut outcome: Outcome) -> (Outcome, Vec<String>) {
-        let _turn = self.turns.acquire().await;
-        let mut failures = Vec::new();
+    pub async fn after(&self, call: &HookCall, outcome: Outcome) -> Revised {
+        let slots = self.slots.of(&call.call.caller.user);
+        let _slot = slots.acquire().await;
+        let mut revised = Revised {
+            outcome,
+            by: Vec::new(),
+            failures: Vec::new(),
+        };
         for entry in self
             .entries
             .iter()
             .filter(|entry| entry.matcher.matches(call))
         {
-            match entry.run(entry.hook.after(call, &outcome)).await {
-                Ok(After::Replace(other)) => outcome = *without_tail(other),
-                Ok(after) => outcome = after.apply(outcome),
+            let changed = match entry.run(entry.hook.after(call, &revised.outcome)).await {
+                Ok(After::Keep) => continue,
+                Ok(After::Replace(other)) => *without_tail(other),
+                Ok(after) => after.apply(revised.outcome),
                 Err(error) => match entry.failed(&error) {
-                    Ok(words) => failures.push(words),
-                    // What the hook was there to hide or to cut must not get through because it crashed.
-                    Err(reason) => {
-                        let failure = toolhost_contract::Failure::new("hook_failed", reason);
-                        outcome = Outcome {
-                            error: Some(failure),
-                            ..Outcome::default()
-                        };
+                    Ok(words) => {
+                        revised.failures.push(words);
+                        continue;
                     }
+                    // What the hook was there to hide or to cut must not get through because it crashed.
+                    Err(reason) => Outcome {
+                        error: Some(Failure::new("hook_failed", reason)),
+                        ..Outcome::default()
+                    },
                 },
-            }
+            };
+            revised.outcome = changed;
+            revised.by.push(entry.name.clone());
         }
-        (outcome, failures)
+        revised
     }
 
     pub async fn messages_changed(&self, session: &str, messages: &Value) -> Vec<String> {

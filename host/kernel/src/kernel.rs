@@ -40,11 +40,12 @@ use self::release::Released;
 use self::run::{Place, Run, invoke, is_failure};
 use self::services::CallServices;
 use self::sessions::Sessions;
+use self::turn::Results;
 use crate::approvals::Approvals;
 use crate::asks::{AnswerError, Answered, Asks, Pending};
 use crate::bus::{Bus, Subscription};
 use crate::clock::Clock;
-use crate::hooks::{HookEntry, Hooks};
+use crate::hooks::{HookEntry, Hooks, Revised};
 use crate::journal::{Durability, Journal, Life};
 use crate::quota::Meter;
 use crate::schedule::{Canceller, LimitError, Pools};
@@ -333,6 +334,10 @@ impl Kernel {
             let grant = match halt.or(self.clear(&entry, input, run)).await? {
                 Cleared::Run(grant) => grant,
                 Cleared::Supplied { by, outcome } => {
+                    // A hook may answer in words alone; data are held to the schema of the tool.
+                    if outcome.structured.is_some() {
+                        entry.schema.check_output(&entry.tool, &outcome)?;
+                    }
                     run.supplied_by = Some(by);
                     return Ok(*outcome);
                 }
@@ -349,6 +354,7 @@ impl Kernel {
             };
             run.life.step(scheduled).await?;
             let permit = halt.or(self.admit(&entry, run)).await?;
+            run.results.check()?;
             run.life.step(Step::Started).await?;
             if !held {
                 run.life.intend().await?;
@@ -487,6 +493,8 @@ impl Kernel {
             instead: None,
             duration: Duration::ZERO,
             given_up: false,
+            rewritten: None,
+            results: Results::default(),
             said: HookSaid::default(),
             variables: Variables::new(),
             job: None,
@@ -554,11 +562,14 @@ impl Kernel {
         result: Result<Outcome, Refusal>,
         run: &mut Run<'_>,
     ) -> Result<Outcome, Refusal> {
-        if run.halt.is_set() {
-            return result;
-        }
         // What a tool says about its failure is its words as well: a hook that hides secrets sees them too.
         let (outcome, error) = match result {
+            // The host's own words.
+            Err(error) if run.halt.is_set() && error.class == ErrorClass::Denied => {
+                return Err(error);
+            }
+            // No hook has looked at what the tool said before it stopped.
+            _ if run.halt.is_set() => return Err(run.halt.error(true).into()),
             Ok(outcome) => (outcome, None),
             Err(error) => (said(&error), Some(error)),
         };
@@ -566,9 +577,18 @@ impl Kernel {
         let call = self.hook_call(entry, run);
         let before = outcome.clone();
         let heard = self.hooks().after(&call, outcome).map(Ok);
-        let (outcome, failures) = run.halt.after_run(heard).await?;
+        let Revised {
+            outcome,
+            by,
+            failures,
+        } = run.halt.after_run(heard).await?;
         for failure in &failures {
             run.warn(failure);
+        }
+        if !by.is_empty() {
+            let by: Vec<String> = by.iter().map(|name| format!("hook:{name}")).collect();
+            let by = by.join(", ");
+            run.life.step(Step::OutcomeChanged { by }).await?;
         }
         match error {
             None => {
@@ -650,6 +670,7 @@ fn said(error: &CallError) -> Outcome {
         error: Some(Failure {
             recommendations: error.recommendations.clone(),
             retryable: error.retryable,
+            cause: error.cause.clone(),
             ..Failure::new(&error.code, &error.message)
         }),
         ..Outcome::text(error.for_model())

@@ -289,9 +289,11 @@ pub fn protected(settings: &Settings) -> Vec<Protected> {
     let readable = [&places.config, &settings.config_file]
         .into_iter()
         .flatten();
+    let commands = settings.files_of_commands();
     let readable = readable
         .chain(&settings.plugins)
         .chain(&settings.read_only)
+        .chain(&commands)
         .map(|path| keep(path, Shield::ReadOnly));
     hidden.chain(readable).collect()
 }

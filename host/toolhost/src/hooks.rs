@@ -12,7 +12,7 @@ mod component;
 
 use component::ComponentHook;
 
-/// So many sandboxes of hooks are open at once: the kernel lets no more calls be heard side by side.
+/// So many sandboxes of hooks are open at once for each user: the kernel lets no more calls be heard side by side.
 pub const SANDBOXES: usize = toolhost_kernel::hooks::AT_ONCE;
 /// The cache's bounds; a person sets the time only.
 const ENTRIES: usize = 256;

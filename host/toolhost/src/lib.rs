@@ -61,7 +61,7 @@ pub use outlets::OUTPUT;
 pub use places::Places;
 pub use settings::{
     AgentSettings, AllowedPath, BeyondSettings, Excludes, HookKind, HookSettings, PluginSettings,
-    RetentionSettings, SecretSettings, SecretValue, Settings, guest_name,
+    RetentionSettings, SecretSettings, SecretValue, Settings, files_of_command, guest_name,
 };
 
 // The README's program compiles.

@@ -174,7 +174,8 @@ impl Parts {
         let own = own.into_iter().chain(outlets.output());
         let granter = Granter::hiding(settings, own).of_settings()?;
         let calls = settings.pools.total().saturating_mul(settings.users.max(1));
-        let sandboxes = calls.saturating_add(hooks::SANDBOXES);
+        let hooks = hooks::SANDBOXES.saturating_mul(settings.users.max(1));
+        let sandboxes = calls.saturating_add(hooks);
         let cache = settings.places.cache.clone();
         let runtime = runtime(cache, sandboxes, self.compiler.clone(), &self.say)?;
         let (files, broken) = find(&settings.plugins);

@@ -11,10 +11,12 @@ use toolhost_kernel::{AbTest, Durability, OnDuplicate, schedule};
 use crate::places::Places;
 
 mod beyond;
+mod commands;
 mod hooks;
 mod retention;
 
 pub use beyond::{AgentSettings, BeyondSettings, SecretSettings, SecretValue};
+pub use commands::files_of_command;
 pub use hooks::{HookKind, HookSettings};
 pub use retention::RetentionSettings;
 

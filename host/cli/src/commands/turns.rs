@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::sync::{Semaphore, oneshot};
 use toolhost_contract::format::Format;
 use toolhost_contract::variables::Variables;
 use toolhost_contract::{
-    Answer, BoxFuture, Call, Interview, Principal, Question, Reply, SessionKey, Sink, numbers,
+    Answer, BoxFuture, Call, Interview, Principal, Question, Reply, SessionKey, Sink, numbers, text,
 };
 use toolhost_kernel::schedule::Strategy;
 use toolhost_kernel::{Kernel, Prompter};
@@ -27,9 +27,13 @@ use crate::settings::Settings;
 use crate::terminal::events::Events;
 
 /// Bytes of one line.
-const MAX_LINE: u64 = 64 << 20;
+const MAX_LINE: usize = 64 << 20;
 /// Turns that wait for the one that runs.
 const MAX_WAITING: usize = 64;
+/// What turns that run or wait may take together. One line always fits.
+const MAX_WAITING_WEIGHT: usize = MAX_LINE + VALUE * read::MAX_VALUES;
+/// Bytes that a value counts for beside its text.
+const VALUE: usize = 64;
 
 pub const HELP: &str = "\
 In, a line each:
@@ -101,22 +105,26 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
     let mut input = BufReader::new(tokio::io::stdin());
     let mut running: Option<tokio::task::JoinHandle<()>> = None;
     let room = Arc::new(Semaphore::new(1 + MAX_WAITING));
+    let weights = Arc::new(Semaphore::new(MAX_WAITING_WEIGHT));
     let mut line = Vec::new();
     loop {
-        line.clear();
-        let read = (&mut input)
-            .take(MAX_LINE)
-            .read_until(b'\n', &mut line)
-            .await;
-        if read.or_exit(Exit::Usage)? == 0 {
-            break;
-        }
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
+        match read_line(&mut input, &mut line)
+            .await
+            .or_exit(Exit::Usage)?
+        {
+            Line::End => break,
+            Line::TooLong => {
+                let limit = MAX_LINE >> 20;
+                let reason = format!("a line has more than {limit} MiB; nothing of it was read");
+                out(&json!({ "error": reason }));
+                continue;
+            }
+            Line::Read if line.iter().all(u8::is_ascii_whitespace) => continue,
+            Line::Read => {}
         }
         let heard = read::json_of(&line, "a line of JSON").and_then(|line| {
             numbers::check_integers(line).map_err(|error| error.to_string())?;
-            serde_json::from_slice(line).map_err(|error| error.to_string())
+            serde_json::from_slice(line).map_err(|error| text::inline(&error.to_string(), 300))
         });
         let heard: Heard = match heard {
             Ok(heard) => heard,
@@ -164,6 +172,14 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
                     out(&json!({ "error": reason }));
                     continue;
                 };
+                let Ok(share) = Arc::clone(&weights).try_acquire_many_owned(weight(&line)) else {
+                    let reason = format!(
+                        "the turns that wait have more than {} MiB; send it again after the next results",
+                        MAX_WAITING_WEIGHT >> 20
+                    );
+                    out(&json!({ "error": reason }));
+                    continue;
+                };
                 // Not waited for here: an answer that the turn before needs may be the next line.
                 let before = running.take();
                 let caller = caller.clone();
@@ -173,7 +189,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
                 );
                 let view = (host.settings.profile, host.settings.others);
                 running = Some(tokio::spawn(async move {
-                    let _place = place;
+                    let _held = (place, share);
                     if let Some(before) = before {
                         let _ = before.await;
                     }
@@ -196,6 +212,48 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
     host.kernel.close_session(&session, "host turns");
     host.finish().await?;
     Ok(Exit::Ok)
+}
+
+/// What came of reading a line.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    Read,
+    TooLong,
+    End,
+}
+
+/// Reads the next line. The rest of one that is too long is skipped: it must not be taken for a line of its own.
+async fn read_line(
+    input: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+) -> std::io::Result<Line> {
+    line.clear();
+    let mut bounded = (&mut *input).take(MAX_LINE as u64 + 1);
+    if bounded.read_until(b'\n', line).await? == 0 {
+        return Ok(Line::End);
+    }
+    if line.len() <= MAX_LINE || line.ends_with(b"\n") {
+        return Ok(Line::Read);
+    }
+    *line = Vec::new();
+    loop {
+        let rest = input.fill_buf().await?;
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        let (used, done) = match end {
+            Some(at) => (at + 1, true),
+            None => (rest.len(), rest.is_empty()),
+        };
+        input.consume(used);
+        if done {
+            return Ok(Line::TooLong);
+        }
+    }
+}
+
+/// What a turn takes until it has ended, in bytes.
+fn weight(line: &[u8]) -> u32 {
+    let weight = line.len() + VALUE * read::values(line);
+    u32::try_from(weight).unwrap_or(u32::MAX)
 }
 
 /// A turn of the model.
@@ -244,10 +302,10 @@ impl Lines {
 
     fn answer(&self, said: Said) -> Result<(), String> {
         let mut waiting = self.waiting();
+        // The call of one that is not received was cancelled a moment ago.
+        let nobody = |id: &str| format!("no question `{}` waits", text::inline(id, 80));
         if let Some(interview) = waiting.interviews.remove(&said.id) {
-            // Nobody there: the call was cancelled a moment ago.
-            let _ = interview.send(said.replies);
-            return Ok(());
+            return interview.send(said.replies).map_err(|_| nobody(&said.id));
         }
         let answer = match said {
             Said { cancel: true, .. } => Answer::Cancel,
@@ -264,9 +322,8 @@ impl Lines {
             }
         };
         let ask = waiting.asks.remove(&said.id);
-        let ask = ask.ok_or_else(|| format!("no question `{}` waits", said.id))?;
-        let _ = ask.send(answer);
-        Ok(())
+        ask.and_then(|ask| ask.send(answer).ok())
+            .ok_or_else(|| nobody(&said.id))
     }
 
     fn leave(&self) {
@@ -277,6 +334,11 @@ impl Lines {
     }
 
     fn next(waiting: &mut Waiting) -> String {
+        // Questions of calls that were cancelled.
+        waiting.asks.retain(|_, ask| !ask.is_closed());
+        waiting
+            .interviews
+            .retain(|_, interview| !interview.is_closed());
         waiting.last += 1;
         format!("q-{}", waiting.last)
     }
@@ -352,4 +414,68 @@ fn out(line: &Value) {
     let mut stdout = std::io::stdout().lock();
     // Whoever does not listen any more will end the input as well.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn lines(text: &[u8]) -> Vec<(Line, usize)> {
+        let mut input = BufReader::new(text);
+        let (mut found, mut line) = (Vec::new(), Vec::new());
+        loop {
+            let read = read_line(&mut input, &mut line).await.unwrap();
+            if read == Line::End {
+                return found;
+            }
+            found.push((read, line.len()));
+        }
+    }
+
+    #[tokio::test]
+    async fn h_08_no_part_of_a_line_that_is_too_long_is_taken_for_a_line() {
+        let fits = [&vec![b'x'; MAX_LINE][..], b"\n{}\n{}"].concat();
+        let found = [(Line::Read, MAX_LINE + 1), (Line::Read, 3), (Line::Read, 2)];
+        assert_eq!(lines(&fits).await, found);
+        for rest in ["{\"answer\": {}}\n{}", "\n{}"] {
+            let long = [&vec![b'x'; MAX_LINE + 1][..], rest.as_bytes()].concat();
+            let found = [(Line::TooLong, 0), (Line::Read, 2)];
+            assert_eq!(lines(&long).await, found, "{rest}");
+        }
+        let endless = vec![b'x'; 3 * MAX_LINE];
+        assert_eq!(lines(&endless).await, [(Line::TooLong, 0)]);
+    }
+
+    #[test]
+    fn h_09_turns_that_wait_are_bounded_together_and_each_fits() {
+        assert_eq!(weight(b"{\"a\": [1]}"), 10 + 3 * 64);
+        let most = u32::try_from(MAX_WAITING_WEIGHT).unwrap();
+        assert!(weight(&vec![b'x'; MAX_LINE]) <= most);
+    }
+
+    #[test]
+    fn h_12_an_answer_to_a_question_that_waits_no_more_is_an_error() {
+        let lines = Lines::default();
+        let said = |id: &str| Said {
+            id: id.to_owned(),
+            allow: Some(0),
+            deny: None,
+            cancel: false,
+            replies: None,
+        };
+        for id in ["q-1", "q-2"] {
+            let (sender, answer) = oneshot::channel();
+            lines.waiting().asks.insert(id.to_owned(), sender);
+            drop(answer);
+        }
+        assert_eq!(
+            lines.answer(said("q-1")).unwrap_err(),
+            "no question `q-1` waits"
+        );
+        // What nobody answers any more is not kept.
+        Lines::next(&mut lines.waiting());
+        assert!(lines.waiting().asks.is_empty());
+        let long = lines.answer(said(&"q".repeat(1 << 20))).unwrap_err();
+        assert!(long.len() < 200, "{long}");
+    }
 }

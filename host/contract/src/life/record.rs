@@ -193,6 +193,7 @@ impl Record {
                 self.input = input;
                 Some(by)
             }
+            Step::OutcomeChanged { by } => Some(by),
             Step::Modified { input, by } => {
                 self.input = input;
                 self.input_modified = true;

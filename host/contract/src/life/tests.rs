@@ -47,6 +47,7 @@ fn steps() -> Vec<Step> {
             commit: None,
         },
         Step::PostProcessing,
+        Step::OutcomeChanged { by: words() },
         Step::Backgrounded { task: words() },
         completed(None),
         completed(Some(words())),
@@ -120,6 +121,7 @@ fn every_step_leads_where_the_table_says_and_nowhere_else() {
         started: scheduled→executing
         released: approved→executing executing→executing
         post_processing: executing→executing
+        outcome_changed: executing→executing
         backgrounded: executing→executing
         completed: executing→completed
         supplied: validating→completed

@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::hooks::tests::call;
-    use crate::hooks::{HookEntry, Hooks, Matcher, Said as Together};
+    use crate::hooks::{HookEntry, Hooks, Matcher, Revised, Said as Together};
 
     fn hooks(hook: CallbackHook) -> Hooks {
         Hooks::new(vec![HookEntry::new("mine", Arc::new(hook))])
@@ -152,7 +152,9 @@ mod tests {
                 ..Patch::default()
             })))
         });
-        let (outcome, failures) = hooks(hook).after(&call(), Outcome::text("x")).await;
+        let Revised {
+            outcome, failures, ..
+        } = hooks(hook).after(&call(), Outcome::text("x")).await;
         assert_eq!(outcome.summary.as_deref(), Some("was x"));
         assert!(failures.is_empty());
     }
@@ -211,7 +213,7 @@ mod tests {
             silent.before(&call()).await,
             Together::Go(crate::hooks::Weights::default())
         );
-        let (outcome, _) = silent.after(&call(), Outcome::text("x")).await;
+        let Revised { outcome, .. } = silent.after(&call(), Outcome::text("x")).await;
         assert_eq!(outcome, Outcome::text("x"));
         assert!(silent.messages_changed("s", &json!([])).await.is_empty());
 

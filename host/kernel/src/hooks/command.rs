@@ -6,6 +6,7 @@
 mod answer;
 pub mod process;
 mod protocol;
+mod strict;
 
 use std::path::PathBuf;
 

@@ -62,6 +62,7 @@ pub(super) fn call() -> HookCall {
         digest: None,
         mode: "default".to_owned(),
         reads: None,
+        rewritten: None,
     }
 }
 
@@ -187,15 +188,19 @@ async fn hooks_after_a_call_build_on_each_other_and_a_closed_failure_lets_nothin
         entry("a", hook(), OnFailure::Closed),
         entry("b", hook(), OnFailure::Closed),
     ]);
-    let (outcome, failures) = hooks.after(&call(), Outcome::text("x")).await;
+    let Revised {
+        outcome, failures, ..
+    } = hooks.after(&call(), Outcome::text("x")).await;
     assert_eq!((outcome.model_text().as_str(), failures.len()), ("x++", 0));
 
     let open = Hooks::new(vec![entry("a", hook(), OnFailure::Open)]);
-    let (outcome, failures) = open.after(&call(), Outcome::text("fail")).await;
+    let Revised {
+        outcome, failures, ..
+    } = open.after(&call(), Outcome::text("fail")).await;
     assert_eq!((outcome.model_text().as_str(), failures.len()), ("fail", 1));
 
     let closed = Hooks::new(vec![entry("a", hook(), OnFailure::Closed)]);
-    let (outcome, _) = closed.after(&call(), Outcome::text("fail")).await;
+    let Revised { outcome, .. } = closed.after(&call(), Outcome::text("fail")).await;
     expect![[r"hook `a` failed: no\u{1b}"]].assert_eq(&outcome.model_text());
 }
 
@@ -220,4 +225,40 @@ fn a_matcher_sees_every_name_and_only_whole_names() {
     }
     let error = Matcher::parse("edit(").unwrap_err().to_string();
     expect!["`edit(` is not a pattern for tools: error: unclosed group"].assert_eq(&error);
+}
+
+/// Waits for a user called `slow`, and has no opinion on the calls of others.
+struct SlowFor;
+
+impl Hook for SlowFor {
+    fn before<'a>(&'a self, call: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
+        Box::pin(async {
+            if call.call.caller.user == UserId::token("slow") {
+                std::future::pending::<()>().await;
+            }
+            Ok(Before::default())
+        })
+    }
+}
+
+#[tokio::test]
+async fn h_07_calls_on_which_a_hook_takes_long_do_not_delay_those_of_other_users() {
+    let hooks = Hooks::new(vec![entry("slow", SlowFor, OnFailure::Closed)]);
+    let of = |user: &str| {
+        let mut call = call();
+        call.call.caller.user = UserId::token(user);
+        call
+    };
+    let slow = of("slow");
+    let flood = futures::future::join_all((0..AT_ONCE + 1).map(|_| hooks.before(&slow)));
+    let quick = of("quick");
+    tokio::select! {
+        biased;
+        _ = flood => panic!("the hook waits for ever"),
+        said = hooks.before(&quick) => assert_eq!(said, Said::Go(Weights::default())),
+    }
+    // Nothing is kept of users who call nothing.
+    drop(hooks.slots.of(&UserId::token("third")));
+    hooks.slots.of(&UserId::token("fourth"));
+    assert_eq!(hooks.slots.0.lock().unwrap().len(), 1);
 }

@@ -215,7 +215,11 @@ impl Kernel {
     }
 
     async fn hear_hooks(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Heard, Refusal> {
-        let call = self.hook_call(entry, run);
+        let call = HookCall {
+            // Only in the round that follows: a person may change the input after that.
+            rewritten: run.rewritten.take(),
+            ..self.hook_call(entry, run)
+        };
         match self.hooks().before(&call).await {
             Said::Go(weights) => {
                 for failure in &weights.failures {
@@ -224,12 +228,12 @@ impl Kernel {
                 Ok(Heard::Weights(weights))
             }
             Said::Changed { input, by } => {
-                let by = format!("hook:{by}");
                 let step = Step::InputChanged {
                     input: input.clone().into(),
-                    by,
+                    by: format!("hook:{by}"),
                 };
                 run.life.step(step).await?;
+                run.rewritten = Some((by, input.clone()));
                 Ok(Heard::Judged(Judged::Again(input)))
             }
             Said::Answered { by, outcome } => {
@@ -260,6 +264,7 @@ impl Kernel {
             digest: entry.plugin.digest,
             mode: self.mode_of(run).to_string(),
             reads: run.sink.read_set(),
+            rewritten: None,
         }
     }
 

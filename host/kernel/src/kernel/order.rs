@@ -101,7 +101,11 @@ impl Slot {
     }
 
     /// Also when it failed: others may have seen it while it lasted.
-    pub(super) fn changed(&self, changes: ChangeSet) {
+    pub(super) fn changed(&self, mut changes: ChangeSet) {
+        // Only their places count, and a batch may have thousands.
+        for change in &mut changes.changes {
+            change.diff = None;
+        }
         self.order.past().changes.push(changes);
     }
 }

@@ -20,6 +20,7 @@ use super::halt::Halt;
 use super::order::Slot;
 use super::services::CallServices;
 use super::sessions::Session;
+use super::turn::Results;
 use super::{Kernel, Refusal, Report, Within};
 use crate::Entry;
 use crate::journal::Life;
@@ -56,6 +57,10 @@ pub(super) struct Run<'a> {
     pub(super) duration: Duration,
     /// A person wants the turn to stop.
     pub(super) given_up: bool,
+    /// What the calls of its batch have brought so far.
+    pub(super) results: Results,
+    /// The input of the round before, where a hook changed it, and which one.
+    pub(super) rewritten: Option<(String, Value)>,
     /// What hooks said, for when the changes of the call are judged.
     pub(super) said: HookSaid,
     /// Variables of the session when the call was judged.
@@ -76,6 +81,14 @@ pub(super) struct Run<'a> {
 }
 
 impl Report {
+    /// About the bytes that its result takes.
+    pub(super) fn weight(&self) -> usize {
+        match &self.result {
+            Ok(outcome) => crate::hooks::weight(outcome),
+            Err(error) => error.message.len(),
+        }
+    }
+
     /// There is no record of it.
     pub(super) fn refused(id: CallId, error: CallError) -> Self {
         Self {
@@ -95,7 +108,11 @@ impl Run<'_> {
     /// The one end of the call.
     pub(super) async fn finish(mut self, mut result: Result<Outcome, CallError>) -> Report {
         self.sink.close();
-        if let Ok(outcome) = &mut result {
+        match &mut result {
+            Ok(outcome) => outcome.remove_hidden_text(),
+            Err(error) => error.remove_hidden_text(),
+        }
+        if let Some(outcome) = &mut self.instead {
             outcome.remove_hidden_text();
         }
         let supplied_by = self.supplied_by.take();

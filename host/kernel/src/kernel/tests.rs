@@ -1,3 +1,4 @@
+mod abuse;
 mod agents;
 mod answers;
 mod cancel;

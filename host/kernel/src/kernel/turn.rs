@@ -1,5 +1,6 @@
 //! One turn of the model on its way: its calls have records from the moment it waits, and each has one end.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use toolhost_contract::bus::Happening;
@@ -10,8 +11,34 @@ use super::batch::{BatchError, BatchPlace, BatchRequest};
 use super::halt::Halt;
 use super::order::{Ending, Order, Slot};
 use super::run::Run;
-use super::{CallRequest, Kernel, Report, Within};
+use super::{CallRequest, Kernel, Refusal, Report, Within};
 use crate::schedule::{Batch, Canceller, End, Fate, Missing, Planned, Strategy};
+
+/// Bytes of the results of one batch: one turn of a model has thousands of calls, and each may bring megabytes.
+pub(super) const MAX_RESULTS: usize = 64 << 20;
+
+/// Bytes of the results of one batch so far. Clones count together.
+#[derive(Clone, Default)]
+pub(super) struct Results(Arc<AtomicUsize>);
+
+impl Results {
+    fn add(&self, report: &Report) {
+        self.0.fetch_add(report.weight(), Relaxed);
+    }
+
+    /// Asked when a call has its permit, so that no more calls than run at once exceed the limit.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        if self.0.load(Relaxed) < MAX_RESULTS {
+            return Ok(());
+        }
+        let message = format!(
+            "the call was not run, because the results of this batch have more than {} MiB already",
+            MAX_RESULTS >> 20
+        );
+        let error = CallError::new(ErrorClass::OutputLimit, message).code("batch_output_limit");
+        Err(error.recommend("call it again in another batch").into())
+    }
+}
 
 pub(super) struct Turn<'a> {
     kernel: &'a Kernel,
@@ -19,6 +46,7 @@ pub(super) struct Turn<'a> {
     id: String,
     caller: Arc<Principal>,
     ids: Arc<[CallId]>,
+    results: Results,
     /// Until it begins.
     request: Mutex<Option<BatchRequest>>,
     begun: OnceLock<Begun<'a>>,
@@ -62,6 +90,7 @@ impl<'a> Turn<'a> {
             id: request.id.clone(),
             caller: Arc::new(request.caller.clone()),
             ids: request.calls.iter().map(|call| call.id.clone()).collect(),
+            results: Results::default(),
             request: Mutex::new(Some(request)),
             begun: OnceLock::new(),
         })
@@ -130,6 +159,7 @@ impl<'a> Turn<'a> {
             let mut run = kernel.begin(request, &self.sink, halt);
             if let Ok(run) = &mut run {
                 run.order = slots[index].take();
+                run.results = self.results.clone();
             }
             Mutex::new(Some(run))
         };
@@ -157,11 +187,16 @@ impl<'a> Turn<'a> {
             Arc::clone(&self.sink),
             self.ids[index].clone(),
         );
+        let results = self.results.clone();
         Box::new(move |_| {
             Box::pin(async move {
                 let _ending = ending;
                 let result = match take(&calls, index) {
-                    Some(Ok(run)) => kernel.follow(run, &sink).await,
+                    Some(Ok(run)) => {
+                        let report = kernel.follow(run, &sink).await;
+                        results.add(&report);
+                        report
+                    }
                     Some(Err(report)) => *report,
                     None => Report::refused(id, CallError::internal("the call ran already")),
                 };

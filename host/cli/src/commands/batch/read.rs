@@ -18,6 +18,8 @@ use crate::exit::{Exit, Failure};
 const MAX_CALLS: usize = 10_000;
 const MAX_INPUT: u64 = 64 << 20;
 const MAX_ID: usize = 256;
+/// JSON values of one batch: each takes some hundred bytes in memory, however short its text is.
+pub const MAX_VALUES: usize = 1_000_000;
 
 /// The calls, as they stand there.
 pub(super) fn wishes(file: &Path) -> Result<Vec<Wish>, Failure> {
@@ -81,7 +83,18 @@ pub fn json_of<'a>(text: &'a [u8], wanted: &str) -> Result<&'a [u8], String> {
         let message = "a stream of events; ask the API for a whole response, without `stream`, or put its pieces together";
         return Err(message.to_owned());
     }
+    if values(text) > MAX_VALUES {
+        return Err(format!(
+            "more than {MAX_VALUES} JSON values, those in texts included; cut it into several batches"
+        ));
+    }
     Ok(text)
+}
+
+/// How many JSON values there are at most. Texts count like the rest, with what is escaped in them: arguments of calls
+/// are JSON in a text, and are parsed too.
+pub fn values(text: &[u8]) -> usize {
+    text.iter().filter(|byte| b",:[{\\".contains(byte)).count()
 }
 
 fn wrong(file: &Path, message: &str) -> Failure {
@@ -338,6 +351,22 @@ mod tests {
         ] {
             let turn = parse_turn(text.as_bytes(), Format::Gemini).unwrap();
             assert_eq!((turn.calls.len(), turn.note().as_str()), (0, note));
+        }
+    }
+
+    #[test]
+    fn h_09_the_number_of_values_is_bounded_also_of_those_in_texts() {
+        let many = MAX_VALUES + 1;
+        for values in [
+            "0,".repeat(many),
+            format!("\"{}\"", "0,".repeat(many)),
+            format!("\"{}\"", r"0\u002c".repeat(many)),
+        ] {
+            let text = format!("[{{\"id\": \"1\", \"name\": \"a\", \"input\": [{values}]}}]");
+            let error = "more than 1000000 JSON values, those in texts included; cut it into several batches";
+            assert_eq!(parse(text.as_bytes()).unwrap_err(), error);
+            let turn = parse_turn(text.as_bytes(), Format::OpenAi);
+            assert_eq!(turn.err().as_deref(), Some(error));
         }
     }
 

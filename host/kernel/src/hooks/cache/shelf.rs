@@ -99,7 +99,7 @@ pub(crate) fn weight(outcome: &Outcome) -> usize {
         llm,
         structured,
         display,
-        error: _,
+        error,
         truncated: _,
         tail: _,
         meta,
@@ -113,7 +113,8 @@ pub(crate) fn weight(outcome: &Outcome) -> usize {
         display.kind.len() + text(&display.text) + value(&display.data) + diff
     });
     let parts: usize = llm.iter().map(|part| OVERHEAD + of_part(part)).sum();
-    OVERHEAD + text(summary) + parts + value(structured) + display + value(meta)
+    let error = error.as_ref().map_or(0, |error| error.message.len());
+    OVERHEAD + text(summary) + parts + value(structured) + display + value(meta) + error
 }
 
 fn of_part(part: &Part) -> usize {

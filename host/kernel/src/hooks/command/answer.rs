@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 use toolhost_contract::hook::Patch;
 use toolhost_contract::{Failure, Outcome, Part, nearest, text};
 
+use super::strict;
+
 /// Characters.
 pub(super) const MAX_REASON: usize = 4096;
 const ANSWER: [&str; 9] = [
@@ -22,7 +24,7 @@ const RESULT: [&str; 6] = ["summary", "text", "structured", "is_error", "code", 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ProtocolError {
     #[error(
-        "standard output is not JSON ({0}); write one object, or nothing, and notes to standard error"
+        "standard output cannot be read as JSON ({0}); write one object, or nothing, and notes to standard error"
     )]
     NotJson(String),
     #[error("unknown member `{name}` in {place}; {fix}")]
@@ -77,8 +79,8 @@ impl Answer {
         if stdout.trim_ascii().is_empty() {
             return Ok(None);
         }
-        let value: Value = serde_json::from_slice(stdout)
-            .map_err(|error| ProtocolError::NotJson(text::inline(&error.to_string(), 200)))?;
+        let value = strict::parse(stdout)
+            .map_err(|error| ProtocolError::NotJson(text::inline(&error, 200)))?;
         let mut members =
             Members::of(value, "standard output", "the answer", &ANSWER, "an object")?;
         let word = members.text("decision")?.map(|word| match word.as_str() {
@@ -159,6 +161,7 @@ impl Shape {
         let fix = "only `replace` can make a success of an error, or an error of a success";
         misplaced(self.is_error.is_some(), "is_error", "in `update`", fix)?;
         Ok(Patch {
+            text_only: self.text.is_some(),
             summary: self.summary,
             llm: self.text.map(|text| vec![Part::Text(text)]),
             structured: self.structured,

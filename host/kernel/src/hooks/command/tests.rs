@@ -8,6 +8,7 @@ use expect_test::{Expect, expect};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::json;
 use tempfile::TempDir;
+use toolhost_contract::{Display, Failure};
 
 use super::*;
 use crate::hooks::tests::call;
@@ -75,13 +76,69 @@ async fn a_command_that_misbehaves_is_an_error_that_says_how() {
         ("echo broken >&2; exit 1", expect!["`sh` ended with exit code 1; 0 is an answer, 2 blocks: broken"]),
         ("exit 127", expect!["`sh` ended with exit code 127; 0 is an answer, 2 blocks"]),
         ("kill -9 $$", expect!["`sh` ended with signal: 9 (SIGKILL)"]),
-        ("echo hello", expect!["`sh` gave an answer that cannot be used: standard output is not JSON (expected value at line 1 column 1); write one object, or nothing, and notes to standard error"]),
+        ("echo hello", expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (expected value at line 1 column 1); write one object, or nothing, and notes to standard error"]),
         (r#"echo '{"decide": "deny"}'"#, expect!["`sh` gave an answer that cannot be used: unknown member `decide` in the answer; did you mean `decision`?"]),
         ("yes", expect!["`sh` wrote more than 65536 bytes to its standard output; write one JSON object, and notes to standard error"]),
         // One byte too much, from a process that has ended.
         ("head -c 65537 /dev/zero", expect!["`sh` wrote more than 65536 bytes to its standard output; write one JSON object, and notes to standard error"]),
     ])
     .await;
+}
+
+// A script that builds its answer with text of the call lets that text write a second decision.
+#[tokio::test]
+async fn h_04_what_an_answer_says_twice_or_inexactly_is_no_answer() {
+    check(&[
+        (
+            r#"echo '{"decision": "deny", "reason": "x", "decision": "allow"}'"#,
+            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the member `decision` is given twice at line 1 column 56); write one object, or nothing, and notes to standard error"],
+        ),
+        (
+            r#"echo '{"updated_input": {"path": "a", "path": "b"}}'"#,
+            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the member `path` is given twice at line 1 column 44); write one object, or nothing, and notes to standard error"],
+        ),
+        (
+            r#"echo '{"updated_input": {"n": 18446744073709551616}}'"#,
+            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the integer 18446744073709551616 does not fit into 64 bits and would lose digits; send it as text, in quotes); write one object, or nothing, and notes to standard error"],
+        ),
+    ])
+    .await;
+}
+
+// A command is told the text for the model, and nothing of what people see.
+#[tokio::test]
+async fn h_05_a_text_of_a_hook_replaces_all_that_shows_the_old_one() {
+    let (_dir, hook) = script(r#"echo '{"update": {"text": "masked"}}'"#);
+    let secret = || "password=hunter2".to_owned();
+    let failure = Failure {
+        recommendations: vec![secret()],
+        retryable: true,
+        cause: Some(secret()),
+        ..Failure::new("no", secret())
+    };
+    let outcome = Outcome {
+        display: Some(Display {
+            kind: "text".to_owned(),
+            text: Some(secret()),
+            diff: None,
+            data: None,
+        }),
+        error: Some(failure),
+        ..Outcome::text(secret())
+    };
+    let after = hook.after(&call(), &outcome).await.unwrap();
+    let expected = Outcome {
+        error: Some(Failure {
+            retryable: true,
+            ..Failure::new("no", "masked")
+        }),
+        ..Outcome::text("masked")
+    };
+    assert_eq!(after.apply(outcome.clone()), expected);
+    // More text beside it takes nothing away.
+    let (_dir, hook) = script(r#"echo '{"additional_context": "more"}'"#);
+    let after = hook.after(&call(), &outcome).await.unwrap();
+    assert_eq!(after.apply(outcome.clone()).display, outcome.display);
 }
 
 #[tokio::test]

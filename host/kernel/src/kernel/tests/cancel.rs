@@ -2,9 +2,9 @@
 
 use expect_test::expect;
 use serde_json::json;
-use toolhost_contract::CallId;
 use toolhost_contract::hook::{After, Before};
 use toolhost_contract::life::CallState;
+use toolhost_contract::{CallId, Outcome};
 
 use super::world::{Setup, World, batch, shown};
 use crate::hooks::CallbackHook;
@@ -114,6 +114,21 @@ async fn a_call_is_cancelled_while_a_hook_looks_at_its_result() {
     cancel(&world, "c", CallState::Executing).await;
     assert_eq!(call.await.unwrap().result.unwrap_err().code, "cancelled");
     world.story().await;
+}
+
+// A tool that answers when it hears that it shall stop says what no hook has looked at.
+#[tokio::test]
+async fn h_03_what_a_cancelled_call_says_does_not_pass_the_hooks_unseen() {
+    for kind in ["polite", "thorough"] {
+        let hook = CallbackHook::default()
+            .after(|_, _| async { Ok(After::Replace(Box::new(Outcome::text("masked")))) });
+        let world = silent().hook("mask", hook).build();
+        let call = world.start("c", "look", json!({"do": kind}));
+        cancel(&world, "c", CallState::Executing).await;
+        let error = call.await.unwrap().result.unwrap_err();
+        assert_eq!((error.code.as_str(), error.cause), ("cancelled", None));
+        world.story().await;
+    }
 }
 
 // calls of a turn that waits for another turn are there already, and can be cancelled at once.

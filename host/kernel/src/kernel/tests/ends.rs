@@ -433,8 +433,8 @@ async fn r_211_a_hook_has_the_last_word_on_a_result() {
         json!({}),
         expect![[r#"
         ok: password=***
-        c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
-          on disk: requested, picked, found, scheduled, started, post_processing, completed"#]],
+        c: [created], validating, validating, scheduled, executing, executing, executing, CALL.COMPLETED
+          on disk: requested, picked, found, scheduled, started, post_processing, outcome_changed, completed"#]],
     )
     .await;
     let broken = CallbackHook::default().after(|_, _| async { panic!("the mask slipped") });
@@ -444,8 +444,8 @@ async fn r_211_a_hook_has_the_last_word_on_a_result() {
         json!({}),
         expect![[r#"
             no: hook `mask` failed: it panicked
-            c: [created], validating, validating, scheduled, executing, executing, CALL.COMPLETED
-              on disk: requested, picked, found, scheduled, started, post_processing, completed"#]],
+            c: [created], validating, validating, scheduled, executing, executing, executing, CALL.COMPLETED
+              on disk: requested, picked, found, scheduled, started, post_processing, outcome_changed, completed"#]],
     )
     .await;
 }

@@ -148,6 +148,7 @@ fn step(kind: &str) -> Vec<Step> {
             commit: None,
         },
         "post_processing" => Step::PostProcessing,
+        "outcome_changed" => Step::OutcomeChanged { by: by() },
         "completed" => return vec![completed(None), completed(Some(by()))],
         "failed" => Step::Failed {
             code: by(),

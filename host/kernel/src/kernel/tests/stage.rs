@@ -227,6 +227,19 @@ async fn act(input: &Value, grant: &Grant, sink: &dyn Sink) -> Result<Outcome, C
             }
             Err(CallError::new(ErrorClass::Failed, "stopped half way"))
         }
+        // The same, with all that it has so far.
+        "thorough" => {
+            while !sink.cancelled() {
+                sleep(Duration::from_millis(10)).await;
+            }
+            Ok(Outcome::text("half: password=hunter2"))
+        }
+        "complain" => Err(CallError::new(
+            ErrorClass::Failed,
+            input["words"].as_str().unwrap_or_default(),
+        )
+        .recommend(input["words"].as_str().unwrap_or_default())),
+        "flood" => Ok(Outcome::text("x".repeat(super::super::turn::MAX_RESULTS))),
         "say" => {
             sink.event(Event::Output {
                 stream: "stdout".to_owned(),
@@ -262,7 +275,21 @@ pub(super) fn tools() -> Vec<Descriptor> {
         tool.input_schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": true});
         tool
     };
+    let measure = Descriptor {
+        output_schema: Some(
+            json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}),
+        ),
+        ..tool("measure", Parallel, true, false)
+    };
+    let preset = Descriptor {
+        input_schema: json!({"type": "object", "properties": {
+            "words": {"type": "string"}, "n": {"type": "integer", "default": 1},
+        }}),
+        ..tool("preset", Parallel, true, false)
+    };
     vec![
+        preset,
+        measure,
         tool("look", Parallel, true, false),
         tool("step", Serial, true, false),
         tool("alone", Exclusive, true, false),

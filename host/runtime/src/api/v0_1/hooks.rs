@@ -3,7 +3,8 @@
 use serde_json::Value;
 use toolhost_contract::hook::{After, Before, Decision, Patch};
 use toolhost_contract::{
-    CallError, Display, ErrorClass, Failure, FileDiff, Outcome, Part, TailCall, Truncation, text,
+    CallError, Display, ErrorClass, Failure, FileDiff, Outcome, Part, TailCall, Truncation,
+    numbers, text,
 };
 
 use super::{outcome, outcome_size, types};
@@ -124,6 +125,7 @@ fn update(raw: RawPatch, room: Room) -> Result<Patch, CallError> {
         llm: has_llm.then_some(part.llm),
         structured: part.structured,
         meta: part.meta,
+        text_only: false,
     })
 }
 
@@ -137,7 +139,7 @@ fn object(what: &str, text: &str, limit: u64) -> Result<Value, CallError> {
             ),
         ));
     }
-    match serde_json::from_str::<Value>(text) {
+    match numbers::parse_exact::<Value>(text) {
         Ok(value) if value.is_object() => Ok(value),
         Ok(_) => Err(broken(&format!("its {what} is not a JSON object"))),
         Err(error) => Err(broken(&format!("its {what} is not JSON: {error}"))),

@@ -105,19 +105,19 @@ fn an_answer_that_cannot_be_meant_is_an_error_that_says_what_can() {
         (
             "hello",
             expect![
-                "standard output is not JSON (expected value at line 1 column 1); write one object, or nothing, and notes to standard error"
+                "standard output cannot be read as JSON (expected value at line 1 column 1); write one object, or nothing, and notes to standard error"
             ],
         ),
         (
             r#"{"decision": "allow"} trailing"#,
             expect![
-                "standard output is not JSON (trailing characters at line 1 column 23); write one object, or nothing, and notes to standard error"
+                "standard output cannot be read as JSON (trailing characters at line 1 column 23); write one object, or nothing, and notes to standard error"
             ],
         ),
         (
             "\u{7f}\u{0}",
             expect![
-                "standard output is not JSON (expected value at line 1 column 1); write one object, or nothing, and notes to standard error"
+                "standard output cannot be read as JSON (expected value at line 1 column 1); write one object, or nothing, and notes to standard error"
             ],
         ),
         (

@@ -183,7 +183,7 @@ fn r_211_what_may_be_said_after_a_call() {
     check_after(
         update,
         expect![[
-            r#"Update(Patch { summary: None, llm: Some([Text("short")]), structured: None, meta: Some(Object {"cut": Bool(true)}) })"#
+            r#"Update(Patch { summary: None, llm: Some([Text("short")]), structured: None, meta: Some(Object {"cut": Bool(true)}), text_only: false })"#
         ]],
     );
     let nothing = RawPatch {
@@ -198,7 +198,9 @@ fn r_211_what_may_be_said_after_a_call() {
     };
     check_after(
         update,
-        expect!["Update(Patch { summary: None, llm: None, structured: None, meta: None })"],
+        expect![
+            "Update(Patch { summary: None, llm: None, structured: None, meta: None, text_only: false })"
+        ],
     );
     let replace = Revision {
         outcome: Some(text("new")),

@@ -1,0 +1,51 @@
+//! Files of the commands that run outside of the sandbox: hooks and sub-agents.
+
+use std::path::{Path, PathBuf};
+
+use super::{HookKind, Settings};
+
+impl Settings {
+    /// The programs of all hooks and sub-agents, and the files that their other words name, such as a script. A tool
+    /// that could write one of them would run whatever it likes, with the rights of the operator.
+    pub(crate) fn files_of_commands(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for hook in &self.hooks {
+            if let HookKind::Command(command) = &hook.kind {
+                let program = command.program.to_string_lossy();
+                files.extend(files_of_command(&command.dir, &program, &command.args));
+            }
+        }
+        let here = std::env::current_dir().unwrap_or_default();
+        for agent in &self.beyond.agents {
+            if let Some((program, words)) = agent.command.split_first() {
+                files.extend(files_of_command(&here, program, words));
+            }
+        }
+        files
+    }
+}
+
+/// The absolute paths of a program that is started in `dir`, and of files that its other words name.
+pub fn files_of_command(dir: &Path, program: &str, words: &[String]) -> Vec<PathBuf> {
+    let program = if program.contains('/') {
+        Some(dir.join(program))
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut found = std::env::split_paths(&path).map(|entry| dir.join(entry).join(program));
+        found.find(|file| file.is_file())
+    };
+    let named = words
+        .iter()
+        // `--script=FILE` as well.
+        .flat_map(|word| {
+            [
+                Some(word.as_str()),
+                word.split_once('=').map(|(_, value)| value),
+            ]
+        })
+        .flatten()
+        .map(|word| dir.join(word))
+        .filter(|file| file.is_file());
+    let files = program.into_iter().chain(named);
+    files.filter(|file| file.is_absolute()).collect()
+}
