@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
+use toolhost_contract::numbers::parse_exact;
 use toolhost_contract::{AgentInfo, BoxFuture, Failure, UserId, text};
 use toolhost_kernel::hooks::process::{ProcessError, run};
 use toolhost_kernel::{Agents, Task};
@@ -102,7 +103,7 @@ impl CommandAgents {
             )));
         }
         let answer = String::from_utf8_lossy(&ended.stdout);
-        Ok(match serde_json::from_str::<Value>(answer.trim()) {
+        Ok(match parse_exact::<Value>(answer.trim()) {
             Ok(answer) if answer.get("text").is_some_and(Value::is_string) => {
                 if let Some(id) = answer["id"].as_str() {
                     self.remember(user, name, id);
