@@ -466,7 +466,8 @@ fn change_code(root: &mut Binary, random: &mut Random) -> Option<()> {
         .into_iter_with_offsets()
         .filter_map(|operator| Some(operator.ok()?.1))
         .collect();
-    let at = *random.pick(&places);
+    // An instruction that was changed before may be the first that cannot be read.
+    let at = *places.get(random.below(places.len()))?;
     let among = |random: &mut Random, first: u8, last: u8| {
         first + u8::try_from(random.below(usize::from(last - first) + 1)).expect("a byte")
     };

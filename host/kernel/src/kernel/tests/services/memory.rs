@@ -237,9 +237,9 @@ async fn m_11_what_the_sessions_of_a_user_keep_is_bounded_together() {
     let kept = house.call("relay@ann:3", "wait $1 1000").await;
     assert!(kept.starts_with("(xxx"), "{kept}");
     house
-        .check(&[("look@ann:1", "fill 1 6000", "! session_full")])
+        .check(&[("look@ann:1", "fill 1 5000", "! session_full")])
         .await;
     let ended = SessionKey::new(UserId::token("ann"), "3");
     house.kernel.end_session(&ended);
-    house.check(&[("look@ann:1", "fill 1 6000", "done")]).await;
+    house.check(&[("look@ann:1", "fill 1 5000", "done")]).await;
 }
