@@ -3,6 +3,7 @@
 pub mod clients;
 pub mod desk;
 pub mod http;
+pub mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,15 +1,39 @@
 //! The outer shapes of `--json`. They are a promise to scripts, so they are written out here and do not follow the
 //! inner types by accident.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use toolhost_contract::profile::{Rendered, Shown};
 use toolhost_contract::{
     CallError, Concurrency, Descriptor, Display, Failure, FileChange, Limits, Manifest, Outcome,
-    Part,
+    Part, text,
 };
 use toolhost_kernel::{Entry, Report};
+
+/// JSON to be printed, with what a terminal would obey or hide written as the escapes that JSON has for it. A reader of
+/// JSON finds the same values.
+pub fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
+    Ok(escaped(&serde_json::to_string_pretty(value)?))
+}
+
+/// See [`pretty`].
+pub fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || !text::is_hidden(c) {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+    out
+}
 
 pub fn report(report: &Report) -> Value {
     let mut shown = Map::new();
@@ -245,6 +269,17 @@ mod tests {
             repairs: Vec::new(),
         });
         assert_eq!(&shown, expected);
+    }
+
+    #[test]
+    fn t_07_json_that_is_printed_holds_nothing_that_a_terminal_obeys() {
+        let value = json!({"a\u{9b}": "\u{9b}2J\u{202e}\u{200b}\u{e0041}\u{7f}\u{fffe}\u{1b}", "e\u{301}": "ß\n"});
+        let shown = pretty(&value).unwrap();
+        assert_eq!(
+            shown,
+            "{\n  \"a\\u009b\": \"\\u009b2J\\u202e\\u200b\\udb40\\udc41\\u007f\\ufffe\\u001b\",\n  \"e\u{301}\": \"ß\\n\"\n}"
+        );
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
     }
 
     #[test]

@@ -7,16 +7,33 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
+use unicode_width::UnicodeWidthChar as _;
 
 /// Characters that move a cursor, reorder text or are invisible: control characters, the property
-/// `Default_Ignorable_Code_Point` of Unicode 16 without the two variation selectors of emoji, and separators of lines.
+/// `Default_Ignorable_Code_Point` of Unicode 16 without the two variation selectors of emoji, separators of lines, and
+/// what is no character.
 pub(crate) fn is_hostile(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
             | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+            | '\u{fdd0}'..='\u{fdef}')
+        || u32::from(c) & 0xfffe == 0xfffe
+}
+
+/// A character that nobody would see as it is, wherever it stands.
+pub fn is_hidden(c: char) -> bool {
+    is_hostile(c) || is_selector(c)
+}
+
+/// Marks on one letter. No script in use today has more; a pile of them covers the lines around it.
+const MAX_MARKS: usize = 6;
+
+/// It is drawn over the character before it.
+fn is_mark(c: char) -> bool {
+    !c.is_ascii() && c.width() == Some(0)
 }
 
 /// The variation selectors that choose how an emoji looks.
@@ -169,16 +186,26 @@ pub fn block(text: &str, max: usize) -> String {
 fn escape(text: &str, max: usize, lines: bool) -> String {
     let mut out = String::with_capacity(text.len().min(max) + 8);
     let mut before = None;
+    // None is drawn over what stands before the text, at the start of a line, or over an escape.
+    let mut marks = MAX_MARKS;
     for (index, c) in text.chars().enumerate() {
         if index >= max {
             let _ = write!(out, "… (+{} characters)", text.chars().count() - max);
             break;
         }
+        marks = if is_mark(c) { marks + 1 } else { 0 };
         match c {
-            '\n' | '\t' if lines => out.push(c),
+            '\n' | '\t' if lines => {
+                marks = MAX_MARKS;
+                out.push(c);
+            }
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            c if is_hostile(c) || is_selector(c) && !before.is_some_and(takes_selector) => {
+            c if is_hostile(c)
+                || is_selector(c) && !before.is_some_and(takes_selector)
+                || marks > MAX_MARKS =>
+            {
+                marks = MAX_MARKS;
                 let _ = write!(out, "\\u{{{:x}}}", c as u32);
             }
             c => out.push(c),

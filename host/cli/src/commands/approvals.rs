@@ -15,6 +15,7 @@ use toolhost_store::{ApprovalError, ApprovalRow, Store};
 use super::load_to_look;
 use crate::args::HostArgs;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::json;
 use crate::records::{self, StoreArgs, now, time};
 use crate::settings::Settings;
 use crate::terminal::print;
@@ -240,7 +241,7 @@ fn list(args: &ListArgs) -> Result<Exit, Failure> {
     kept.retain(|kept| args.all || kept.state(None).0);
     let shown = if args.json {
         let rows: Vec<Value> = kept.iter().map(Kept::as_json).collect();
-        serde_json::to_string_pretty(&rows).or_exit(Exit::Internal)?
+        json::pretty(&rows).or_exit(Exit::Internal)?
     } else {
         table(
             &["APPROVAL", "TOOL", "SCOPE", "USED", "STATE", "COVERS"],

@@ -99,8 +99,7 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
             if turn.calls.is_empty() {
                 note(&turn.note());
                 let answer = format.answer(&[]);
-                print(&serde_json::to_string_pretty(&answer).or_exit(Exit::Internal)?)
-                    .or_exit(Exit::Internal)?;
+                print(&json::pretty(&answer).or_exit(Exit::Internal)?).or_exit(Exit::Internal)?;
                 return Ok(Exit::Ok);
             }
             Said::Turn(format, turn.calls)
@@ -137,11 +136,11 @@ pub async fn batch(args: BatchArgs) -> Result<Exit, Failure> {
         Said::Turn(format, wanted) => {
             ok &= wanted.iter().all(|call| call.wrong.is_none());
             let answer = turn::answer(kernel, view, *format, wanted, &calls, &reports);
-            serde_json::to_string_pretty(&answer).or_exit(Exit::Internal)?
+            json::pretty(&answer).or_exit(Exit::Internal)?
         }
         Said::Calls(_) if args.json || !std::io::stdout().is_terminal() => {
             let results = results(kernel, &wishes, &calls, &reports, view);
-            serde_json::to_string_pretty(&results).or_exit(Exit::Internal)?
+            json::pretty(&results).or_exit(Exit::Internal)?
         }
         Said::Calls(_) => wishes.iter().zip(&reports).map(for_people).collect(),
     };

@@ -58,7 +58,7 @@ pub async fn call(args: CallArgs) -> Result<Exit, Failure> {
     drop(following);
 
     if args.json {
-        let shown = serde_json::to_string_pretty(&json::report(&report)).or_exit(Exit::Internal)?;
+        let shown = json::pretty(&json::report(&report)).or_exit(Exit::Internal)?;
         print(&shown).or_exit(Exit::Internal)?;
     } else {
         show(&report)?;

@@ -13,6 +13,7 @@ use toolhost_store::{CallFilter, CallRow, Store, StoredTransition, TransitionFil
 
 use super::stats::{StatsArgs, stats};
 use crate::exit::{Exit, Failure, OrExit};
+use crate::json;
 use crate::records::{StoreArgs, now, time};
 use crate::terminal::print;
 use crate::terminal::style::table;
@@ -120,7 +121,7 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
         .or_exit(Exit::Store)?;
     let shown = if args.json {
         let rows: Vec<Value> = rows.iter().map(|row| of_row(row, None)).collect();
-        serde_json::to_string_pretty(&rows).or_exit(Exit::Internal)?
+        json::pretty(&rows).or_exit(Exit::Internal)?
     } else {
         table(
             &["TIME", "CALL", "TOOL", "STATE", "DURATION", "BY"],
@@ -217,7 +218,7 @@ fn show(args: &ShowArgs) -> Result<Exit, Failure> {
             json!({"state": line_row.state, "timestamp": line_row.at_ms, "kind": line_row.kind, "note": line_row.note})
         });
         let shown = of_row(&row, Some(trail.collect()));
-        serde_json::to_string_pretty(&shown).or_exit(Exit::Internal)?
+        json::pretty(&shown).or_exit(Exit::Internal)?
     } else {
         for_people(&row, &life)
     };

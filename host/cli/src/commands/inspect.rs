@@ -20,7 +20,7 @@ pub async fn inspect(args: InspectArgs) -> Result<Exit, Failure> {
         .await
         .or_exit(Exit::NoPlugin)?;
     let shown = if args.json {
-        serde_json::to_string_pretty(&as_json(&loaded)).or_exit(Exit::Internal)?
+        json::pretty(&as_json(&loaded)).or_exit(Exit::Internal)?
     } else {
         for_people(&loaded, Style::of(&std::io::stdout()))
     };

@@ -1,6 +1,5 @@
 //! `host mcp`: other MCP servers, whose tools are served beside those of plugins.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use crate::args::HostArgs;
 use crate::exit::{Exit, Failure, OrExit as _};
 use crate::load::servers::{self, Keep};
 use crate::settings::{DiscoverySettings, ServerSettings, Settings};
+use crate::terminal::prompter::confirm;
 use crate::terminal::{note, print};
 
 mod approve;
@@ -245,7 +245,7 @@ fn add(args: &AddArgs) -> Result<Exit, Failure> {
     let keep = Keep::of(&settings);
     // Of a server that was taken out of the file by hand there may be one left, and this is a new question.
     keep.approvals.forget(&args.name).or_exit(Exit::Store)?;
-    match ask("let it run?", args.yes).or_exit(Exit::Internal)? {
+    match ask("let it run?", args.yes) {
         Some(true) => keep
             .approvals
             .approve(&args.name, config.digest())
@@ -340,20 +340,8 @@ fn needs_approval(keep: &Keep, config: &ServerConfig) -> Result<(), Failure> {
 }
 
 /// None when nobody is there to be asked.
-fn ask(question: &str, yes: bool) -> std::io::Result<Option<bool>> {
-    if yes {
-        return Ok(Some(true));
-    }
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        return Ok(None);
-    }
-    let mut stderr = std::io::stderr().lock();
-    write!(stderr, "{question} [y/N] ")?;
-    stderr.flush()?;
-    let mut line = String::new();
-    stdin.lock().read_line(&mut line)?;
-    Ok(Some(matches!(line.trim(), "y" | "Y" | "yes")))
+fn ask(question: &str, yes: bool) -> Option<bool> {
+    if yes { Some(true) } else { confirm(question) }
 }
 
 /// Is it the discovery command and no server?

@@ -16,7 +16,7 @@ use crate::terminal::style::table;
 pub async fn plugins(args: ListArgs) -> Result<Exit, Failure> {
     let host = load_to_look(&args.host).await?;
     let shown = if args.json {
-        serde_json::to_string_pretty(&as_json(&host)).or_exit(Exit::Internal)?
+        json::pretty(&as_json(&host)).or_exit(Exit::Internal)?
     } else {
         plugin_table(&host)
     };

@@ -11,6 +11,7 @@ use toolhost_kernel::{Nobody, Prompter};
 use crate::args::HostArgs;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::input;
+use crate::json;
 use crate::load::{Host, Purpose, load};
 use crate::settings::Settings;
 use crate::terminal::{note, print};
@@ -83,7 +84,7 @@ async fn explain(args: ExplainArgs) -> Result<Exit, Failure> {
     let input = input::parse(&args.input, schema, std::io::stdin(), limit).or_exit(Exit::Usage)?;
     let explanation = host.kernel.explain(entry, &input, &Principal::default());
     let shown = if args.json {
-        serde_json::to_string_pretty(explanation.to_value()).or_exit(Exit::Internal)?
+        json::pretty(explanation.to_value()).or_exit(Exit::Internal)?
     } else {
         explanation.to_string().trim_end().to_owned()
     };

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use toolhost_contract::text;
 
 use crate::exit::{Exit, Failure, OrExit};
+use crate::json;
 use crate::records::{StoreArgs, time};
 use crate::terminal::print;
 use crate::terminal::style::table;
@@ -36,7 +37,7 @@ pub fn sessions(args: &SessionsArgs) -> Result<Exit, Failure> {
                 })
             })
             .collect();
-        serde_json::to_string_pretty(&rows).or_exit(Exit::Internal)?
+        json::pretty(&rows).or_exit(Exit::Internal)?
     } else {
         table(
             &["STARTED", "SESSION", "CLIENT", "MODE", "ENDED"],

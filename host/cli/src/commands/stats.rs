@@ -11,6 +11,7 @@ use toolhost_store::{CallFilter, CallRow};
 
 use super::calls::tool_of;
 use crate::exit::{Exit, Failure, OrExit};
+use crate::json;
 use crate::records::{StoreArgs, now};
 use crate::terminal::print;
 use crate::terminal::style::table;
@@ -63,7 +64,7 @@ pub fn stats(args: StatsArgs) -> Result<Exit, Failure> {
     let tallies = count(&rows);
     let shown = if args.json {
         let tallies: Vec<Value> = tallies.iter().map(of_tally).collect();
-        serde_json::to_string_pretty(&tallies).or_exit(Exit::Internal)?
+        json::pretty(&tallies).or_exit(Exit::Internal)?
     } else {
         table(
             &[

@@ -63,7 +63,7 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, Failure> {
         for remark in &listed.notes {
             note(&format!("note: {remark}"));
         }
-        serde_json::to_string_pretty(&listed.tools).or_exit(Exit::Internal)?
+        shapes::pretty(&listed.tools).or_exit(Exit::Internal)?
     } else if args.json {
         let tools = match host.settings.profile {
             Profile::Native => Value::Array(native(&registry)),
@@ -72,7 +72,7 @@ pub async fn tools(args: ToolsArgs) -> Result<Exit, Failure> {
                 Value::Array(shown.iter().map(shapes::shown).collect())
             }
         };
-        serde_json::to_string_pretty(&tools).or_exit(Exit::Internal)?
+        shapes::pretty(&tools).or_exit(Exit::Internal)?
     } else {
         match host.settings.profile {
             Profile::Native => tool_table(&registry),

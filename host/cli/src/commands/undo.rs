@@ -1,7 +1,6 @@
 //! `host undo`: takes back what calls did to files.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
 use clap::{ArgGroup, Args};
@@ -15,6 +14,7 @@ use toolhost_vfs::{Change, Image};
 use crate::exit::{Exit, Failure, OrExit};
 use crate::records::{StoreArgs, now, time};
 use crate::terminal::print;
+use crate::terminal::prompter::confirm;
 
 /// Changes of one commit that are shown before it is undone.
 const SHOWN: usize = 50;
@@ -191,21 +191,12 @@ fn taken_back(change: &Change) -> String {
 }
 
 fn agreed(verb: &str) -> Result<bool, Failure> {
-    if !std::io::stdin().is_terminal() {
-        return Err(Failure::new(
+    confirm(&format!("{verb} this?")).ok_or_else(|| {
+        Failure::new(
             Exit::Usage,
             format!("there is no terminal to ask at; add --yes to {verb} without asking"),
-        ));
-    }
-    let mut out = std::io::stderr();
-    let _ = write!(out, "{verb} this? [y/N] ");
-    let _ = out.flush();
-    let mut line = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut line)
-        .or_exit(Exit::Internal)?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+        )
+    })
 }
 
 fn refused(row: &CommitRow, error: UndoError) -> Failure {

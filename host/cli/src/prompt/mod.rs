@@ -22,6 +22,7 @@ use crate::commands::tools::tool_table;
 use crate::exit::{Exit, Failure, OrExit};
 use crate::load::Host;
 use crate::terminal::events::Events;
+use crate::terminal::screen::SCREEN;
 use crate::terminal::style::{Paint, Style};
 use crate::terminal::{note, print, render};
 use crate::{describe, input, json};
@@ -148,9 +149,7 @@ impl Session<'_> {
             Line::Tools => Some(tool_table(&self.host.kernel.registry())),
             Line::Plugins => Some(plugin_table(self.host)),
             Line::Inspect { tool } => self.about(&tool, |entry| {
-                let shown =
-                    serde_json::to_string_pretty(&json::entry(entry)).or_exit(Exit::Internal)?;
-                Ok(text::block(&shown, usize::MAX))
+                json::pretty(&json::entry(entry)).or_exit(Exit::Internal)
             })?,
         };
         shown
@@ -205,6 +204,8 @@ impl Session<'_> {
             }
         });
         events.finish();
+        // The thread of a question that was cancelled may still have the terminal's settings to put back.
+        SCREEN.wait_until_free();
         if let Some(report) = report {
             self.show(&report)
         } else {

@@ -1,12 +1,12 @@
 //! Shows on standard error what a running tool reports.
 
-use std::io::Write;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use toolhost_contract::{Event, Level, Sink, text};
 
+use super::screen::SCREEN;
 use super::style::{Paint, Style};
 
 /// Events go through a channel to a thread, so that a terminal which does not take them (Ctrl-S, a slow pipe) never
@@ -22,11 +22,10 @@ impl Events {
         let (sender, receiver) = channel::<Option<Event>>();
         let least = if verbose { Level::Trace } else { Level::Info };
         let printer = std::thread::spawn(move || {
-            let stderr = std::io::stderr();
-            let style = Style::of(&stderr);
+            let style = Style::of(&std::io::stderr());
             while let Ok(Some(event)) = receiver.recv() {
                 if let Some(line) = line(&event, least, style) {
-                    let _ = stderr.lock().write_all(line.as_bytes());
+                    SCREEN.write_after_question(&line);
                 }
             }
         });

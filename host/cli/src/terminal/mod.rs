@@ -3,12 +3,16 @@
 pub mod events;
 pub mod prompter;
 pub mod render;
+pub mod screen;
 pub mod style;
 
 use std::io::{ErrorKind, Write};
 
+use self::screen::{SCREEN, safe};
+
 /// Writes a result to standard output. A reader that has gone away, as in `host tools | head`, is not our error.
 pub fn print(text: &str) -> std::io::Result<()> {
+    let text = safe(text);
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| {
         if !text.ends_with('\n') {
@@ -22,9 +26,7 @@ pub fn print(text: &str) -> std::io::Result<()> {
     }
 }
 
-/// Everything that is not a result: one line on standard error. There is nobody to tell when that fails.
+/// Everything that is not a result: one line on standard error.
 pub fn note(text: &str) {
-    let _ = std::io::stderr()
-        .lock()
-        .write_all(format!("{text}\n").as_bytes());
+    SCREEN.note(&format!("{text}\n"));
 }

@@ -10,9 +10,11 @@ mod claim;
 mod desk;
 mod draft;
 mod edit;
+mod hear;
 mod interview;
 mod keys;
 mod margin;
+mod quiet;
 mod show;
 mod talk;
 #[cfg(test)]
@@ -26,9 +28,11 @@ use tokio::sync::Mutex;
 use toolhost_contract::{Answer, BoxFuture, Call, CallId, Interview, Question, Reply};
 use toolhost_kernel::Prompter;
 
-use self::desk::Desk;
-use self::keys::{Keys, Screen, Tty};
+use self::desk::{Desk, Waits};
+use self::hear::{READING, hear};
+use self::keys::{Heard, Keys, Screen, Tty};
 use self::talk::talk;
+use super::screen::SCREEN;
 
 pub struct TerminalPrompter<K = Tty> {
     /// Whoever holds the keys has the terminal: two questions on one terminal cannot be told apart.
@@ -101,6 +105,38 @@ impl<K: Keys> Prompter for TerminalPrompter<K> {
         if let Some(told) = self.desk.answered_elsewhere(call, by) {
             (self.screen)(&told);
         }
+    }
+}
+
+/// A yes or no to what was written above. None: there is no person to be asked.
+pub fn confirm(question: &str) -> Option<bool> {
+    if !Tty::is_there() {
+        return None;
+    }
+    let _asking = SCREEN.ask();
+    Some(confirm_with(&mut Tty::default(), question))
+}
+
+fn confirm_with(keys: &mut impl Keys, question: &str) -> bool {
+    if keys.still(READING).is_none() {
+        return false;
+    }
+    let place = |_| format!("{question} [y/N] ");
+    match hear(keys, &Always, place) {
+        Some(Heard::Line(line)) => is_yes(&line),
+        Some(Heard::Disturbed) | None => false,
+    }
+}
+
+fn is_yes(line: &str) -> bool {
+    matches!(line.trim(), "y" | "Y" | "yes")
+}
+
+struct Always;
+
+impl Waits for Always {
+    fn waits(&self) -> bool {
+        true
     }
 }
 

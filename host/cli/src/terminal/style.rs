@@ -10,6 +10,19 @@ pub struct Style {
     colours: bool,
 }
 
+/// The only codes that the host writes to a terminal: one for each [`Paint`], and the end of all.
+pub const CODES: [&str; 7] = [
+    "\u{1b}[1m",
+    "\u{1b}[2m",
+    "\u{1b}[31m",
+    "\u{1b}[32m",
+    "\u{1b}[33m",
+    "\u{1b}[36m",
+    END,
+];
+const END: &str = "\u{1b}[0m";
+
+/// In the order of [`CODES`].
 #[derive(Debug, Clone, Copy)]
 pub enum Paint {
     Bold,
@@ -34,16 +47,9 @@ impl Style {
 
     /// `text` must be escaped already.
     pub fn paint(self, paint: Paint, text: &str) -> String {
-        let code = match paint {
-            Paint::Bold => 1,
-            Paint::Dim => 2,
-            Paint::Red => 31,
-            Paint::Green => 32,
-            Paint::Yellow => 33,
-            Paint::Cyan => 36,
-        };
+        let code = CODES[paint as usize];
         if self.colours && !text.is_empty() {
-            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+            format!("{code}{text}{END}")
         } else {
             text.to_owned()
         }

@@ -25,6 +25,32 @@ fn hostile_characters_are_shown_not_obeyed() {
 }
 
 #[test]
+fn t_08_marks_stand_on_letters_and_in_small_numbers() {
+    let many = |count| format!("a{}b", "\u{301}".repeat(count));
+    assert_eq!(inline(&many(6), 100), many(6));
+    assert_eq!(
+        inline(&many(8), 100),
+        format!("{}\\u{{301}}\\u{{301}}b", &many(6)[..13])
+    );
+    for (text, shown) in [
+        ("\u{336}x", "\\u{336}x"),
+        ("a\n\u{20e0}x", "a\n\\u{20e0}x"),
+        ("\u{202e}\u{336}\u{336}x", "\\u{202e}\\u{336}\\u{336}x"),
+        (
+            "e\u{301} นี้ กี่ हिन्दी שָׁלוֹם 각 ⚠\u{fe0f}",
+            "e\u{301} นี้ กี่ हिन्दी שָׁלוֹם 각 ⚠\u{fe0f}",
+        ),
+        (
+            "a\u{fffe}\u{ffff}\u{fdd0}\u{1ffff}",
+            "a\\u{fffe}\\u{ffff}\\u{fdd0}\\u{1ffff}",
+        ),
+    ] {
+        assert_eq!(block(text, 100), shown);
+        assert_eq!(block(shown, 100), shown);
+    }
+}
+
+#[test]
 fn cuts_fall_between_characters() {
     assert_eq!(inline("äöü", 2), "äö… (+1 characters)");
     assert_eq!(head("äö", 3), "ä");

@@ -206,7 +206,7 @@ fn whole(changed: &[Change], deadline: Instant) -> Option<String> {
 
 /// How the command ends when there was no yes.
 fn refused(question: &str, args: &ApproveArgs) -> Result<Option<Exit>, Failure> {
-    match ask(question, args.yes).or_exit(Exit::Internal)? {
+    match ask(question, args.yes) {
         Some(true) => Ok(None),
         Some(false) => {
             note("nothing was approved");

@@ -9,6 +9,7 @@ use toolhost_mcp_client::{Listing, ServerConfig, Way};
 
 use super::{ListArgs, TestArgs, find, load, needs_approval};
 use crate::exit::{Exit, Failure, OrExit as _};
+use crate::json;
 use crate::load::servers::{self, Keep, Known, Servers, Standing, start};
 use crate::terminal::print;
 use crate::terminal::style::table;
@@ -26,7 +27,7 @@ pub async fn list(args: &ListArgs) -> Result<Exit, Failure> {
     servers::wait(&started).await;
     let shown = if args.json {
         let all: Vec<Value> = servers.known.iter().map(as_json).collect();
-        serde_json::to_string_pretty(&all).or_exit(Exit::Internal)?
+        json::pretty(&all).or_exit(Exit::Internal)?
     } else if servers.known.is_empty() {
         "no servers; `host mcp add NAME -- COMMAND` adds one".to_owned()
     } else {
@@ -158,7 +159,7 @@ pub async fn test(args: &TestArgs) -> Result<Exit, Failure> {
     let shown = if args.json {
         let mut shown = json!({"name": args.name, "ok": true, "took_ms": took.as_millis()});
         said(&mut shown, &listing);
-        serde_json::to_string_pretty(&shown).or_exit(Exit::Internal)?
+        json::pretty(&shown).or_exit(Exit::Internal)?
     } else {
         in_words(&listing, took.as_millis())
     };

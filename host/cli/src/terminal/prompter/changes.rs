@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use super::draft::Draft;
 use super::margin::{self, Look};
 
-/// Rows of all the differences of a call that has run.
+/// Rows of the terminal for all the differences of a call that has run.
 const CHANGED_ROWS: usize = 400;
 
-/// The call has run; this is what it did, and all of it.
-pub fn changed(draft: &Draft, look: Look, out: &mut String) {
+/// The call has run; this is what it did, and all of it. Returns how many lines of differences had no room.
+pub fn changed(draft: &Draft, look: Look, out: &mut String) -> usize {
     let Some(set) = &draft.question.changes else {
-        return;
+        return 0;
     };
     let _ = writeln!(
         out,
@@ -27,28 +27,20 @@ pub fn changed(draft: &Draft, look: Look, out: &mut String) {
         let words = format!("{}  ({words})", edit.path);
         out.push_str(&margin::fact("edited", &words, look));
     }
-    let mut rows = CHANGED_ROWS;
+    let (mut rows, mut hidden) = (CHANGED_ROWS, 0);
     for change in &set.changes {
         out.push_str(&margin::fact(
             change.kind.as_str(),
             &change.described(),
             look,
         ));
-        let Some(diff) = &change.diff else { continue };
-        if rows == 0 {
-            out.push_str(&margin::fact("", "more lines than are shown here", look));
-            continue;
+        if let Some(diff) = &change.diff {
+            // The header says what the line above has said.
+            let body = diff.body();
+            hidden += margin::fenced_diff(body, &mut rows, ", which are not shown", look, out);
         }
-        // The header says what the line above has said.
-        let body = diff.body();
-        out.push_str(&margin::fenced_diff(
-            body,
-            rows,
-            ", which are not shown",
-            look,
-        ));
-        rows = rows.saturating_sub(body.lines().count());
     }
+    hidden
 }
 
 /// Which of them shall be edited?

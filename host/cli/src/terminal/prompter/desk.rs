@@ -25,6 +25,12 @@ struct Waiting {
 /// Whether somebody still wants to know.
 pub trait Waits {
     fn waits(&self) -> bool;
+
+    /// The question is on the screen.
+    fn shown(&self) {}
+
+    /// The cursor stands where the answer is typed, or no longer.
+    fn open(&self, _: bool) {}
 }
 
 /// One question that waits.
@@ -32,6 +38,8 @@ pub struct Ask {
     pub question: Question,
     pub call: Call,
     state: Mutex<State>,
+    /// The person has seen it.
+    shown: AtomicBool,
     /// The cursor stands where the answer to this question would be typed.
     open: AtomicBool,
 }
@@ -60,6 +68,7 @@ impl Desk {
             question,
             call,
             state: Mutex::new(State::Waits(Some(sender))),
+            shown: AtomicBool::new(false),
             open: AtomicBool::new(false),
         });
         self.all().asks.push(Arc::clone(&ask));
@@ -94,7 +103,7 @@ impl Desk {
         let ask = all.asks.iter().find(|ask| ask.call.id == *call)?;
         let by = by.to_owned();
         *ask.state() = State::Answered { by, told: false };
-        let open = ask.open.load(Ordering::Relaxed);
+        let open = ask.is_open();
         open.then(|| ask.told_elsewhere()).flatten()
     }
 
@@ -125,6 +134,14 @@ impl Waits for Ask {
     fn waits(&self) -> bool {
         matches!(*self.state(), State::Waits(Some(_)))
     }
+
+    fn shown(&self) {
+        self.shown.store(true, Ordering::Relaxed);
+    }
+
+    fn open(&self, open: bool) {
+        self.open.store(open, Ordering::Relaxed);
+    }
 }
 
 impl Ask {
@@ -138,8 +155,12 @@ impl Ask {
         first.then(|| format!("answered elsewhere, by {}\n", text::inline(by, 80)))
     }
 
-    pub fn open(&self, open: bool) {
-        self.open.store(open, Ordering::Relaxed);
+    pub fn was_shown(&self) -> bool {
+        self.shown.load(Ordering::Relaxed)
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
     }
 
     /// Yes, once. Nothing happens when it does not wait any more.

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use toolhost_contract::{Interview, Query, QueryKind, Reply, text};
 
 use super::desk::Waits;
-use super::keys::Keys;
+use super::hear::hear;
+use super::keys::{Heard, Keys};
 use super::margin::{self, Look};
+use crate::terminal::screen::SCREEN;
 use crate::terminal::style::Paint;
 
-/// Wrong answers to one question; whoever gives more is a program.
+/// How often one question is asked; whoever has no answer then is a program.
 const PATIENCE: usize = 5;
 
 /// The interview waits as long as somebody holds the other half.
@@ -35,6 +37,7 @@ pub fn interview(
     interview: &Interview,
     ticket: &Ticket,
 ) -> Option<Vec<Reply>> {
+    let _asking = SCREEN.ask();
     let queries = interview.queries.iter().enumerate();
     queries
         .map(|(at, query)| one(keys, interview, at, query, ticket))
@@ -48,21 +51,23 @@ fn one(
     query: &Query,
     ticket: &Ticket,
 ) -> Option<Reply> {
-    keys.still()?;
-    if !ticket.waits() {
-        return None;
-    }
-    let shown = question(interview, at, query, keys.look());
-    keys.say(&shown)?;
+    let mut remark = None;
     for _ in 0..PATIENCE {
-        let line = keys.line(ticket)?;
+        let heard = hear(keys, ticket, |look| match &remark {
+            None => question(interview, at, query, look),
+            Some(remark) => format!("  {remark}\n  answer: "),
+        })?;
+        let Heard::Line(line) = heard else {
+            remark = None;
+            continue;
+        };
         let line = line.trim();
         if line.is_empty() {
             return None;
         }
         match read(query, line) {
             Ok(reply) => return Some(reply),
-            Err(remark) => keys.say(&format!("  {remark}\n  answer: "))?,
+            Err(error) => remark = Some(error),
         }
     }
     None
@@ -210,6 +215,7 @@ mod tests {
         };
         let look = Look {
             width: 60,
+            height: 24,
             style: Style::PLAIN,
         };
         expect![[r#"

@@ -1,21 +1,24 @@
 //! The terminal as the conversation needs it: something to write on, and lines that a person typed after reading.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{OpenOptions, Permissions};
 use std::io::{IsTerminal, Read as _, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{
-    OptionalActions, QueueSelector, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
-};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::{OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
+use toolhost_hostfiles::open_regular_no_follow;
 
 use super::desk::Waits;
 use super::margin::Look;
+use super::quiet::Quiet;
+use crate::terminal::screen::SCREEN;
 use crate::terminal::style::Style;
 use crate::words;
 
@@ -23,8 +26,11 @@ use crate::words;
 const QUIET: Duration = Duration::from_millis(100);
 /// Whoever types on for so long is a program.
 const PATIENCE: Duration = Duration::from_secs(3);
+const CONTINUED: i32 = Signal::CONT.as_raw();
 /// How often an editor is looked after.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
+/// How long an editor may take to leave the terminal as it was.
+const LEAVING: Duration = Duration::from_secs(2);
 /// What an editor may leave.
 const MAX_EDITED: u64 = 1 << 20;
 
@@ -37,9 +43,9 @@ pub trait Keys: Send + 'static {
 
     fn look(&self) -> Look;
 
-    /// Waits until nobody types, and forgets what was typed: it is no answer to what comes next. None: somebody types
-    /// on and on, or the terminal is gone.
-    fn still(&mut self) -> Option<()>;
+    /// Waits until nobody types, and at least so long, and forgets what was typed: it is no answer to what comes next.
+    /// None: somebody types on and on, or the terminal is gone.
+    fn still(&mut self, at_least: Duration) -> Option<()>;
 
     fn screen(&self) -> Screen;
 
@@ -48,16 +54,45 @@ pub trait Keys: Send + 'static {
     }
 
     /// Blocks for one line. None: end of input, the terminal is gone, or the question does not wait any more.
-    fn line(&mut self, ask: &impl Waits) -> Option<String>;
+    fn line(&mut self, ask: &impl Waits) -> Option<Heard>;
 
     /// Blocks until the person has left the editor, which knows by the `ending` of the file's name what it holds. The
     /// error is for the person.
     fn edit(&mut self, text: &str, ending: &str, ask: &impl Waits) -> Result<String, String>;
 }
 
+/// What has come of waiting for a line.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard {
+    Line(String),
+    /// What is on the screen may not be the question any more.
+    Disturbed,
+}
+
+impl Heard {
+    /// Nothing where there is no line.
+    pub fn words(&self) -> &str {
+        match self {
+            Heard::Line(line) => line.trim(),
+            Heard::Disturbed => "",
+        }
+    }
+}
+
 /// Standard input and standard error.
-#[derive(Default)]
-pub struct Tty(());
+pub struct Tty {
+    /// The process was stopped (Ctrl-Z) and goes on: other programs have written to the terminal.
+    continued: Arc<AtomicBool>,
+}
+
+impl Default for Tty {
+    fn default() -> Self {
+        let continued = Arc::default();
+        // Without it the question is not repeated.
+        let _ = signal_hook::flag::register(CONTINUED, Arc::clone(&continued));
+        Self { continued }
+    }
+}
 
 impl Keys for Tty {
     fn is_there() -> bool {
@@ -66,19 +101,23 @@ impl Keys for Tty {
 
     fn look(&self) -> Look {
         let stderr = std::io::stderr();
-        let columns = tcgetwinsize(stderr.as_fd()).map_or(0, |size| size.ws_col);
+        let size = tcgetwinsize(stderr.as_fd());
+        let (columns, rows) = size.map_or((0, 0), |size| (size.ws_col, size.ws_row));
+        let or = |known: u16, usual| if known == 0 { usual } else { known.into() };
         Look {
-            width: if columns == 0 { 80 } else { columns.into() },
+            width: or(columns, 80),
+            height: or(rows, 24),
             style: Style::of(&stderr),
         }
     }
 
-    fn still(&mut self) -> Option<()> {
-        let stdin = std::io::stdin();
+    fn still(&mut self, at_least: Duration) -> Option<()> {
+        let mut quiet = Quiet::enter()?;
         let start = Instant::now();
         loop {
-            tcflush(stdin.as_fd(), QueueSelector::IFlush).ok()?;
-            if !readable(QUIET)? {
+            if readable(QUIET)? {
+                quiet = quiet.discard()?;
+            } else if start.elapsed() >= at_least {
                 return Some(());
             }
             if start.elapsed() > PATIENCE {
@@ -88,14 +127,20 @@ impl Keys for Tty {
     }
 
     fn screen(&self) -> Screen {
-        Arc::new(|text| std::io::stderr().lock().write_all(text.as_bytes()).ok())
+        Arc::new(|text| {
+            SCREEN.show_question();
+            std::io::stderr().lock().write_all(text.as_bytes()).ok()
+        })
     }
 
-    fn line(&mut self, ask: &impl Waits) -> Option<String> {
+    fn line(&mut self, ask: &impl Waits) -> Option<Heard> {
         loop {
             let ready = readable(QUIET)?;
             if !ask.waits() {
                 return None;
+            }
+            if self.continued.swap(false, Ordering::Relaxed) {
+                return Some(Heard::Disturbed);
             }
             if ready {
                 break;
@@ -106,7 +151,7 @@ impl Keys for Tty {
         let length = rustix::io::read(std::io::stdin().as_fd(), &mut line).ok()?;
         // A line without an end was ended by Ctrl-D, or was too long: it is not what somebody meant to send.
         let line = line[..length].strip_suffix(b"\n")?;
-        Some(String::from_utf8_lossy(line).into_owned())
+        Some(Heard::Line(String::from_utf8_lossy(line).into_owned()))
     }
 
     fn edit(&mut self, text: &str, ending: &str, ask: &impl Waits) -> Result<String, String> {
@@ -153,12 +198,13 @@ impl Keys for Tty {
             .and_then(|editor| look_after(editor, ask));
         if let Some(before) = before {
             // There is nothing to be done about a terminal that does not take its own settings back.
-            let _ = tcsetattr(stdin.as_fd(), OptionalActions::Drain, &before);
+            let _ = tcsetattr(stdin.as_fd(), OptionalActions::Now, &before);
         }
         edited?;
 
         let mut left = Vec::new();
-        File::open(&path)
+        // Neither a link nor a pipe, which a tool could have put there if the folder of temporary files is granted.
+        open_regular_no_follow(&path)
             .and_then(|file| file.take(MAX_EDITED + 1).read_to_end(&mut left))
             .map_err(cannot)?;
         if left.len() as u64 > MAX_EDITED {
@@ -178,18 +224,29 @@ fn private_folder() -> PathBuf {
 }
 
 fn look_after(mut editor: Child, ask: &impl Waits) -> Result<(), String> {
+    let mut told = None;
     loop {
         match editor.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return Err(format!("the editor ended with {status}")),
-            Ok(None) if ask.waits() => std::thread::sleep(LOOK_AFTER),
-            Ok(None) => {
+            Ok(None) => {}
+            Err(error) => return Err(format!("the editor is lost: {error}")),
+        }
+        match told {
+            None if ask.waits() => {}
+            // A full-screen editor puts the terminal back when it is asked to end.
+            None => {
+                told = Some(Instant::now());
+                let _ = kill_process(Pid::from_child(&editor), Signal::TERM);
+            }
+            Some(told) if told.elapsed() < LEAVING => {}
+            Some(_) => {
                 let _ = editor.kill();
                 let _ = editor.wait();
                 return Err("the question does not wait any more".to_owned());
             }
-            Err(error) => return Err(format!("the editor is lost: {error}")),
         }
+        std::thread::sleep(LOOK_AFTER);
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use toolhost_contract::text;
 
+use crate::json::escaped;
 use crate::terminal::style::{Paint, Style};
 
 /// Where and how it is shown.
@@ -15,33 +16,48 @@ use crate::terminal::style::{Paint, Style};
 pub struct Look {
     /// Columns of the terminal.
     pub width: usize,
+    /// Rows of the terminal.
+    pub height: usize,
     pub style: Style,
 }
 
-/// A narrower terminal than this is treated as one of this width.
-const MIN_WIDTH: usize = 40;
+/// In a narrower terminal than this nothing is asked: it would break our rows.
+pub const MIN_WIDTH: usize = 20;
 /// The mark before a line of theirs, and before the rest of one that was broken.
 const FENCE: [&str; 2] = ["    │ ", "    ┊ "];
-/// As wide as the label of a fact.
-const LABEL: usize = 13;
+/// More blanks than these in a row are counted and not shown: of one kind, and of several, as in indented lines.
+const MAX_BLANKS: usize = 40;
+const MAX_MIXED: usize = 60;
+/// As wide as the label of a fact, or the mark below it.
+const LABEL: usize = 14;
 /// Longer JSON is not spread over lines: brackets in brackets would make a large text from a small one.
 const MAX_JSON_ROWS: usize = 300;
 
 /// Lines of theirs behind a mark.
 pub fn fenced(theirs: &str, look: Look) -> String {
-    let mut out = String::new();
+    let (mut out, mut all) = (String::new(), usize::MAX);
     let theirs = collapse(&text::block(theirs, usize::MAX));
     for line in theirs.strip_suffix('\n').unwrap_or(&theirs).split('\n') {
-        fence(line, None, look, &mut out);
+        fence(line, None, &mut all, look, &mut out);
     }
     out
 }
 
-/// Lines of a difference behind a mark, at most `rows` of them.
-pub fn fenced_diff(theirs: &str, rows: usize, rest: &str, look: Look) -> String {
-    let mut out = String::new();
-    let mut lines = theirs.split_inclusive('\n');
-    for line in lines.by_ref().take(rows) {
+/// Lines of a difference behind a mark, in at most `left` rows of the terminal, of which it takes what it needs.
+/// Returns how many lines are not shown, or not to their end.
+pub fn fenced_diff(
+    theirs: &str,
+    left: &mut usize,
+    rest: &str,
+    look: Look,
+    out: &mut String,
+) -> usize {
+    let mut hidden = 0;
+    for line in theirs.split_inclusive('\n') {
+        if *left == 0 {
+            hidden += 1;
+            continue;
+        }
         let line = line.strip_suffix('\n').unwrap_or(line);
         let paint = match line.as_bytes().first() {
             Some(b'+') => Some(Paint::Green),
@@ -50,21 +66,27 @@ pub fn fenced_diff(theirs: &str, rows: usize, rest: &str, look: Look) -> String 
             _ => None,
         };
         let line = collapse(&text::block(line, usize::MAX));
-        fence(&line, paint, look, &mut out);
+        if !fence(&line, paint, left, look, out) {
+            hidden += 1;
+        }
     }
-    let more = lines.count();
-    if more > 0 {
-        let _ = writeln!(out, "    … {more} more lines{rest}");
+    if hidden > 0 {
+        let _ = writeln!(out, "    … {hidden} more lines{rest}");
     }
-    out
+    hidden
 }
 
-fn fence(line: &str, paint: Option<Paint>, look: Look, out: &mut String) {
-    let width = look.width.max(MIN_WIDTH) - FENCE[0].chars().count();
-    for (at, row) in rows(line, width).into_iter().enumerate() {
-        let row = paint.map_or(row.clone(), |paint| look.style.paint(paint, &row));
+/// Was there room for all of it?
+fn fence(line: &str, paint: Option<Paint>, left: &mut usize, look: Look, out: &mut String) -> bool {
+    let width = look.width.max(MIN_WIDTH) - columns(FENCE[0]);
+    let rows = rows(line, width);
+    for (at, row) in rows.iter().take(*left).enumerate() {
+        let row = paint.map_or(row.clone(), |paint| look.style.paint(paint, row));
         let _ = writeln!(out, "{}{row}", FENCE[at.min(1)]);
     }
+    let is_whole = rows.len() <= *left;
+    *left = left.saturating_sub(rows.len());
+    is_whole
 }
 
 /// `    label    their words`, on one line or on marked ones.
@@ -85,7 +107,7 @@ pub fn fact(label: &str, theirs: &str, look: Look) -> String {
 pub fn broken(first: &str, words: &str, look: Look) -> String {
     let mut out = String::new();
     let words = collapse(&text::inline(words, usize::MAX));
-    let width = look.width.max(MIN_WIDTH) - FENCE[0].chars().count();
+    let width = look.width.max(MIN_WIDTH) - columns(FENCE[0]);
     let mut line = first.to_owned();
     let mut at = 0;
     for word in words.split(' ') {
@@ -124,40 +146,38 @@ pub fn json(value: &Value) -> String {
     } else {
         pretty
     };
-    let mut out = String::with_capacity(shown.len());
-    for c in shown.chars() {
-        let mut plain = [0; 4];
-        let plain: &str = c.encode_utf8(&mut plain);
-        if c == '\n' || text::inline(plain, 1) == plain {
-            out.push(c);
+    escaped(&shown)
+}
+
+/// Long runs of blanks, of one kind or of several, would push what matters out of sight.
+fn collapse(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let end = rest.find(|c| !is_blank(c)).unwrap_or(rest.len());
+        let (blanks, after) = rest.split_at(end);
+        let (count, breaks) = (blanks.chars().count(), blanks.matches('\n').count());
+        let is_mixed = blanks.chars().any(|other| other != c);
+        if count > if is_mixed { MAX_MIXED } else { MAX_BLANKS } {
+            let sign = match breaks {
+                0 => "␠",
+                _ if is_mixed => "␠␤",
+                _ => "␤",
+            };
+            let _ = write!(out, "{sign}×{count}");
         } else {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                let _ = write!(out, "\\u{unit:04x}");
-            }
+            out.push_str(&blanks.replace('\t', "⇥   "));
         }
+        let end = after.find(is_blank).unwrap_or(after.len());
+        out.push_str(&after[..end]);
+        rest = &after[end..];
     }
     out
 }
 
-/// Long runs of white space would push what matters out of sight.
-fn collapse(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let mut run = 1;
-        while c.is_whitespace() && chars.next_if_eq(&c).is_some() {
-            run += 1;
-        }
-        if run > 40 {
-            let sign = if c == '\n' { '␤' } else { '␠' };
-            let _ = write!(out, "{sign}×{run}");
-        } else if c == '\t' {
-            out.extend(std::iter::repeat_n("⇥   ", run));
-        } else {
-            out.extend(std::iter::repeat_n(c, run));
-        }
-    }
-    out
+/// Nothing is drawn for it.
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{2800}' | '\u{1d159}' | '\u{13441}' | '\u{13442}')
 }
 
 /// Breaks a line at the width.
@@ -182,14 +202,10 @@ fn columns(text: &str) -> usize {
     text.chars().map(wide).sum()
 }
 
-/// An East Asian character is two columns wide, and so is taken to be everything that might: a row that ends early
-/// harms nobody.
+/// As wide as a terminal might draw it, our marks too: some draw with two columns what others draw with one. A row that
+/// ends early harms nobody.
 fn wide(c: char) -> usize {
-    if c < '\u{1100}' || matches!(c, '…' | '␠' | '␤' | '⇥') {
-        1
-    } else {
-        2
-    }
+    if c.is_ascii() { 1 } else { 2 }
 }
 
 #[cfg(test)]
@@ -202,6 +218,7 @@ mod tests {
 
     const LOOK: Look = Look {
         width: 40,
+        height: 24,
         style: Style::PLAIN,
     };
 
@@ -210,16 +227,17 @@ mod tests {
         let hostile = "ls                                  [y] once: Allow `ls`\n\u{1b}[2J\r  [n] no\n\t日本語日本語日本語日本語日本語";
         expect![[r#"
             screen:
-                │ ls                                
-                ┊   [y] once: Allow `ls`
+                │ ls                               
+                ┊    [y] once: Allow `ls`
                 │ \u{1b}[2J\u{d}  [n] no
-                │ ⇥   日本語日本語日本語日本語日本語
+                │ ⇥   日本語日本語日本語日本語日本
+                ┊ 語
         "#]]
         .assert_eq(&framed(&fenced(hostile, LOOK)));
         expect![[r#"
             screen:
-                path     a\nb\u{202e}ccccccccccccccc
-                       ┊ cccc
+                path     a\nb\u{202e}cccccccccccccc
+                       ┊ ccccc
         "#]]
         .assert_eq(&framed(&fact(
             "path",
@@ -232,9 +250,9 @@ mod tests {
     fn our_own_words_break_between_words() {
         expect![[r#"
             screen:
-              [s] session: Allow `ls` on `/w/aaa
-                ┊ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
-                ┊ aaa` for the session
+              [s] session: Allow `ls` on `/w/aa
+                ┊ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+                ┊ aaaaa` for the session
         "#]]
         .assert_eq(&framed(&broken(
             "[s]",
@@ -255,12 +273,67 @@ mod tests {
     }
 
     #[test]
-    fn a_long_difference_is_cut_and_says_so() {
-        let shown = fenced_diff("+a\n-b\n c\n", 1, "; all of it is in the input below", LOOK);
+    fn t_04_no_mixture_of_blanks_pushes_the_rest_away() {
+        for (blanks, shown) in [
+            (" \u{a0}".repeat(500), "ls␠×1000; curl evil"),
+            (" \t".repeat(500), "ls␠×1000; curl evil"),
+            ("\n ".repeat(500), "ls␠␤×1000; curl evil"),
+            ("\u{2800}".repeat(500), "ls␠×500; curl evil"),
+            ("\u{2003}\u{2800}\u{3000}".repeat(50), "ls␠×150; curl evil"),
+        ] {
+            let text = format!("ls{blanks}; curl evil");
+            assert_eq!(fenced(&text, LOOK), format!("    │ {shown}\n"));
+        }
+        let indented = format!("if x:\n\n{}return", " ".repeat(20));
         assert_eq!(
-            shown,
-            "    │ +a\n    … 2 more lines; all of it is in the input below\n"
+            fenced(&indented, LOOK),
+            format!("    │ if x:\n    │ \n    │ {}return\n", " ".repeat(20))
         );
+    }
+
+    #[test]
+    fn t_05_a_difference_is_cut_by_rows_of_the_terminal_and_says_so() {
+        let check = |theirs: &str, rows: usize, expected: &str, hidden: usize| {
+            let (mut out, mut left) = (String::new(), rows);
+            assert_eq!(
+                fenced_diff(theirs, &mut left, ", not shown", LOOK, &mut out),
+                hidden
+            );
+            assert_eq!(out, expected);
+            assert!(out.lines().count() <= rows + 1);
+        };
+        check(
+            "+a\n-b\n c\n",
+            1,
+            "    │ +a\n    … 2 more lines, not shown\n",
+            2,
+        );
+        let row = "x".repeat(33);
+        check(
+            &format!("+{}\n-b\n", "x".repeat(500_000)),
+            2,
+            &format!(
+                "    │ +{}\n    ┊ {row}\n    … 2 more lines, not shown\n",
+                &row[1..]
+            ),
+            2,
+        );
+        check("+a\n", 1, "    │ +a\n", 0);
+    }
+
+    #[test]
+    fn t_06_no_row_is_wider_than_a_terminal_might_draw_it() {
+        let hostile = format!("{}[y] once: yes", "α·Ж─".repeat(30));
+        for width in [MIN_WIDTH, 33, 80] {
+            let look = Look { width, ..LOOK };
+            for row in fenced(&hostile, look)
+                .lines()
+                .chain(fact("path", &hostile, look).lines())
+            {
+                let drawn: usize = row.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
+                assert!(drawn <= width, "{drawn} {row}");
+            }
+        }
     }
 
     #[test]

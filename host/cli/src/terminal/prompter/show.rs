@@ -17,6 +17,8 @@ use crate::terminal::style::Paint;
 
 /// Nobody reads more than this before saying yes.
 const MAX_INPUT: usize = 10 << 10;
+/// A longer question is not asked, for the same reason.
+const MAX_ROWS: usize = 1_000;
 /// Rows of a difference; the input below it has all of it.
 const DIFF_ROWS: usize = 120;
 
@@ -41,6 +43,25 @@ pub fn too_long(question: &Question, call: &Call) -> Option<String> {
             "its input is {}, too long to be judged at a terminal; start with --allow-tool {} to allow it unseen",
             show_size(size as u64),
             question.tool
+        )
+    })
+}
+
+/// Why the question cannot be asked at a terminal of this size.
+pub fn cannot_be_shown(asked: &Question, call: &Call, look: Look) -> Option<String> {
+    if look.width < margin::MIN_WIDTH {
+        return Some(format!(
+            "the terminal has {} columns, too few to show what it would do; make it wider",
+            look.width
+        ));
+    }
+    let shown = question(&Draft::new(asked), call, (1, 1), 1, look);
+    let rows = shown.lines().count();
+    (rows > MAX_ROWS).then(|| {
+        format!(
+            "its question takes {rows} rows, too long to be judged at a terminal; start with --allow-tool {} to allow \
+             it unseen",
+            asked.tool
         )
     })
 }
@@ -83,8 +104,11 @@ pub fn question(
     for (name, value) in &question.variables {
         out.push_str(&margin::fact("variable", &format!("{name}={value}"), look));
     }
+    let mut hidden = 0;
     match question.kind {
-        AskKind::Edit if question.changes.is_some() => changes::changed(draft, look, &mut out),
+        AskKind::Edit if question.changes.is_some() => {
+            hidden = changes::changed(draft, look, &mut out);
+        }
         AskKind::Exec => exec(question, look, &mut out),
         AskKind::Edit => edit(question, call, look, &mut out),
         AskKind::Mcp => mcp(question, look, &mut out),
@@ -92,7 +116,24 @@ pub fn question(
     }
     out.push_str("    input\n");
     out.push_str(&margin::fenced(&margin::json(&call.input), look));
-    out.push_str(&offered(draft, alike, look));
+    let offered = offered(draft, alike, look);
+    let shown_rows = out.lines().count();
+    // Where the answer is typed, because the rest may have left the screen.
+    let mut remark = |words: &str| {
+        let words = look.style.paint(Paint::Yellow, words);
+        let _ = writeln!(out, "  {words}");
+    };
+    if hidden > 0 {
+        remark(&format!("{hidden} lines of the differences are not shown"));
+    }
+    let rows = shown_rows + offered.lines().count();
+    if rows > look.height {
+        remark(&format!(
+            "the question has {rows} rows, and the window {}: scroll up to read all of it",
+            look.height
+        ));
+    }
+    out.push_str(&offered);
     out
 }
 
@@ -281,12 +322,8 @@ fn edit(question: &Question, call: &Call, look: Look, out: &mut String) {
     paths(question, look, out);
     if let Some(claim) = claim::claim(&call.input) {
         out.push_str("    change, by the tool's own word; the file has not been looked at\n");
-        out.push_str(&margin::fenced_diff(
-            &claim,
-            DIFF_ROWS,
-            "; all of it is in the input below",
-            look,
-        ));
+        let (mut rows, rest) = (DIFF_ROWS, "; all of it is in the input below");
+        margin::fenced_diff(&claim, &mut rows, rest, look, out);
     }
 }
 

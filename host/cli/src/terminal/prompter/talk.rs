@@ -7,27 +7,35 @@ use toolhost_contract::{Answer, text};
 use super::choice::{Pick, choices, letters, pick};
 use super::desk::{Ask, Desk, Waits};
 use super::draft::{self, Draft};
-use super::keys::Keys;
+use super::hear::hear;
+use super::keys::{Heard, Keys};
 use super::margin::Look;
-use super::{changes, edit, show};
+use super::{changes, edit, is_yes, show};
+use crate::terminal::screen::SCREEN;
 
 /// Whoever edits an input, or asks for help, so often is a program.
 const MAX_ROUNDS: usize = 50;
 
 pub fn talk(keys: &mut impl Keys, desk: &Desk, ask: &Arc<Ask>) -> Answer {
+    let _asking = SCREEN.ask();
+    if !ask.waits() {
+        return Answer::Deny { note: None };
+    }
+    if let Some(note) = show::cannot_be_shown(&ask.question, &ask.call, keys.look()) {
+        return Answer::Deny { note: Some(note) };
+    }
     let mut talk = Talk {
         keys,
         desk,
         ask,
         draft: Draft::new(&ask.question),
-        shown: false,
-        open: false,
     };
     let answer = talk.rounds();
-    let (shown, open) = (talk.shown, talk.open);
-    if shown && let Some(told) = ask.told_elsewhere() {
+    if ask.was_shown()
+        && let Some(told) = ask.told_elsewhere()
+    {
         keys.say(&told);
-    } else if open && ask.waits() {
+    } else if ask.is_open() && ask.waits() {
         // The end of input has left the cursor where an answer would stand.
         keys.say("\n");
     }
@@ -39,10 +47,6 @@ struct Talk<'a, K> {
     desk: &'a Desk,
     ask: &'a Arc<Ask>,
     draft: Draft,
-    /// The person has seen the question.
-    shown: bool,
-    /// The cursor stands where an answer would be typed.
-    open: bool,
 }
 
 /// What is written before the next line is heard.
@@ -67,7 +71,7 @@ impl<K: Keys> Talk<'_, K> {
         for _ in 0..MAX_ROUNDS {
             let desk = self.desk;
             let mut alike = 0;
-            let line = self.hear(|draft, look| {
+            let heard = self.hear(|draft, look| {
                 // Counted when it is shown, and not earlier: the calls of one turn ask within a moment. What was
                 // edited is like no other.
                 alike = match draft.edits() {
@@ -80,15 +84,19 @@ impl<K: Keys> Talk<'_, K> {
                     Next::Remark(remark) => format!("  {remark}\n{}", show::PROMPT),
                 }
             })?;
+            let Heard::Line(line) = heard else {
+                next = Next::Question;
+                continue;
+            };
             let choices = choices(&self.draft, alike);
             next = match pick(&line, &choices) {
                 Some(Pick::Offer(offer)) => return self.allowed(offer),
                 Some(Pick::No) => return Some(Answer::Deny { note: None }),
                 Some(Pick::Cancel) => return Some(Answer::Cancel),
-                Some(Pick::Tell("")) => {
-                    let note = self.hear(|_, _| "  tell it: ".to_owned())?;
-                    return Some(told(&note));
-                }
+                Some(Pick::Tell("")) => match self.hear(|_, _| "  tell it: ".to_owned())? {
+                    Heard::Line(note) => return Some(told(&note)),
+                    Heard::Disturbed => Next::Question,
+                },
                 Some(Pick::Tell(note)) => return Some(told(note)),
                 Some(Pick::Help) => Next::Help,
                 Some(Pick::All) => {
@@ -121,22 +129,8 @@ impl<K: Keys> Talk<'_, K> {
         None
     }
 
-    /// What is shown is made after the keys are still, and written in one piece.
-    fn hear(&mut self, shown: impl FnOnce(&Draft, Look) -> String) -> Option<String> {
-        self.keys.still()?;
-        if !self.ask.waits() {
-            return None;
-        }
-        let shown = shown(&self.draft, self.keys.look());
-        self.keys.say(&shown)?;
-        self.shown = true;
-        self.open = true;
-        self.ask.open(true);
-        let line = self.keys.line(&**self.ask);
-        self.ask.open(false);
-        let line = line?;
-        self.open = false;
-        Some(line)
+    fn hear(&mut self, shown: impl FnOnce(&Draft, Look) -> String) -> Option<Heard> {
+        hear(self.keys, &**self.ask, |look| shown(&self.draft, look))
     }
 
     fn allowed(&mut self, offer: usize) -> Option<Answer> {
@@ -153,9 +147,9 @@ impl<K: Keys> Talk<'_, K> {
     /// One yes for all that were listed.
     fn all(&mut self) -> Option<Step> {
         let alike = self.desk.alike(self.ask);
-        let line = self.hear(|_, look| show::group(&alike, look))?;
-        if !matches!(line.trim(), "y" | "Y" | "yes") {
-            return Some(Step::Back);
+        match self.hear(|_, look| show::group(&alike, look))? {
+            Heard::Line(line) if is_yes(&line) => {}
+            Heard::Line(_) | Heard::Disturbed => return Some(Step::Back),
         }
         // Those of the list, and not those that look alike by now.
         for other in alike.iter().filter(|other| !Arc::ptr_eq(other, self.ask)) {
@@ -169,7 +163,10 @@ impl<K: Keys> Talk<'_, K> {
         let files = self.draft.files();
         let number = match (words, &files[..]) {
             ("", [_]) => "1".to_owned(),
-            ("", files) => self.hear(|_, look| changes::files(files, look))?,
+            ("", files) => match self.hear(|_, look| changes::files(files, look))? {
+                Heard::Line(number) => number,
+                Heard::Disturbed => return Some(Next::Question),
+            },
             (words, _) => words.to_owned(),
         };
         let number = number.trim();
@@ -202,12 +199,12 @@ impl<K: Keys> Talk<'_, K> {
                     Err(error) => (error.to_string(), ""),
                 }
             };
-            let line = self.hear(|_, _| {
+            let heard = self.hear(|_, _| {
                 format!(
                     "  {remark}\n  {or}[e] edit it again, anything else: back to the question: "
                 )
             })?;
-            match line.trim() {
+            match heard.words() {
                 "e" | "E" => {}
                 "y" | "Y" if text.is_empty() => match self.draft.save(path, text) {
                     Ok(()) => return Some(Next::Question),
@@ -245,10 +242,10 @@ impl<K: Keys> Talk<'_, K> {
                 Ok(input) => return Some(Step::Answered(Answer::Modify { input })),
                 Err(error) => text::inline(&error, 500),
             };
-            let line = self.hear(|_, _| {
+            let heard = self.hear(|_, _| {
                 format!("  {error}\n  [e] edit it again, anything else: back to the question: ")
             })?;
-            if !matches!(line.trim(), "e" | "E") {
+            if !matches!(heard.words(), "e" | "E") {
                 return Some(Step::Back);
             }
         }

@@ -5,6 +5,7 @@ mod contents;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -13,9 +14,9 @@ use toolhost_kernel::Prompter;
 
 use super::TerminalPrompter;
 use super::desk::{Desk, Waits};
-use super::keys::{Keys, Screen};
+use super::keys::{Heard, Keys, Screen};
 use super::margin::Look;
-use super::testing::{Asked, command, framed, question, tool, write};
+use super::testing::{Asked, changing, command, framed, question, tool, write};
 use crate::terminal::style::Style;
 
 /// Types the next line whenever one is waited for. `^D` is the end of input, `!…` happens instead of a key.
@@ -38,11 +39,12 @@ impl Keys for Fake {
     fn look(&self) -> Look {
         Look {
             width: 100,
+            height: 100,
             style: Style::PLAIN,
         }
     }
 
-    fn still(&mut self) -> Option<()> {
+    fn still(&mut self, _: Duration) -> Option<()> {
         // At a terminal the others come while the keys are watched.
         while self.desk.count().1 < self.asking {
             std::thread::yield_now();
@@ -58,7 +60,7 @@ impl Keys for Fake {
         })
     }
 
-    fn line(&mut self, ask: &impl Waits) -> Option<String> {
+    fn line(&mut self, ask: &impl Waits) -> Option<Heard> {
         let line = match self.lines.pop_front()? {
             "^D" => None,
             "!elsewhere" => {
@@ -79,7 +81,7 @@ impl Keys for Fake {
         let line = line.filter(|_| ask.waits());
         let shown = line.as_deref().unwrap_or_default();
         let _ = writeln!(self.screen.lock().unwrap(), "«{shown}»");
-        line
+        line.map(Heard::Line)
     }
 
     fn edit(&mut self, text: &str, ending: &str, _: &impl Waits) -> Result<String, String> {
@@ -327,6 +329,43 @@ fn what_nobody_would_read_is_not_asked() {
         "{note}"
     );
     assert_eq!(talked.screen, "");
+}
+
+#[test]
+fn t_05_a_question_that_leaves_the_screen_says_so_where_it_is_answered() {
+    let lines = |count: usize| "true\n".repeat(count);
+    let talked = talk(&[command(&format!("{}rm -rf ~", lines(200)))], &["n"]);
+    let (above, choices) = talked.screen.rsplit_once("  [y] once").unwrap();
+    let remark = above.lines().last().unwrap();
+    assert!(
+        remark.contains("rows, and the window 100: scroll up") && choices.len() < 1_000,
+        "{remark}"
+    );
+    assert!(!talk(&[command("ls")], &["n"]).screen.contains("scroll up"));
+
+    let talked = talk(&[command(&lines(1_500))], &[]);
+    let [Answer::Deny { note: Some(note) }] = &talked.answers[..] else {
+        panic!("{:?}", talked.answers)
+    };
+    assert!(note.contains("rows, too long to be judged"), "{note}");
+    assert_eq!(talked.screen, "");
+
+    let new = "x\n".repeat(450);
+    let talked = talk_about(
+        vec![changing(&[("/w/a", None, &new), ("/w/b", None, "evil\n")])],
+        Fake {
+            lines: ["n"].into(),
+            ..Fake::default()
+        },
+    );
+    assert!(!talked.screen.contains("evil"));
+    let remark = "  53 lines of the differences are not shown\n";
+    let (_, below) = talked.screen.split_once(remark).unwrap();
+    assert_eq!(
+        below.lines().nth(1).map(|line| &line[..5]),
+        Some("  [y]"),
+        "{below}"
+    );
 }
 
 //

@@ -1,0 +1,208 @@
+//! Who may write to the terminal: while a question is on it, messages and the output of tools wait. Text below a
+//! question could pass for a part of it.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, Stderr, Write};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use toolhost_contract::text;
+
+use super::style::CODES;
+
+/// Bytes of messages that are kept while a question waits.
+const MAX_HELD: usize = 64 << 10;
+
+/// Standard error.
+pub static SCREEN: Screen<Stderr> = Screen::new(io::stderr);
+
+pub struct Screen<W: Write> {
+    writer: fn() -> W,
+    state: Mutex<State>,
+    free: Condvar,
+}
+
+struct State {
+    /// Questions that are about to be shown, or are.
+    questions: usize,
+    /// One of them is on the screen.
+    shown: bool,
+    held: String,
+    dropped: usize,
+}
+
+/// A question that is about to be shown, or is.
+pub struct Asking<'a, W: Write>(&'a Screen<W>);
+
+impl<W: Write> Screen<W> {
+    const fn new(writer: fn() -> W) -> Self {
+        Self {
+            writer,
+            state: Mutex::new(State {
+                questions: 0,
+                shown: false,
+                held: String::new(),
+                dropped: 0,
+            }),
+            free: Condvar::new(),
+        }
+    }
+
+    /// At once, or after the question that is on the screen. Never blocks for a question.
+    pub fn note(&self, text: &str) {
+        let text = safe(text);
+        let mut state = self.state();
+        if !state.shown {
+            self.write(&text);
+        } else if state.held.len() + text.len() <= MAX_HELD {
+            state.held.push_str(&text);
+        } else {
+            state.dropped += 1;
+        }
+    }
+
+    /// Blocks while a question is on the screen. `text` must be escaped already.
+    pub fn write_after_question(&self, text: &str) {
+        let _state = self.wait_while(|state| state.shown);
+        self.write(text);
+    }
+
+    /// Blocks until no question uses the terminal, be it shown or not yet.
+    pub fn wait_until_free(&self) {
+        drop(self.wait_while(|state| state.questions > 0));
+    }
+
+    pub fn ask(&self) -> Asking<'_, W> {
+        self.state().questions += 1;
+        Asking(self)
+    }
+
+    /// From now on nothing is written beside the question.
+    pub fn show_question(&self) {
+        let mut state = self.state();
+        state.shown = state.questions > 0;
+    }
+
+    fn wait_while(&self, busy: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        self.free
+            .wait_while(self.state(), |state| busy(state))
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is nobody to tell when that fails.
+    fn write(&self, text: &str) {
+        let _ = (self.writer)().write_all(text.as_bytes());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W: Write> Drop for Asking<'_, W> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.questions -= 1;
+        if state.questions == 0 {
+            state.shown = false;
+            let mut held = std::mem::take(&mut state.held);
+            let dropped = std::mem::take(&mut state.dropped);
+            if dropped > 0 {
+                let _ = writeln!(
+                    held,
+                    "note: {dropped} messages were dropped while a question waited"
+                );
+            }
+            self.0.write(&held);
+        }
+        drop(state);
+        self.0.free.notify_all();
+    }
+}
+
+/// The last look at everything that is written: only our own colours are obeyed by a terminal. Text of others is escaped
+/// where it is laid out; this is for what was forgotten there.
+pub fn safe(shown: &str) -> Cow<'_, str> {
+    if text::block(shown, usize::MAX) == shown {
+        return shown.into();
+    }
+    let mut out = String::with_capacity(shown.len());
+    let mut rest = shown;
+    while let Some(at) = rest.find('\u{1b}') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(&text::block(before, usize::MAX));
+        let code = CODES.iter().find(|code| from.starts_with(**code));
+        let code = code.copied().unwrap_or("\u{1b}");
+        out.push_str(if code.len() > 1 { code } else { r"\u{1b}" });
+        rest = &from[code.len()..];
+    }
+    out.push_str(&text::block(rest, usize::MAX));
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    static WRITTEN: Mutex<String> = Mutex::new(String::new());
+
+    struct Kept;
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut written = WRITTEN.lock().unwrap();
+            written.push_str(std::str::from_utf8(bytes).unwrap());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn t_03_nothing_is_written_beside_a_question() {
+        let written = || std::mem::take(&mut *WRITTEN.lock().unwrap());
+        let screen = Screen::new(|| Kept);
+        screen.note("before\n");
+        let asking = screen.ask();
+        screen.note("about to be asked\n");
+        screen.show_question();
+        assert_eq!(written(), "before\nabout to be asked\n");
+        screen.note("a message\u{1b}[2J\n");
+        for _ in 0..3 {
+            screen.note(&"x".repeat(MAX_HELD));
+        }
+        std::thread::scope(|scope| {
+            let output = scope.spawn(|| screen.write_after_question("output\n"));
+            let free = scope.spawn(|| screen.wait_until_free());
+            assert_eq!(written(), "");
+            drop(asking);
+            output.join().unwrap();
+            free.join().unwrap();
+        });
+        assert_eq!(
+            written(),
+            "a message\\u{1b}[2J\nnote: 3 messages were dropped while a question waited\noutput\n"
+        );
+    }
+
+    #[test]
+    fn t_07_only_our_own_codes_reach_the_terminal() {
+        for (shown, expected) in [
+            ("plain\n\tßü", "plain\n\tßü"),
+            ("\u{1b}[1mbold\u{1b}[0m", "\u{1b}[1mbold\u{1b}[0m"),
+            (
+                "\u{1b}[31ma\u{9b}2J\u{1b}[0m\u{1b}[2J\u{202e}",
+                "\u{1b}[31ma\\u{9b}2J\u{1b}[0m\\u{1b}[2J\\u{202e}",
+            ),
+            ("\u{1b}", "\\u{1b}"),
+            ("\u{1b}]52;c;aGk=\u{7}", "\\u{1b}]52;c;aGk=\\u{7}"),
+            ("\u{1b}[1;31m", "\\u{1b}[1;31m"),
+        ] {
+            assert_eq!(safe(shown), expected);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Questions at a real terminal: which keys answer them, and what is drawn beside them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use e2e::desk::{Desk, until};
+use e2e::root;
+use e2e::terminal::Terminal;
+use rustix::process::Signal;
+use serde_json::json;
+
+const ANSWER: &str = "answer: ";
+/// A person's no, in exit codes.
+const DENIED: Result<i32, i32> = Ok(5);
+
+fn write(desk: &Desk, typed_ahead: &str) -> Terminal {
+    let command = desk.working(&["call", "write_file", "path=new.txt", "content=one"]);
+    Terminal::start(&command, typed_ahead)
+}
+
+fn is_written(desk: &Desk) -> bool {
+    desk.workspace().join("new.txt").exists()
+}
+
+#[test]
+fn t_01_lines_that_were_typed_before_the_question_do_not_answer_it() {
+    let desk = Desk::new("");
+    let mut terminal = write(&desk, "y\ny\nyes\ny");
+    terminal.wait_for(ANSWER);
+    terminal.type_keys("\n");
+    // An empty line: no key that came before is left.
+    terminal.wait_for("please answer with");
+    terminal.wait_for(ANSWER);
+    assert!(!is_written(&desk));
+    terminal.type_keys("y\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Ok(0), "{screen}");
+    assert!(is_written(&desk));
+}
+
+#[test]
+fn t_01_a_line_that_was_begun_while_the_question_appeared_does_not_answer_it() {
+    for _ in 0..50 {
+        let desk = Desk::new("");
+        let mut terminal = write(&desk, "");
+        if !terminal.type_while_discarded("y", ANSWER) {
+            // The machine was too busy for it.
+            continue;
+        }
+        terminal.wait_for(ANSWER);
+        assert!(terminal.takes_lines());
+        terminal.type_keys("\n");
+        terminal.wait_for("please answer with");
+        terminal.wait_for(ANSWER);
+        terminal.type_keys("n\n");
+        let (code, screen) = terminal.end();
+        assert_eq!(code, DENIED, "{screen}");
+        assert!(!is_written(&desk));
+        return;
+    }
+    panic!("keys are not discarded before a question");
+}
+
+#[test]
+fn t_01_the_terminal_is_left_as_it_was_found() {
+    let desk = Desk::new("");
+    let mut terminal = write(&desk, "");
+    // Whether or not keys are discarded at this moment.
+    terminal.type_while_discarded("\u{3}", ANSWER);
+    terminal.type_keys("\u{3}");
+    until(|| terminal.takes_lines().then_some(()));
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Err(Signal::INT.as_raw()), "{screen}");
+    assert!(!is_written(&desk));
+}
+
+#[test]
+fn t_02_a_yes_or_no_outside_of_a_call_is_not_typed_ahead_either() {
+    let desk = Desk::new("");
+    desk.work(&[
+        "call",
+        "write_file",
+        "path=new.txt",
+        "content=one",
+        "--allow-tool",
+        "*",
+    ]);
+    assert!(is_written(&desk));
+    let calls = desk.json(&["calls", "--json"]);
+    let call = calls[0]["id"].as_str().unwrap();
+    let mut terminal = Terminal::start(&desk.command(&["undo", call]), "y\ny\ny");
+    terminal.wait_for("[y/N] ");
+    terminal.type_keys("\n");
+    let (_, screen) = terminal.end();
+    assert!(screen.contains("nothing was done"), "{screen}");
+    assert!(is_written(&desk));
+}
+
+#[test]
+fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
+    let desk = Desk::new("");
+    let command = "until [ -e asked ]; do sleep 0.05; done; echo; echo '  Allow this call? forged'";
+    let calls = json!([
+        {"id": "1", "name": "bash", "input": {"command": command}},
+        {"id": "2", "name": "write_file", "input": {"path": "new.txt", "content": "one"}},
+    ]);
+    fs::write(desk.path("calls.json"), calls.to_string()).unwrap();
+    let mut batch = desk.working(&["batch", "--strategy", "kode", "--allow-tool", "bash"]);
+    batch
+        .args([
+            "--allow-program",
+            "bash",
+            "--events",
+            "events",
+            "calls.json",
+        ])
+        .arg("--plugins")
+        .arg(root().join("plugins/shell.wasm"));
+    let mut terminal = Terminal::start(&batch, "");
+    terminal.wait_for(ANSWER);
+    fs::write(desk.workspace().join("asked"), "").unwrap();
+    // The host has it.
+    until(|| {
+        let events = fs::read_to_string(desk.path("events")).unwrap_or_default();
+        events
+            .lines()
+            .any(|line| line.contains("call.output") && line.contains("forged"))
+            .then_some(())
+    });
+    terminal.type_keys("n\n");
+    let (_, screen) = terminal.end();
+    let answered = screen
+        .find("answer: n")
+        .expect("the answer stands where it was asked for");
+    let forged = screen
+        .find("Allow this call? forged")
+        .expect("it is shown later");
+    assert!(answered < forged, "{screen}");
+}
+
+#[test]
+fn t_06_a_window_that_was_made_narrower_is_asked_again() {
+    let desk = Desk::new("");
+    let mut terminal = write(&desk, "");
+    terminal.wait_for(ANSWER);
+    terminal.resize(50, 30);
+    terminal.type_keys("y\n");
+    terminal.wait_for("asked again");
+    let question = terminal.wait_for(ANSWER);
+    assert!(question.contains("Make these changes?"), "{question}");
+    assert!(!is_written(&desk));
+    // A wider one changes nothing.
+    terminal.resize(1, 200);
+    terminal.type_keys("y\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Ok(0), "{screen}");
+    assert!(is_written(&desk));
+}
+
+#[test]
+fn t_06_nothing_is_asked_where_it_cannot_be_shown() {
+    let desk = Desk::new("");
+    let mut terminal = write(&desk, "");
+    terminal.wait_for(ANSWER);
+    terminal.resize(1, 1);
+    terminal.type_keys("y\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, DENIED, "{screen}");
+    assert!(!is_written(&desk));
+}
+
+#[test]
+fn t_09_a_question_is_repeated_when_the_program_goes_on() {
+    let desk = Desk::new("");
+    let mut terminal = write(&desk, "");
+    terminal.wait_for(ANSWER);
+    terminal.signal(Signal::STOP);
+    terminal.signal(Signal::CONT);
+    let question = terminal.wait_for(ANSWER);
+    assert!(question.contains("Make these changes?"), "{question}");
+    terminal.type_keys("y\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Ok(0), "{screen}");
+    assert!(is_written(&desk));
+}
+
+/// Up to the moment when the editor is started.
+fn edit(desk: &Desk, script: &str) -> Terminal {
+    let editor = desk.path("editor");
+    fs::write(&editor, format!("#!/bin/sh\n{script}")).unwrap();
+    fs::set_permissions(&editor, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = desk.working(&["call", "write_file", "path=new.txt", "content=one"]);
+    command.env_remove("VISUAL").env("EDITOR", &editor);
+    let mut terminal = Terminal::start(&command, "");
+    terminal.wait_for(ANSWER);
+    terminal.type_keys("m\n");
+    terminal
+}
+
+/// What a tool could do if the folder of temporary files is granted to it.
+#[test]
+fn t_10_what_was_edited_is_read_from_a_file_and_from_nothing_else() {
+    let desk = Desk::new("");
+    fs::write(desk.path("secret"), "secret\n").unwrap();
+    for replace in ["mkfifo $1", "ln -s $PWD/secret $1"] {
+        let mut terminal = edit(&desk, &format!("rm $1\n{replace}\n"));
+        let again = terminal.wait_for(ANSWER);
+        assert!(again.contains("it cannot be edited"), "{again}");
+        assert!(!again.contains("+secret"), "{again}");
+        terminal.type_keys("n\n");
+        let (code, screen) = terminal.end();
+        assert_eq!(code, DENIED, "{screen}");
+    }
+}
+
+#[test]
+fn t_12_an_editor_is_asked_to_end_before_it_is_killed() {
+    let desk = Desk::new("");
+    let mut terminal = edit(
+        &desk,
+        "trap 'echo restored; exit 1' TERM\necho editing\nwhile :; do sleep 0.05; done\n",
+    );
+    terminal.wait_for("editing");
+    let id = desk.wait_for("awaiting_approval");
+    desk.run(&["approve", &id]);
+    terminal.wait_for("restored");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Ok(0), "{screen}");
+    assert!(is_written(&desk));
+}
+
+#[test]
+fn a_command_reaches_no_terminal_of_the_host() {
+    let desk = Desk::new("");
+    let mut call = desk.working(&["call", "--allow-tool", "*", "--allow-program", "bash"]);
+    call.arg("--plugins").arg(root().join("plugins/shell.wasm"));
+    // The name of the terminal is known only when there is one.
+    let command = "command=tty; for name in /dev/tty /dev/pts/[0-9]* /proc/[0-9]*/fd/[012]; do \
+                   [ -c $name ] && [ ! $name -ef /dev/null ] && (echo forged >$name) && echo opened; done; echo end";
+    call.args(["bash", command]);
+    let terminal = Terminal::start(&call, "");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, Ok(0), "{screen}");
+    assert!(
+        screen.contains("not a tty") && screen.contains("\nend"),
+        "{screen}"
+    );
+    assert!(
+        !screen.contains("forged") && !screen.contains("opened"),
+        "{screen}"
+    );
+}
