@@ -113,6 +113,10 @@ fn number(row: &Row, column: &str) -> Option<i64> {
 }
 
 /// None within: the column is null.
+#[allow(
+    clippy::option_option,
+    reason = "null, and what cannot be read, are two things"
+)]
 fn maybe<T>(row: &Row, column: &str, read: fn(&Row, &str) -> Option<T>) -> Option<Option<T>> {
     match cell(row, column) {
         Cell::Null => Some(None),

@@ -104,7 +104,7 @@ fn fuzz_answer() {
             };
             let status = response.status();
             let location = response.headers().get("location");
-            if let Some(Ok(to)) = location.map(|location| location.to_str()) {
+            if let Some(to) = location.and_then(|location| location.to_str().ok()) {
                 check_redirect(to);
             }
             if let Some(error) = wants_login(status, &response) {

@@ -242,7 +242,7 @@ fn check_descriptor(mut tool: toolhost_contract::Descriptor) {
     tool.clean();
     let visible = |text: &str| {
         let plain = text.replace(['\u{200c}', '\u{200d}'], "");
-        check_message(&toolhost_contract::text::head(&plain, 60_000).to_owned());
+        check_message(toolhost_contract::text::head(&plain, 60_000));
     };
     visible(&tool.display_name);
     visible(&tool.description);
