@@ -562,14 +562,12 @@ impl Kernel {
         result: Result<Outcome, Refusal>,
         run: &mut Run<'_>,
     ) -> Result<Outcome, Refusal> {
+        // No hook has looked at what the tool said before it stopped.
+        if run.halt.is_set() {
+            return Err(run.halt.error(true).into());
+        }
         // What a tool says about its failure is its words as well: a hook that hides secrets sees them too.
         let (outcome, error) = match result {
-            // The host's own words.
-            Err(error) if run.halt.is_set() && error.class == ErrorClass::Denied => {
-                return Err(error);
-            }
-            // No hook has looked at what the tool said before it stopped.
-            _ if run.halt.is_set() => return Err(run.halt.error(true).into()),
             Ok(outcome) => (outcome, None),
             Err(error) => (said(&error), Some(error)),
         };
