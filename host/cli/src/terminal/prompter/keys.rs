@@ -118,6 +118,10 @@ impl Keys for Tty {
             if readable(QUIET)? {
                 quiet = quiet.discard()?;
             } else if start.elapsed() >= at_least {
+                if at_least.is_zero() {
+                    // What is drawn next is drawn after that.
+                    self.continued.store(false, Ordering::Relaxed);
+                }
                 return Some(());
             }
             if start.elapsed() > PATIENCE {
