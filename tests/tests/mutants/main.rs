@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use e2e::{Guest, root, run, target};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::task::JoinSet;
-use toolhost::{Builder, Compiler, ErrorClass, Host, Mode, ToolName};
+use toolhost::{Access, Builder, Compiler, ErrorClass, Host, Mode, ToolName};
 use toolhost_contract::text;
 
 use component::{Change, Random, mutant};
@@ -56,7 +57,8 @@ fn number(name: &str, default: u64) -> u64 {
 fn sources() -> Vec<(String, Vec<u8>)> {
     let mut sources = vec![root().join("plugins/system.wasm")];
     let guests = ["counter", "rewrite", "nested_json", "services"];
-    let guests = guests.map(|name| Guest::new(name, &["session", "fs.read"], "memory = \"16MiB\""));
+    let guests =
+        guests.map(|name| Guest::new(name, &["session", "fs.write"], "memory = \"16MiB\""));
     sources.extend(guests.iter().map(Guest::plugin));
     let foreign = root().join("../shared/foreign/components");
     for name in ["add.wasm", "calculator.composed.wasm"] {
@@ -74,11 +76,13 @@ fn sources() -> Vec<(String, Vec<u8>)> {
     sources.into_iter().map(read).collect()
 }
 
-async fn load(plugins: &Path, cache: &Path) -> Host {
+async fn load(plugins: &Path, cache: &Path) -> (Host, TempDir) {
     let program = std::env::var_os("TOOLHOST_BIN");
     let program = program.map_or_else(|| target().join("debug/host"), PathBuf::from);
+    let workspace = tempfile::tempdir().unwrap();
     let builder = Builder::new()
         .plugins(plugins)
+        .allow_path(workspace.path(), Access::ReadWrite)
         .cache(cache)
         .mode(Mode::Yolo)
         .timeout(Duration::from_millis(500))
@@ -86,7 +90,7 @@ async fn load(plugins: &Path, cache: &Path) -> Host {
             program,
             args: vec!["compile-worker".into()],
         });
-    builder.build().await.unwrap()
+    (builder.build().await.unwrap(), workspace)
 }
 
 /// Loads one mutant beside a healthy plugin, and calls what it offers.
@@ -95,7 +99,7 @@ async fn judge(bytes: &[u8], healthy: &Path, cache: &Path) -> (Stage, String) {
     let file = folder.path().join("mutant.wasm");
     fs::write(&file, bytes).unwrap();
     fs::copy(healthy, folder.path().join("healthy.wasm")).unwrap();
-    let host = load(folder.path(), cache).await;
+    let (host, _workspace) = load(folder.path(), cache).await;
     let judged = match host.broken.iter().find(|broken| broken.path == file) {
         Some(broken) => (stage_of(&broken.reason), broken.reason.clone()),
         None => call_all(&host, &file).await,
@@ -107,6 +111,9 @@ async fn judge(bytes: &[u8], healthy: &Path, cache: &Path) -> (Stage, String) {
 }
 
 fn stage_of(reason: &str) -> Stage {
+    if reason.starts_with("plugin `") {
+        return Stage::Register;
+    }
     let stages = [
         ("cannot compile ", Stage::Compile),
         (" does not describe its tools: ", Stage::Describe),

@@ -1,7 +1,7 @@
 use expect_test::{Expect, expect};
+use toolhost_process::PipedOutput;
 
 use super::*;
-use crate::run::Kept;
 
 fn check(said: &str, expected: Expect) {
     let accept = |tool: &Descriptor| match tool.input_schema["type"].as_str() {
@@ -61,12 +61,12 @@ fn r_082_declarations_alone_and_in_groups() {
 //
 #[test]
 fn r_081_what_failed_says_all_about_it() {
-    let kept = |text: &str| Kept {
+    let kept = |text: &str| PipedOutput {
         bytes: text.as_bytes().to_vec(),
         cut: false,
     };
     let of = |stdout, stderr, exit| {
-        outcome(&Ran {
+        outcome(&PipedRan {
             stdout: kept(stdout),
             stderr: kept(stderr),
             exit,
