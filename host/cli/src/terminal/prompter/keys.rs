@@ -254,7 +254,7 @@ fn look_after(mut editor: Child, ask: &impl Waits) -> Result<(), String> {
     }
 }
 
-fn readable(within: Duration) -> Option<bool> {
+pub fn readable(within: Duration) -> Option<bool> {
     let stdin = std::io::stdin();
     let within = Timespec::try_from(within).ok()?;
     match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&within)) {

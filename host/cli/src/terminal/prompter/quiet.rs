@@ -2,12 +2,15 @@
 //! a line that somebody has begun could be neither seen nor thrown away for good, and would begin the next answer.
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
     tcgetpgrp, tcsetattr,
 };
+
+use super::keys::readable;
 
 pub struct Quiet {
     before: Termios,
@@ -36,17 +39,14 @@ impl Quiet {
             before,
             signal: None,
         };
+        // Not flushed: what waits is read, because a Ctrl-C can be among it.
         tcsetattr(stdin.as_fd(), OptionalActions::Now, &now).ok()?;
-        tcflush(stdin.as_fd(), QueueSelector::IFlush).ok()?;
         Some(quiet)
     }
 
     /// Throws away what waits to be read. None: the terminal is gone, or the person has ended us.
     pub fn discard(mut self) -> Option<Self> {
-        let mut keys = [0; 4096];
-        let length = rustix::io::read(std::io::stdin().as_fd(), &mut keys).ok()?;
-        let keys = keys.get(..length).filter(|keys| !keys.is_empty())?;
-        self.signal = signal(&self.before, keys);
+        self.read()?;
         match self.signal {
             None => Some(self),
             Some(Signal::TSTP) => {
@@ -57,6 +57,14 @@ impl Quiet {
             Some(_) => None,
         }
     }
+
+    fn read(&mut self) -> Option<()> {
+        let mut keys = [0; 4096];
+        let length = rustix::io::read(std::io::stdin().as_fd(), &mut keys).ok()?;
+        let keys = keys.get(..length).filter(|keys| !keys.is_empty())?;
+        self.signal = self.signal.or_else(|| signal(&self.before, keys));
+        Some(())
+    }
 }
 
 impl Drop for Quiet {
@@ -64,6 +72,10 @@ impl Drop for Quiet {
         let stdin = std::io::stdin();
         // There is nothing to be done about a terminal that does not take its own settings back.
         let _ = tcsetattr(stdin.as_fd(), OptionalActions::Now, &self.before);
+        // What came just before the settings were put back.
+        if readable(Duration::ZERO) == Some(true) {
+            self.read();
+        }
         let _ = tcflush(stdin.as_fd(), QueueSelector::IFlush);
         if let Some(signal) = self.signal {
             let _ = kill_current_process_group(signal);
