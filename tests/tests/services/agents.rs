@@ -18,7 +18,8 @@ fn desk(script: &str, timeout: &str) -> Desk {
     let file = desk.path("agent.sh");
     fs::write(&file, script).unwrap();
     let settings = format!(
-        "[agents.general]\ndescription = \"x\"\ncommand = [\"sh\", {file:?}]\ntimeout = \"{timeout}\"\n"
+        "[agents.general]\ndescription = \"x\"\ncommand = [\"sh\", \"{}\"]\ntimeout = \"{timeout}\"\n",
+        file.display()
     );
     fs::write(desk.path("agents.toml"), settings).unwrap();
     desk
