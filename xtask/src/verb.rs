@@ -164,7 +164,7 @@ const VERBS: &[Verb] = &[
         name: "soak",
         about: "drive an HTTP and a stdio server for 30 minutes and see that nothing grows",
         profile: Profile::Release,
-        takes: Takes::Further("-- --minutes N"),
+        takes: Takes::Further("-- --minutes N | -- --attack"),
         steps: &[
             Step::Target,
             Step::Host,

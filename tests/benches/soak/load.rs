@@ -101,7 +101,7 @@ fn files(client: &mut Client, mark: &str, counts: &Counts) {
         });
     }
     let encode = client
-        .call(30, "mcp__inner__base64_encode", &json!({"data": mark}))
+        .call(30, "mcp__inner__base64_encode", &json!({"text": mark}))
         .json();
     counts.expect(
         "calls of another MCP server",

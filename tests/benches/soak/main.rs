@@ -1,6 +1,8 @@
 //! Drives one HTTP server with two users and one stdio server with everything that keeps something, and reports whether
 //! memory, descriptors, processes or directories grow. `cargo xtask soak [-- --minutes N]`; 30 minutes by default.
+//! `--attack` measures instead how much slower one user's calls become while the other one attacks.
 
+mod attack;
 mod load;
 mod sample;
 
@@ -17,8 +19,7 @@ use e2e::{host, root};
 use load::{Counts, TOKENS, stdio, user};
 use sample::Samples;
 
-const POLICY: &str =
-    r#"allow = ["write_file", "read_file", "shell", "shell_output", "shell_kill", "mcp__inner"]"#;
+const POLICY: &str = r#"allow = ["write_file", "read_file", "shell", "shell_output", "shell_kill", "grep", "mcp__inner"]"#;
 const BETWEEN_SAMPLES: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
@@ -33,7 +34,15 @@ fn main() -> ExitCode {
     .expect("a file of tokens");
     fs::set_permissions(desk.path("tokens"), fs::Permissions::from_mode(0o600)).expect("its mode");
     with_inner_server(&desk);
+    let attack = std::env::args().any(|word| word == "--attack");
+    if attack {
+        attack::prepare(&desk);
+    }
     let server = serve(&desk);
+    if attack {
+        println!("{}", attack::table(&server));
+        return ExitCode::SUCCESS;
+    }
     let (pid, until) = (
         server.child.id(),
         Instant::now() + Duration::from_secs(60 * minutes),
@@ -96,11 +105,21 @@ fn with_inner_server(desk: &Desk) {
 }
 
 fn serve(desk: &Desk) -> Server {
-    let mut command = desk.working(&["run", "--http", "127.0.0.1:0", "--allow-program", "bash"]);
+    let mut command = desk.working(&[
+        "run",
+        "--http",
+        "127.0.0.1:0",
+        "--http-idle",
+        "30s",
+        "--allow-program",
+        "bash",
+    ]);
     command
         .arg("--http-token-file")
         .arg(desk.path("tokens"))
         .arg("--plugins")
-        .arg(root().join("plugins/shell.wasm"));
+        .arg(root().join("plugins/shell.wasm"))
+        .arg("--plugins")
+        .arg(root().join("plugins/search.wasm"));
     Server::start(command)
 }
