@@ -70,7 +70,11 @@ fn t_01_the_terminal_is_left_as_it_was_found() {
     terminal.type_keys("\u{3}");
     until(|| terminal.takes_lines().then_some(()));
     let (code, screen) = terminal.end();
-    assert_eq!(code, Err(Signal::INT.as_raw()), "{screen}");
+    // The first one ends the program, or is a no to the question; then the program may have ended before the second one.
+    assert!(
+        code == Err(Signal::INT.as_raw()) || code == Ok(5),
+        "{code:?}: {screen}"
+    );
     assert!(!is_written(&desk));
 }
 

@@ -332,7 +332,7 @@ proptest! {
                 let Some(sql) = damage.sql(&raw) else { continue };
                 // A value that the column cannot hold changes nothing.
                 let done = raw.execute_batch(&sql);
-                told.push_str(&format!("{sql}: {done:?}; "));
+                told += &format!("{sql}: {done:?}; ");
             }
             agree(&raw, &told);
             raw.execute_batch("ROLLBACK").unwrap();
