@@ -63,7 +63,9 @@ impl Tree {
     fn new(nodes: &[Node]) -> Self {
         let world = World::new();
         let path = world.path("w");
-        nodes.iter().for_each(|node| node.make(&path));
+        for node in nodes {
+            node.make(&path);
+        }
         let root = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty());
         Self {
             world,
@@ -180,7 +182,9 @@ const MODES: [(&str, OpenHow); 8] = [
 
 /// Every resolver: the kernel's in one step; the walk by components; and the one that leaves names out, which tries the
 /// kernel first.
-const SCOPES: [(&str, fn(&World) -> Scope); 3] = [
+type Open = fn(&World) -> Scope;
+
+const SCOPES: [(&str, Open); 3] = [
     ("in one step", |world| world.scope(Access::ReadWrite)),
     ("walking", |world| world.walking_scope(Access::ReadWrite)),
     ("leaving out", |world| {
