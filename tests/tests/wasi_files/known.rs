@@ -148,12 +148,6 @@ pub const KNOWN_DIFFERENCES: &[Known] = &[
         ],
     },
     Known {
-        scenario: "open_as_directory",
-        place: Where::StagedNew,
-        why: "a link that is not followed is no directory and one link too many; POSIX has a word for each",
-        lines: &["differs: open \"to_dir\": not-directory, staged open \"to_dir\": loop"],
-    },
-    Known {
         scenario: "link",
         place: Where::StagedOld,
         why: "a name made by `link_at` for a file that was there is committed as a file of its own",
