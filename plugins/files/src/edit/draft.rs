@@ -258,6 +258,13 @@ impl Draft {
 
     fn check_count(&self, edit: &Edit, found: &Found) -> Result<()> {
         let shown = &self.target.shown;
+        if !edit.all
+            && edit.expected.is_none_or(|expected| expected == 1)
+            && let Some(overlapping) = find::with_overlap(&self.text, found)
+        {
+            let wrong = failure::wrong_count(shown, &self.text, &overlapping, edit.expected);
+            return Err(wrong);
+        }
         match (found.places.len(), edit.expected) {
             (0, _) => Err(failure::no_match(
                 shown,

@@ -167,6 +167,24 @@ fn occurrences<'a>(text: &'a str, old: &'a str) -> impl Iterator<Item = Range<us
         .map(|start| start..start + old.len())
 }
 
+/// The only place of `found` and the next one, if that begins within the first: `bb` has two places in `bbb`, and it is
+/// not clear which is meant.
+pub fn with_overlap(text: &str, found: &Found) -> Option<Found> {
+    let [place] = found.places.as_slice() else {
+        return None;
+    };
+    let Range { start, end } = place.range;
+    let old = text.get(start..end).filter(|old| !old.is_empty())?;
+    let next = start + 1 + memmem::find(&text.as_bytes()[start + 1..], old.as_bytes())?;
+    (next < end).then(|| Found {
+        strategy: found.strategy.clone(),
+        places: vec![
+            place.clone(),
+            Place::new(next..next + old.len(), Rc::clone(&place.new)),
+        ],
+    })
+}
+
 fn with_other_breaks(text: &str, old: &str, new: &str, breaks: Breaks) -> Vec<Place> {
     if !old.contains('\n') || (!breaks.has_crlf() && !old.contains("\r\n")) {
         return Vec::new();

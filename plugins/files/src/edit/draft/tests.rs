@@ -134,6 +134,30 @@ fn a_file_that_grows_too_large_is_refused() {
     );
 }
 
+#[test]
+fn two_places_that_overlap_are_ambiguous() {
+    let workspace = Workspace::new(&[("a.txt", "bbbb\nabab\n")]);
+    let apply = |old: &str, all, expected| {
+        let mut draft = Draft::open(&workspace.cx(), "a.txt", Encoding::Auto).unwrap();
+        let edit = Edit {
+            all,
+            expected,
+            ..edit(old, "x")
+        };
+        let applied = draft.apply(&edit).map(|applied| applied.replacements);
+        applied.map_err(|error| error.message)
+    };
+    let ambiguous = "2 matches for old_string in a.txt, at lines 1, 1";
+    assert_eq!(apply("bbb", false, None), Err(ambiguous.to_owned()));
+    assert_eq!(
+        apply("bbb", false, Some(1)),
+        Err(format!("{ambiguous}; expected 1"))
+    );
+    assert_eq!(apply("bbb", true, None), Ok(1));
+    assert_eq!(apply("bbbb", false, None), Ok(1));
+    assert_eq!(apply("abab", false, None), Ok(1));
+}
+
 //
 #[test]
 fn r_305_a_file_that_changed_is_edited_only_where_it_is_clear_what_is_meant() {
