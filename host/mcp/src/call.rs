@@ -19,7 +19,7 @@ use toolhost_kernel::CallRequest;
 use crate::answer::Answering;
 use crate::ask::{Abilities, Bound, Ended, Flow, Going, Returned, push_all};
 use crate::events::Events;
-use crate::http::caller;
+use crate::http::{caller, fairly, share};
 use crate::roots::{Ground, Held};
 use crate::server::{Server, is_modern};
 use crate::{Readiness, ask, content};
@@ -110,7 +110,9 @@ impl Server {
             }
             report
         });
-        let call = call.catch_unwind().map(|report| report.map_err(drop));
+        // It may go on in a task of its own.
+        let call = fairly(share(context), call.catch_unwind());
+        let call = call.map(|report| report.map_err(drop));
         let going = Going {
             flow: Flow::Here(Box::pin(call)),
             opened,

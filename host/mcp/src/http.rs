@@ -16,6 +16,7 @@ mod newcomers;
 mod sessions;
 mod share;
 mod token;
+mod workers;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -171,12 +172,24 @@ impl HttpServer {
     }
 }
 
+/// None without HTTP.
+pub(crate) fn share(context: &RequestContext<RoleServer>) -> Option<Arc<TokenShare>> {
+    let parts = context.extensions.get::<Parts>()?;
+    parts.extensions.get().map(Arc::clone)
+}
+
+/// Runs a part of a request on no more workers than its user may have at once.
+pub(crate) async fn fairly<T>(share: Option<Arc<TokenShare>>, work: impl Future<Output = T>) -> T {
+    match share {
+        Some(share) => share.workers.run(work).await,
+        None => work.await,
+    }
+}
+
 /// Who calls. Over HTTP the user of a token and, in the older protocols, the session; without HTTP the local user in
 /// the only session.
 pub(crate) fn caller(run: &str, context: &RequestContext<RoleServer>) -> Principal {
-    let parts = context.extensions.get::<Parts>();
-    let share = parts.and_then(|parts| parts.extensions.get::<Arc<TokenShare>>());
-    let key = match (context.extensions.get::<Label>(), share) {
+    let key = match (context.extensions.get::<Label>(), share(context)) {
         (Some(label), _) => label.0.clone(),
         (None, Some(share)) => share.session_key(run),
         (None, None) => SessionKey::local(run),

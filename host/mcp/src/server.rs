@@ -23,7 +23,7 @@ use toolhost_contract::{Level, UserId, text};
 
 use crate::abort::AbortOnDrop;
 use crate::answer;
-use crate::http::caller;
+use crate::http::{caller, fairly, share};
 use crate::line::Line;
 use crate::roots::Roots;
 use crate::shared::Shared;
@@ -219,7 +219,7 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let given_up = context.ct.clone();
         // In a box, because it is large and rmcp moves the future of a request several times.
-        let call = Box::pin(self.call(params, context));
+        let call = Box::pin(fairly(share(&context), self.call(params, context)));
         tokio::select! {
             biased;
             // Dropping the future of the call is what ends it. The answer reaches nobody: rmcp sends none to a client

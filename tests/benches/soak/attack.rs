@@ -90,6 +90,7 @@ pub fn table(server: &Server) -> String {
                 let mut client = Client::connect(&server.address).with_token(attacker);
                 let (active, done, sent) = (&active, &done, &sent);
                 scope.spawn(move || {
+                    yield_to_the_host();
                     while !done.load(Ordering::Relaxed) {
                         if active.load(Ordering::Relaxed) {
                             client.send("POST", &attack.headers, &attack.body);
@@ -122,6 +123,12 @@ pub fn table(server: &Server) -> String {
         );
     }
     table
+}
+
+/// An attacker's client runs on a machine of its own. Here its threads get the time that the host leaves.
+fn yield_to_the_host() {
+    let lowest = 19;
+    rustix::process::setpriority_process(None, lowest).expect("a lower priority is always allowed");
 }
 
 fn window(client: &mut Client, times: &mut Vec<Duration>) {

@@ -79,7 +79,12 @@ impl Endpoint {
             match self.admit(&parts) {
                 Ok(principal) => {
                     newcomer.known();
-                    self.enter(principal, parts, body).await
+                    principal.workers.requested();
+                    let workers = Arc::clone(&principal);
+                    workers
+                        .workers
+                        .run(self.enter(principal, parts, body))
+                        .await
                 }
                 Err(refusal) => unread(refusal, body).await,
             }

@@ -17,6 +17,7 @@ use toolhost_contract::{SessionKey, UserId};
 use super::limits::Limits;
 use super::message::FEW_VALUES;
 use super::token::Tokens;
+use super::workers::{Users, Workers};
 use crate::running::Running;
 use crate::shape::MOST_VALUES;
 
@@ -42,6 +43,7 @@ pub(crate) struct TokenShare {
     streams: Arc<Semaphore>,
     /// Has it called without a session?
     met: AtomicBool,
+    pub(crate) workers: Workers,
 }
 
 /// Held from the moment a request may run until nothing of it runs any more.
@@ -63,11 +65,12 @@ pub(crate) enum Busy {
 }
 
 impl TokenShare {
-    fn new(user: UserId, limits: &Limits) -> Self {
+    fn new(user: UserId, limits: &Limits, users: &Arc<Users>) -> Self {
         let rate = limits
             .rate
             .map(|rate| RateLimiter::direct(Quota::per_second(rate)));
         Self {
+            workers: Workers::new(user.clone(), users),
             user,
             rate,
             places: Arc::new(Semaphore::new(limits.in_flight)),
@@ -192,13 +195,14 @@ pub(crate) enum Stranger {
 
 impl TokenShares {
     pub(crate) fn new(tokens: Option<Tokens>, limits: &Limits) -> Self {
+        let users = Arc::default();
         let Some(tokens) = tokens else {
-            return Self::Anyone(Arc::new(TokenShare::new(UserId::Local, limits)));
+            return Self::Anyone(Arc::new(TokenShare::new(UserId::Local, limits, &users)));
         };
         let one = |name: &str| {
             (
                 name.to_owned(),
-                Arc::new(TokenShare::new(UserId::token(name), limits)),
+                Arc::new(TokenShare::new(UserId::token(name), limits, &users)),
             )
         };
         let named = tokens.names().map(one).collect();
@@ -307,7 +311,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_run_wait_and_are_refused() {
-        let principal = TokenShare::new(UserId::token("p"), &limits());
+        let principal = TokenShare::new(UserId::token("p"), &limits(), &Arc::default());
         let count = Count::default();
         let enter = || principal.enter(Room::default(), Running::begin(&count));
         let first = enter().await.ok().unwrap();
@@ -325,7 +329,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_bodies_share_room_and_small_ones_need_none() {
-        let principal = TokenShare::new(UserId::token("p"), &limits());
+        let principal = TokenShare::new(UserId::token("p"), &limits(), &Arc::default());
         let mut held = Vec::new();
         for _ in 0..LARGE_BODIES {
             held.push(principal.room(1 << 20).await.unwrap());
@@ -338,7 +342,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn many_values_share_room_and_few_need_none() {
-        let principal = TokenShare::new(UserId::token("p"), &limits());
+        let principal = TokenShare::new(UserId::token("p"), &limits(), &Arc::default());
         let more = |values| principal.more_room(Room::default(), values);
         let mut held = Vec::new();
         for _ in 0..LARGE_MESSAGES {
@@ -356,9 +360,10 @@ mod tests {
             rate: std::num::NonZeroU32::new(2),
             ..limits()
         };
+        let users = Arc::default();
         let (one, other) = (
-            TokenShare::new(UserId::token("a"), &limits),
-            TokenShare::new(UserId::token("b"), &limits),
+            TokenShare::new(UserId::token("a"), &limits, &users),
+            TokenShare::new(UserId::token("b"), &limits, &users),
         );
         assert_eq!((one.pace(), one.pace()), (Ok(()), Ok(())));
         assert!(matches!(one.pace(), Err(Busy::TooFast(_))));
