@@ -82,11 +82,21 @@ impl Descriptor {
             &mut self.display_name,
             &mut self.description,
             &mut self.category,
+            &mut self.kind,
+            &mut self.version,
         ] {
             clean(text);
         }
         self.icon.iter_mut().for_each(&mut clean);
-        self.tags.iter_mut().for_each(&mut clean);
+        for texts in [
+            &mut self.aliases,
+            &mut self.tags,
+            &mut self.requires,
+            &mut self.depends_on,
+            &mut self.hooks,
+        ] {
+            texts.iter_mut().for_each(&mut clean);
+        }
         for example in &mut self.examples {
             clean(&mut example.description);
         }
@@ -195,14 +205,17 @@ mod tests {
     fn a_15_a_description_is_cleaned_and_says_so() {
         let mut tool = Descriptor::new(ToolName::parse("x").unwrap(), "Adds.\u{e0041}");
         tool.display_name = "A\u{202e}".to_owned();
+        tool.kind = "read\u{200b}".to_owned();
+        tool.aliases = vec!["a\u{2066}dd".to_owned()];
         tool.input_schema = serde_json::json!({"properties": {"a": {"enum": ["b\u{200b}"]}}});
         tool.clean();
         assert_eq!(tool.display_name, "A");
         assert_eq!(
             tool.description,
-            "Adds.\n[the host removed 3 invisible characters from the texts of this tool]"
+            "Adds.\n[the host removed 5 invisible characters from the texts of this tool]"
         );
         assert_eq!(tool.input_schema["properties"]["a"]["enum"][0], "b");
+        assert_eq!((&*tool.kind, &*tool.aliases[0]), ("read", "add"));
         let cleaned = tool.clone();
         tool.clean();
         assert_eq!(tool, cleaned);

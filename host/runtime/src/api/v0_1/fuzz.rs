@@ -247,7 +247,11 @@ fn check_descriptor(mut tool: toolhost_contract::Descriptor) {
     visible(&tool.display_name);
     visible(&tool.description);
     visible(&tool.category);
-    tool.tags.iter().for_each(|tag| visible(tag));
+    visible(&tool.kind);
+    visible(&tool.version);
+    for texts in [&tool.aliases, &tool.tags, &tool.requires, &tool.hooks] {
+        texts.iter().for_each(|text| visible(text));
+    }
     let once = tool.clone();
     tool.clean();
     assert_eq!(tool, once);
