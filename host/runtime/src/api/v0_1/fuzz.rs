@@ -250,7 +250,9 @@ fn check_descriptor(mut tool: toolhost_contract::Descriptor) {
     visible(&tool.kind);
     visible(&tool.version);
     for texts in [&tool.aliases, &tool.tags, &tool.requires, &tool.hooks] {
-        texts.iter().for_each(|text| visible(text));
+        for text in texts {
+            visible(text);
+        }
     }
     let once = tool.clone();
     tool.clean();
