@@ -38,7 +38,11 @@ async fn load(path: &Path, scope: Scope) -> Plugin {
     loaded
         .grant(PluginGrants {
             own: None,
-            capabilities: toolhost_runtime::Capabilities::default(),
+            // What its tools may call, its hooks may not.
+            capabilities: toolhost_runtime::Capabilities {
+                tools: vec!["*".to_owned()].into(),
+                ..toolhost_runtime::Capabilities::default()
+            },
             scope,
             env,
             limits,
@@ -96,6 +100,7 @@ async fn a_hook_reads_what_was_granted_and_reaches_nothing_else() {
         "variables": 0,
         "read": "inside",
         "written": false,
+        "called": "service_not_granted",
     });
     let reason = Some("look at what I saw".to_owned());
     let meta = Some(seen);

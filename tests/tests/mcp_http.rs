@@ -345,3 +345,100 @@ fn standard_output_stays_empty() {
     let ended = Ended::of(&child.wait_with_output().unwrap());
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn a_19_an_integer_that_would_lose_digits_is_refused_over_http() {
+    let mut command = host(&LISTEN);
+    command
+        .args(["--http-no-token", "--plugins"])
+        .arg(root().join("plugins/data.wasm"));
+    let server = Server::start(command);
+    let (mut older, mut newest) = (server.client(), server.client());
+    older.greet();
+    let tool = "json_stringify";
+    let newer_headers = modern_headers("tools/call", tool);
+    for (digits, is_exact) in [
+        ("18446744073709551615", true),
+        ("-9223372036854775808", true),
+        ("18446744073709551616", false),
+        ("-9223372036854775809", false),
+        ("123456789012345678901234567890", false),
+    ] {
+        let message = call(1, tool, &json!({"data": {"count": "DIGITS"}}));
+        for (client, headers, message) in [
+            (&mut older, "", message.clone()),
+            (&mut newest, &*newer_headers, modern(message)),
+        ] {
+            let body = message.to_string().replace("\"DIGITS\"", digits);
+            client.send("POST", headers, &body);
+            let answer = client.receive();
+            if is_exact {
+                let expected = format!(r#"{{"count":{digits}}}"#);
+                assert_eq!(answer.text(), expected, "{answer:?}");
+            } else {
+                assert_eq!(answer.status, 400, "{digits}: {answer:?}");
+                assert_eq!(answer.json()["error"]["code"], json!(-32602));
+                assert!(
+                    answer.body.contains("does not fit into 64 bits"),
+                    "{answer:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_token_file_in_a_granted_folder_is_hidden_from_tools_and_programs() {
+    let desk = Desk::new("");
+    let token = "ann-ann-ann-ann-ann-ann";
+    let (file, text) = (desk.workspace().join("tokens"), format!("ann {token}\n"));
+    fs::write(&file, &text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut command = desk.working(&LISTEN);
+    command
+        .args(["--allow-tool", "*", "--allow-program", "bash"])
+        .arg("--http-token-file")
+        .arg(&file);
+    for plugin in ["search", "shell"] {
+        let plugin = root().join(format!("plugins/{plugin}.wasm"));
+        command.arg("--plugins").arg(plugin);
+    }
+    let server = Server::start(command);
+    let mut client = Client::connect(&server.address).with_token(token);
+    let script = "cat old.txt tokens; cp tokens copy; ln tokens hard; ln -s tokens link; cat copy hard link; \
+                  echo eve >> tokens; mv tokens moved; cat moved; rm -f tokens; echo ended";
+    // What each of them has to say, so that none fails for another reason.
+    for (tool, input, expected) in [
+        ("read_file", json!({"path": "old.txt"}), "old"),
+        ("read_file", json!({"path": "tokens"}), "isError\":true"),
+        ("read_file", json!({"path": file}), "isError\":true"),
+        (
+            "grep",
+            json!({"pattern": "ann|old", "output_mode": "content"}),
+            "old.txt",
+        ),
+        (
+            "move_file",
+            json!({"source": "tokens", "destination": "moved"}),
+            "isError\":true",
+        ),
+        (
+            "write_file",
+            json!({"path": "tokens", "content": "eve", "mode": "overwrite"}),
+            "isError\":true",
+        ),
+        ("delete_file", json!({"path": "tokens"}), "isError\":true"),
+        ("shell", json!({"command": script}), "ended"),
+    ] {
+        let answer = client.call_modern(1, tool, &input);
+        assert!(answer.body.contains(expected), "{tool} {input}: {answer:?}");
+        assert!(!answer.body.contains(token), "{tool} {input}: {answer:?}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), text, "{tool} {input}");
+    }
+    let listed = client.call_modern(1, "list_directory", &json!({"path": "."}));
+    let listed = listed.text();
+    assert!(
+        listed.contains("old.txt") && !listed.contains("tokens"),
+        "{listed}"
+    );
+}

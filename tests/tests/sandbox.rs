@@ -190,6 +190,30 @@ fn a_guest_sees_no_variable_that_was_not_granted_and_no_arguments() {
     );
 }
 
+/// A tool that read the host's standard input would take the messages of its client.
+#[test]
+fn the_standard_input_of_a_tool_is_empty() {
+    let guest = Guest::new("reads_stdin", &[], "");
+    let plugin = guest.plugin();
+    let plugin = plugin.to_string_lossy();
+    let turn = r#"{"calls": [{"id": "1", "name": "reads_stdin", "input": {}}]}"#;
+    for (words, calls) in [
+        (&["call", "reads_stdin", "{}", "--json"][..], 1),
+        (&["turns"], 2),
+    ] {
+        let file = guest.workspace().join("input");
+        fs::write(&file, format!("{turn}\n{turn}\n")).unwrap();
+        let mut command = host(words);
+        command.args(["--plugins", &plugin]);
+        command.stdin(fs::File::open(&file).unwrap());
+        let ended = Ended::of(&command.output().unwrap());
+        let mut lines = ended.stdout.lines();
+        let read_nothing = |line: &&str| line.contains("\"read 0 bytes\"");
+        let count = lines.by_ref().filter(read_nothing).count();
+        assert_eq!(count, calls, "{words:?}: {ended:?}");
+    }
+}
+
 #[test]
 fn there_is_no_network() {
     let (report, _) = Guest::new("network", &[], "").call(&json!({}), &[]);

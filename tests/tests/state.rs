@@ -79,6 +79,41 @@ fn a_16_a_named_pipe_among_the_plugins_is_named_and_not_waited_for() {
     assert_ne!(served.code, Some(0), "{served:?}");
 }
 
+/// The key with which questions to MCP clients are sealed, and what was approved of another server.
+#[test]
+fn a_16_the_key_and_the_approvals_of_mcp_are_regular_files_and_not_waited_for() {
+    let desk = Desk::new(
+        "[mcp]\nask = true\nstate_key = \"key\"\n[mcp_servers.other]\ncommand = \"cat\"\n",
+    );
+    let (key, approval) = (desk.path("key"), desk.path("state/mcp/approved/other.json"));
+    fs::create_dir_all(approval.parent().unwrap()).unwrap();
+    let listed = |words: &[&str]| {
+        let mut command = desk.command(words);
+        bounded(command.arg("--config").arg(desk.path("host.toml")))
+    };
+    for (is_pipe, of_key, of_approval) in [
+        (true, "a named pipe", "a named pipe"),
+        (false, "a device", "a symbolic link"),
+    ] {
+        for file in [&key, &approval] {
+            let _ = fs::remove_file(file);
+            if is_pipe {
+                mkfifoat(CWD, file, 0o600.into()).unwrap();
+            } else {
+                symlink("/dev/zero", file).unwrap();
+            }
+        }
+        let served = bounded(&mut desk.working(&["run"]));
+        said(&served, &format!("cannot be read: {of_key}"));
+        assert_ne!(served.code, Some(0), "{served:?}");
+        said(&listed(&["mcp", "list"]), of_approval);
+        let approved = listed(&["mcp", "approve", "other", "--yes"]);
+        said(&approved, of_approval);
+        assert_ne!(approved.code, Some(0), "{approved:?}");
+        said(&bounded(&mut desk.working(&["tools"])), of_approval);
+    }
+}
+
 #[test]
 fn a_16_calls_are_still_read_from_a_pipe() {
     let desk = Desk::new("");
@@ -389,6 +424,58 @@ fn rules_and_named_programs_are_not_written_by_tools() {
         assert_eq!(ended.code == Some(0), is_free, "{name}: {ended:?}");
         let text = fs::read_to_string(desk.workspace().join(name)).unwrap();
         assert_eq!(text == "changed", is_free, "{name}: {ended:?}");
+    }
+}
+
+/// A tool that changed one of these would have rules of its own or run what it likes.
+#[test]
+fn imported_settings_and_discovery_commands_can_be_read_and_not_changed_by_tools() {
+    let desk = Desk::new(
+        "allow = [\"write_file\", \"move_file\", \"delete_file\"]\n\
+         import = [{ kind = \"claude\", file = \"workspace/settings.json\" }, \
+                   { kind = \"gemini\", file = \"workspace/gemini.toml\" }]\n\
+         [tools]\ndiscovery_command = \"workspace/tell.sh --list=workspace/list.json\"\n\
+         call_command = \"sh workspace/run.sh\"\n",
+    );
+    let texts = [
+        (
+            "settings.json",
+            r#"{"permissions": {"deny": ["Bash(rm *)"]}}"#,
+        ),
+        (
+            "gemini.toml",
+            "[[rule]]\ntoolName = \"x\"\ndecision = \"deny\"\npriority = 1\n",
+        ),
+        ("tell.sh", "echo '[]'\n"),
+        ("list.json", "[]"),
+        ("run.sh", "cat\n"),
+        ("other.txt", "other"),
+    ];
+    for (name, text) in texts {
+        fs::write(desk.workspace().join(name), text).unwrap();
+    }
+    for (name, text) in texts {
+        let (path, from) = (format!("path={name}"), format!("source={name}"));
+        let read = desk.work(&["call", "read_file", &path]);
+        assert_eq!(read.code, Some(0), "{name}: {read:?}");
+        for words in [
+            &["write_file", &path, "content=changed", "mode=overwrite"][..],
+            &["move_file", &from, "destination=moved"],
+            &["delete_file", &path],
+        ] {
+            let is_free = name == "other.txt";
+            if is_free {
+                fs::write(desk.workspace().join(name), text).unwrap();
+            }
+            let ended = desk.work(&[&["call"], words].concat());
+            assert_eq!(ended.code == Some(0), is_free, "{words:?}: {ended:?}");
+            let now = fs::read_to_string(desk.workspace().join(name)).ok();
+            assert_eq!(
+                now.as_deref() != Some(text),
+                is_free,
+                "{words:?}: {ended:?}"
+            );
+        }
     }
 }
 

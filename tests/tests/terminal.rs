@@ -143,6 +143,36 @@ fn t_03_what_a_tool_prints_does_not_stand_below_a_question() {
 }
 
 #[test]
+fn two_calls_that_wait_for_a_person_are_asked_about_one_after_the_other() {
+    let desk = Desk::new("");
+    let write =
+        |id: &str| json!({"id": id, "name": "write_file", "input": {"path": id, "content": id}});
+    let calls = json!([write("one.txt"), write("two.txt")]);
+    fs::write(desk.path("calls.json"), calls.to_string()).unwrap();
+    let mut terminal = Terminal::start(
+        &desk.working(&["batch", "--strategy", "kode", "calls.json"]),
+        "",
+    );
+    let first = terminal.wait_for(ANSWER);
+    until(|| {
+        let calls = desk.json(&["calls", "--state", "awaiting_approval", "--json"]);
+        (calls.as_array()?.len() == 2).then_some(())
+    });
+    terminal.type_keys("n\n");
+    let second = terminal.wait_for(ANSWER);
+    terminal.type_keys("n\n");
+    let (_, screen) = terminal.end();
+    // The answer to the first question stands before anything of the second.
+    assert!(second.starts_with("n\r\n"), "{screen}");
+    for question in [&first, &second] {
+        let (_, question) = question.split_once("Make these changes?").unwrap();
+        let names = ["one.txt", "two.txt"].map(|name| question.contains(name));
+        assert_ne!(names[0], names[1], "{screen}");
+    }
+    assert_eq!(screen.matches("Make these changes?").count(), 2, "{screen}");
+}
+
+#[test]
 fn t_06_a_window_that_was_made_narrower_is_asked_again() {
     let desk = Desk::new("");
     let mut terminal = write(&desk, "");

@@ -410,16 +410,22 @@ mod tests {
 
     /// Answers each connection with so many bytes.
     async fn server(bytes: usize) -> std::net::SocketAddr {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n");
+        answering(head, bytes).await
+    }
+
+    /// Answers each connection with this head and so many bytes.
+    async fn answering(head: String, bytes: usize) -> std::net::SocketAddr {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0))
             .await
             .unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
+                let head = head.clone();
                 tokio::spawn(async move {
-                    let mut head = [0; 4096];
-                    let _ = stream.read(&mut head).await;
-                    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n");
+                    let mut asked = [0; 4096];
+                    let _ = stream.read(&mut asked).await;
                     let _ = stream.write_all(head.as_bytes()).await;
                     let _ = stream.write_all(&vec![b'x'; bytes]).await;
                 });
@@ -444,6 +450,33 @@ mod tests {
             }
         }
         (came, String::new())
+    }
+
+    #[tokio::test]
+    async fn a_redirect_to_another_host_is_followed_for_get_and_head_only() {
+        const THERE: &str = "https://other.example/b";
+        let head =
+            "HTTP/1.1 302 Found\r\nlocation: https://Other.example/a\r\ncontent-length: 0\r\n\r\n";
+        let here = format!("http://{}", answering(head.to_owned(), 0).await);
+        let way = way(&[&here, "*"], None, false, &json!({ "url": here }));
+        let methods = [
+            ("GET", ""),
+            ("HEAD", ""),
+            ("OPTIONS", "host_not_allowed"),
+            ("POST", "host_not_allowed"),
+            ("PUT", "host_not_allowed"),
+            ("PATCH", "host_not_allowed"),
+            ("DELETE", "host_not_allowed"),
+        ];
+        for (method, _) in methods {
+            check(&way, method, THERE, "host_not_allowed");
+        }
+        assert_eq!(read(way.clone(), here.clone()).await, (0, String::new()));
+        for (method, expected) in methods {
+            check(&way, method, THERE, expected);
+            check(&way, method, &here, "");
+            check(&way, method, "https://third.example/", "host_not_allowed");
+        }
     }
 
     #[tokio::test]

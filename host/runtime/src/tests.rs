@@ -1,6 +1,7 @@
 //! The engine against hostile code: core modules written by hand, wrapped as components of our world.
 
 mod leftovers;
+mod pool;
 mod wasi_testsuite;
 
 use std::path::Path;
@@ -9,13 +10,14 @@ use std::time::Duration;
 
 use toolhost_contract::{CallError, ErrorClass, Limits, NoSink};
 use toolhost_vfs::Scope;
+use wasmtime::{Engine, Precompiled};
 
 use crate::api::v0_1::{PluginPre, types};
 use crate::capabilities::Allowed;
 use crate::files::Files;
 use crate::instance::{self, Setting};
 use crate::state::State;
-use crate::{Compiler, LoadError, Runtime, RuntimeSettings, pack, scan};
+use crate::{Compiler, LoadError, Runtime, RuntimeSettings, engine, pack, scan};
 
 /// A component of world `plugin` whose `call` is `body` and which has `extra` items besides.
 fn component(body: &str, extra: &str) -> Vec<u8> {
@@ -304,6 +306,32 @@ async fn what_is_not_a_plugin_is_told_in_one_sentence() {
         expect!["toolless.wasm does not describe its tools: it has no tools"],
     )
     .await;
+}
+
+#[tokio::test]
+async fn precompiled_code_is_refused_whatever_its_file_is_called() {
+    let engine = engine::compiling().unwrap();
+    let plugin = component("(unreachable)", "");
+    let module = wat::parse_str("(module)").unwrap();
+    for (kind, code) in [
+        (
+            Precompiled::Component,
+            engine.precompile_component(&plugin).unwrap(),
+        ),
+        (
+            Precompiled::Module,
+            engine.precompile_module(&module).unwrap(),
+        ),
+    ] {
+        assert_eq!(Engine::detect_precompiled(&code), Some(kind));
+        for name in ["plugin.cwasm", "plugin.wasm"] {
+            let error = load_error(name, &code).await;
+            assert!(
+                matches!(&error, LoadError::NotAComponent { found, .. } if found.contains("native code")),
+                "{name}: {error}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

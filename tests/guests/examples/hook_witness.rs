@@ -20,6 +20,7 @@ fn before(cx: &Context, call: &HookCall) -> Before {
         "variables": variables,
         "read": fs::read_to_string("f.txt").ok(),
         "written": fs::write("made.txt", "x").is_ok(),
+        "called": cx.call_tool("hook_witness", &json!({})).err().and_then(|error| error.code),
     });
     Before::ask("look at what I saw")
         .with_input(json!({"seen": true}))

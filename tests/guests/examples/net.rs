@@ -45,6 +45,29 @@ fn net_not(
     fetch(cx, None, Some(to), None, None)
 }
 
+/// Writes a file and fails; it may use the network.
+#[tool(writes, network, requires = ["net", "fs.write"])]
+fn net_write(
+    /// The file.
+    path: String,
+) -> Result<String> {
+    write_and_fail(&path)
+}
+
+/// Writes a file and fails.
+#[tool(writes, requires = ["fs.write"])]
+fn file_write(
+    /// The file.
+    path: String,
+) -> Result<String> {
+    write_and_fail(&path)
+}
+
+fn write_and_fail(path: &str) -> Result<String> {
+    std::fs::write(path, "written")?;
+    Err(Error::failed("a test"))
+}
+
 fn fetch(
     cx: &Context,
     url: Option<String>,
@@ -67,4 +90,4 @@ fn fetch(
     }
 }
 
-export_tools![net, net_send, net_not];
+export_tools![net, net_send, net_not, net_write, file_write];

@@ -10,7 +10,7 @@ use crate::fixture::Home;
 
 /// A server of the older era in a few lines of shell. `$LIST` is a file with its tools; calls are answered when four of
 /// them wait.
-const SERVER: &str = r#"
+pub const SERVER: &str = r#"
 waiting=; count=0
 say() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$1" "$2"; }
 while IFS= read -r line; do

@@ -1,6 +1,7 @@
 //! Other MCP servers behind the real program: what has to be approved, what their tools are called, and that nothing of
 //! them is left when the host is gone, however it went.
 
+mod arguments;
 mod audit;
 mod discovery;
 mod fixture;

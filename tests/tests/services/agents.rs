@@ -4,10 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use e2e::desk::{Desk, until};
+use e2e::desk::{Desk, json as parsed, until};
 use e2e::http::{Client, Server};
 use e2e::{Ended, root};
 use serde_json::{Value, json};
+
+use super::session::told;
 
 const ANN: &str = "ann-has-this-token-and-no-other";
 const BOB: &str = "bob-has-this-token-and-no-other";
@@ -112,4 +114,29 @@ fn m_09_a_user_resumes_no_task_of_another_user() {
     let tasks = asked.lines().map(serde_json::from_str::<Value>);
     let users: Vec<Value> = tasks.map(|task| task.unwrap()["user"].clone()).collect();
     assert_eq!(users, ["ann", "ann"]);
+}
+
+#[test]
+fn a_19_an_answer_with_an_integer_that_would_lose_digits_is_passed_on_as_text() {
+    for (digits, is_exact) in [
+        ("18446744073709551615", true),
+        ("-9223372036854775808", true),
+        ("18446744073709551616", false),
+        ("-9223372036854775809", false),
+        ("123456789012345678901234567890", false),
+    ] {
+        let answer = format!(r#"{{"text": "done", "structured": {{"count": {digits}}}}}"#);
+        let desk = desk(&format!("echo '{answer}'\n"), "60s");
+        let ended = task(&desk);
+        assert_eq!(ended.code, Some(0), "{digits}: {ended:?}");
+        let report = told(&parsed(&ended));
+        if is_exact {
+            assert_eq!(report["text"], json!("done"), "{digits}: {report}");
+            let count = report["structured"]["count"].to_string();
+            assert_eq!(count, digits, "{report}");
+        } else {
+            assert_eq!(report["text"], json!(answer), "{digits}: {report}");
+            assert_eq!(report["structured"], Value::Null, "{digits}: {report}");
+        }
+    }
 }

@@ -171,6 +171,37 @@ fn a_07_a_program_does_not_read_a_denied_file_in_deep_directories() {
 }
 
 #[test]
+fn a_program_is_refused_where_a_pattern_needs_a_look_at_more_than_20_000_entries() {
+    let guest = Guest::new("programs", &["process:bash", "fs.read"], "");
+    let folder = guest.workspace().join("many");
+    std::fs::create_dir(&folder).unwrap();
+    // With the folder itself.
+    for number in 1..20_000 {
+        std::fs::File::create(folder.join(number.to_string())).unwrap();
+    }
+    let workspace = guest.workspace().display().to_string();
+    let flags = [
+        "--mode",
+        "yolo",
+        "--allow-program",
+        "bash",
+        "--allow-path",
+        &workspace,
+        "--deny-tool",
+        "Read(*.key)",
+    ];
+    let input = json!({"command": "touch $TMPDIR/x && echo ran"});
+    let call = || {
+        let (report, ended) = guest.call_tool("programs", &input, &flags);
+        assert_eq!(report["ok"], json!(true), "{report} {}", ended.stderr);
+        told(&report)
+    };
+    assert_eq!(call(), json!(["0", "ran"]));
+    std::fs::File::create(folder.join("one more")).unwrap();
+    assert_eq!(call(), json!(["! read_denied"]));
+}
+
+#[test]
 fn c_09_a_call_that_lacks_a_grant_is_refused_before_anybody_is_asked() {
     for (tool, input, flag) in [
         ("shell", json!({"command": "ls"}), "--allow-program"),

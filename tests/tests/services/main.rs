@@ -342,3 +342,23 @@ fn a_task_goes_to_the_command_of_an_agent() {
     assert_eq!(told[3], json!("! agent_not_found"));
     assert_eq!(told[4], json!("! invalid_task"));
 }
+
+#[test]
+fn a_tool_that_a_tool_called_hands_a_task_to_a_sub_agent_and_calls_no_tool() {
+    let guest = Guest::new("services", &ALL, "");
+    let config = guest.workspace().join("host.toml");
+    std::fs::write(&config, "[agents.echo]\ncommand = [\"cat\"]\n").unwrap();
+    let task = r#"task {"agent": "echo", "text": "hello"}"#;
+    let call = |tool: &str, step: &str| format!("call {tool} {}", json!({ "steps": [step] }));
+    let steps = [
+        call("hand_on", task),
+        call("relay", &call("nothing", "agents")),
+    ];
+    let flags = ["--config", &config.to_string_lossy(), "--mode", "yolo"];
+    let (report, _) = guest.call_tool("relay", &json!({ "steps": steps }), &flags);
+    let told = told(&report);
+    let nested: Value = serde_json::from_str(told[0].as_str().unwrap()).unwrap();
+    let answer: Value = serde_json::from_str(nested[0].as_str().unwrap()).unwrap();
+    assert_eq!(answer["text"], json!("hello"), "{report}");
+    assert_eq!(told[1], json!(r#"["! nested_call"]"#), "{report}");
+}

@@ -258,3 +258,20 @@ fn a_secret_is_filled_in_for_its_own_host_only() {
     );
     assert_eq!(server.heard(), ["GET /a s3cret"]);
 }
+
+#[test]
+fn a_call_that_may_use_the_network_and_fails_leaves_what_it_wrote() {
+    let guest = Guest::new("net", &["net:*", "fs.read", "fs.write"], "");
+    let folder = format!("{}:rw", guest.workspace().display());
+    let flags = ["--mode", "yolo", "--allow-host", "example.org"];
+    let flags = [&flags[..], &["--allow-path", &folder]].concat();
+    for (tool, is_left) in [("net_write", true), ("file_write", false)] {
+        let input = json!({ "path": format!("/workspace/{tool}") });
+        let (report, ended) = guest.call_tool(tool, &input, &flags);
+        assert_eq!(ended.code, Some(1), "{tool}: {report} {}", ended.stderr);
+        assert_eq!(report["error"]["message"], json!("a test"), "{report}");
+        let left = std::fs::read_to_string(guest.workspace().join(tool)).ok();
+        let expected = is_left.then_some("written");
+        assert_eq!(left.as_deref(), expected, "{tool}: {report}");
+    }
+}

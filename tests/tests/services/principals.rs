@@ -22,8 +22,12 @@ struct House {
 }
 
 impl House {
-    /// The folder of the desk itself is granted, so that a grant is above everything that the server keeps there.
     fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// The folder of the desk itself is granted, so that a grant is above everything that the server keeps there.
+    fn with(flags: &[&str]) -> Self {
         let desk = Desk::new("");
         let tokens = desk.path("tokens");
         fs::write(&tokens, format!("ann {ANN}\nbob {BOB}\n")).unwrap();
@@ -32,7 +36,7 @@ impl House {
             fs::create_dir(desk.path(folder)).unwrap();
         }
         let mut command = desk.command(&["run", "--http", "127.0.0.1:0", "--mode", "yolo"]);
-        command.env("TMPDIR", desk.path("tmp"));
+        command.args(flags).env("TMPDIR", desk.path("tmp"));
         for plugin in ["shell", "files", "search", "memory", "agent"] {
             let file = root().join(format!("plugins/{plugin}.wasm"));
             command.arg("--plugins").arg(file);
@@ -214,6 +218,17 @@ fn a_03_the_end_of_a_session_leaves_no_process_no_folder_and_no_descriptor() {
 }
 
 #[test]
+fn a_03_the_end_of_an_idle_session_ends_its_programs() {
+    let house = House::with(&["--http-idle", "5s"]);
+    let word = format!("sleep 20{}", std::process::id());
+    let mut ann = house.greeted(ANN);
+    ok(&start(&mut ann, &word));
+    until(|| house.kept().is_empty().then_some(()));
+    until(|| (running(&word) == 0).then_some(()));
+    assert_eq!(ann.call(9, "shell_list", &json!({})).status, 404);
+}
+
+#[test]
 fn a_03_a_new_session_brings_no_room_for_more_programs() {
     let house = House::new();
     let mut bob = house.greeted(BOB);
@@ -257,4 +272,39 @@ fn c_02_a_long_call_of_one_session_does_not_hold_up_another() {
     fs::write(house.desk.workspace().join("go"), "").unwrap();
     let answer: Value = waiting.join().unwrap().json();
     assert!(answer.to_string().contains("went on"), "{answer}");
+}
+
+#[test]
+fn a_02_a_mode_holds_only_for_the_user_who_set_it() {
+    let house = House::new();
+    let write = |name: &str| json!({"path": name, "content": "x"});
+    let says = |answer: &Answer| answer.json()["result"].to_string();
+    let (mut ann, mut bob) = (house.greeted(ANN), house.greeted(BOB));
+    ok(&ann.call(1, "enter_plan_mode", &json!({})));
+    let refused = says(&ann.call(2, "write_file", &write("ann")));
+    assert!(refused.contains("in mode plan"), "{refused}");
+    ok(&bob.call(1, "write_file", &write("bob")));
+    // Requests without a session share one mode of their user.
+    let (mut ann, mut bob) = (house.connect(ANN), house.connect(BOB));
+    ok(&ann.call_modern(1, "write_file", &write("ann-2")));
+    ok(&ann.call_modern(2, "enter_plan_mode", &json!({})));
+    let refused = says(
+        &house
+            .connect(ANN)
+            .call_modern(3, "write_file", &write("ann-3")),
+    );
+    assert!(refused.contains("in mode plan"), "{refused}");
+    ok(&bob.call_modern(1, "write_file", &write("bob-2")));
+    ok(&house.greeted(BOB).call(1, "write_file", &write("bob-3")));
+    let written = |name: &str| house.desk.workspace().join(name).exists();
+    for (name, exists) in [
+        ("ann", false),
+        ("bob", true),
+        ("ann-2", true),
+        ("ann-3", false),
+        ("bob-2", true),
+        ("bob-3", true),
+    ] {
+        assert_eq!(written(name), exists, "{name}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Programs of guests: which are started, what the kernel lets them do, and that none outlives the host.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -147,6 +148,104 @@ fn a_program_writes_where_the_call_may_and_nowhere_else() {
         std::fs::read_to_string(guest.workspace().join("inside")).unwrap(),
         "in\n"
     );
+}
+
+#[test]
+fn the_fence_is_switched_off_by_its_flag_and_its_key_only() {
+    let guest = Guest::new("programs", &NEEDS, "");
+    let outside = guest.workspace().parent().unwrap().to_owned();
+    std::fs::write(outside.join("secret"), "of the user").unwrap();
+    let (config, plugin) = (outside.join("host.toml"), guest.plugin());
+    let wide = "program_network = true\ndefault_excludes = false\n[policy]\nmode = \"yolo\"\nallow = [\"*\"]\n";
+    let more = [
+        "--allow-program-network",
+        "--no-default-excludes",
+        "--allow-tool",
+        "*",
+    ];
+    for (flags, toml, fenced) in [
+        (&["--unconfined"][..], "", false),
+        (&[], "unconfined = true", false),
+        (&more, wide, true),
+        (&[], "unconfined = false", true),
+    ] {
+        std::fs::write(&config, toml).unwrap();
+        let input = r#"{"command": "cat ../secret"}"#;
+        let mut command = e2e::host(&["call", "programs", input, "--json", "--plugins"]);
+        command.arg(&plugin).arg("--config").arg(&config);
+        command.args(allowed(&guest)).args(flags);
+        for variable in ["UNCONFINED", "TOOLHOST_UNCONFINED", "HOST_UNCONFINED"] {
+            command.env(variable, "true");
+        }
+        let ended = e2e::Ended::of(&command.output().unwrap());
+        let report: Value = serde_json::from_str(&ended.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+        let told = told(&report);
+        let shown = format!("{flags:?} {toml}: {told} {}", ended.stderr);
+        assert_eq!(told[0], json!(if fenced { "1" } else { "0" }), "{shown}");
+        let is_read = told.to_string().contains("of the user");
+        assert_eq!(is_read, !fenced, "{shown}");
+    }
+}
+
+/// With a private view of mounts, in which the folder `mounted` of the workspace is a disk with one file. None without
+/// the right to mount.
+fn with_a_mount(guest: &Guest, tool: &str, input: &Value, flags: &[String]) -> Option<Value> {
+    const MOUNT: &str =
+        r#"mount -t tmpfs none "$PLACE" && echo inside > "$PLACE/file" || exit 77; exec "$@""#;
+    let plugins = [guest.plugin(), root().join("plugins/files.wasm")];
+    let mut call = e2e::host(&["call", tool, &input.to_string(), "--json"]);
+    for plugin in plugins {
+        call.arg("--plugins").arg(plugin);
+    }
+    call.args(flags);
+    let mut command = std::process::Command::new("unshare");
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    command.args(["--mount", "sh", "-c", MOUNT, "sh"]);
+    command.arg(call.get_program()).args(call.get_args());
+    command.envs(
+        call.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    command.env("PLACE", guest.workspace().join("mounted"));
+    let ended = e2e::Ended::of(&command.output().unwrap());
+    if ended.code == Some(77) || ended.stderr.contains("unshare: ") {
+        // The test harness would keep what `eprintln!` writes to itself.
+        let what = "skipped: a mount below a granted folder needs the right to mount";
+        let _ = writeln!(std::io::stderr(), "{what}: {}", ended.stderr);
+        return None;
+    }
+    let report = serde_json::from_str(&ended.stdout);
+    Some(report.unwrap_or_else(|error| panic!("{error}: {ended:?}")))
+}
+
+#[test]
+fn a_mount_below_a_granted_folder_is_reached_by_programs_and_not_by_tools() {
+    let guest = Guest::new("programs", &NEEDS, "");
+    std::fs::create_dir(guest.workspace().join("mounted")).unwrap();
+    let flags = allowed(&guest);
+    let mut reading = flags.clone();
+    *reading.last_mut().unwrap() = guest.workspace().display().to_string();
+    let rules = ["--deny-tool", "Read(file)", "--allow-tool", "Bash"].map(str::to_owned);
+    let command =
+        "exec 2> /dev/null; cat m*/f*; echo new > mounted/new; cat mounted/new; echo ended";
+    for (flags, expected) in [
+        (&flags, "inside\nnew\nended"),
+        (&reading, "inside\nended"),
+        // Nothing new can be made right beside what a rule denies.
+        (&[&flags[..], &rules].concat(), "ended"),
+    ] {
+        let Some(report) = with_a_mount(&guest, "programs", &json!({ "command": command }), flags)
+        else {
+            return;
+        };
+        assert_eq!(told(&report), json!(["0", expected]), "{flags:?}: {report}");
+    }
+    let input = json!({"path": "mounted/file"});
+    let report = with_a_mount(&guest, "read_file", &input, &flags).unwrap();
+    assert_eq!(told(&report), json!("permission_denied"), "{report}");
 }
 
 #[test]

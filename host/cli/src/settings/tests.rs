@@ -23,6 +23,41 @@ fn paths(paths: &[AllowedPath]) -> Vec<(&str, &str, Access)> {
 }
 
 #[test]
+fn only_a_flag_and_a_key_of_the_file_switch_the_fence_of_programs_off() {
+    use clap::{ArgAction, CommandFactory as _};
+    let wide = "allowed_programs = [\"bash\"]\nprogram_network = true\ndefault_excludes = false\nallowed_hosts = [\"*\"]\n\
+                allowed_paths = [{path = \"/\", dangerous = true, access = \"rw\"}]\n[policy]\nmode = \"yolo\"\nallow = [\"*\"]\n";
+    let unconfined = |words: &[&str], toml: &str| {
+        let settings = settings(words, toml);
+        settings.map(|settings| settings.core.beyond.unconfined)
+    };
+    for (words, toml, expected) in [
+        (&["--unconfined"][..], "", true),
+        (&[], "unconfined = true", true),
+        (&["--unconfined"], "unconfined = false", true),
+        (&[], "unconfined = false", false),
+        (&[], wide, false),
+    ] {
+        assert_eq!(unconfined(words, toml), Ok(expected), "{words:?} {toml}");
+    }
+    let command = crate::args::Cli::command();
+    let run = command.find_subcommand("run").unwrap();
+    let switches = run
+        .get_arguments()
+        .filter(|argument| matches!(argument.get_action(), ArgAction::SetTrue));
+    for switch in switches {
+        let flag = format!("--{}", switch.get_long().unwrap());
+        // Some are refused without others; what is refused switches nothing off.
+        let off = unconfined(&["--http", "127.0.0.1:0", &flag], wide);
+        assert_eq!(off.unwrap_or(false), flag == "--unconfined", "{flag}");
+    }
+    for table in ["policy", "plugin.shell", "tools.shell", "pools", "mcp"] {
+        let toml = format!("[{table}]\nunconfined = true");
+        assert!(unconfined(&[], &toml).is_err(), "{toml}");
+    }
+}
+
+#[test]
 fn what_was_typed_comes_before_the_file_and_wins() {
     let settings = settings(
         &["--plugins", "p", "--allow-path", ".", "--allow-path", "/etc/data", "--on-duplicate", "replace"],

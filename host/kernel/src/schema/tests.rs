@@ -466,6 +466,38 @@ fn unknown_members_are_refused_or_dropped() {
     );
 }
 
+/// Each of the texts fits. Of a long one the search finds that only after many steps back.
+#[test]
+fn patterns_have_a_backtracking_limit() {
+    const PATTERN: &str = r"^(?:(a|a)*\1b|a*c)$";
+    let check = |schema: &Value, text: fn(String) -> Value, expected: [Expect; 2]| {
+        for (count, expected) in [3, 14].into_iter().zip(expected) {
+            let input = text("a".repeat(count) + "c");
+            check(Strict, schema.clone(), input, expected);
+        }
+    };
+    check(
+        &json!({"properties": {"text": {"type": "string", "pattern": PATTERN}}}),
+        |text| json!({ "text": text }),
+        [
+            expect![[r#"{"text":"aaac"}"#]],
+            expect![[r#"
+            [invalid_tool_params] Parameter validation failed: text: Error executing regex: Max limit for backtracking count exceeded
+            - schema of text: {"type":"string","pattern":"^(?:(a|a)*\\1b|a*c)$"}"#]],
+        ],
+    );
+    check(
+        &json!({"patternProperties": {PATTERN: {"type": "integer"}}, "additionalProperties": false}),
+        |text| json!({ text: 1 }),
+        [
+            expect![[r#"{"aaac":1}"#]],
+            expect![[r#"
+            [invalid_tool_params] Parameter validation failed: input: Error executing regex: Max limit for backtracking count exceeded
+            - schema of input: {"^(?:(a|a)*\\1b|a*c)$":{"type":"integer"}}"#]],
+        ],
+    );
+}
+
 #[test]
 fn a_structured_result_is_held_to_its_schema() {
     let mut tool = tool(Strict, json!({"type": "object"}));

@@ -318,3 +318,6 @@ impl SessionManager for Sessions {
         Ok(session.watch(stream))
     }
 }
+
+#[cfg(test)]
+mod tests;

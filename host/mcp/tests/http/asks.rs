@@ -101,6 +101,46 @@ async fn a_client_with_a_session_is_asked_for_its_folders_on_the_stream_of_its_c
     );
 }
 
+#[tokio::test]
+async fn an_approval_for_the_session_ends_with_the_session() {
+    let site = Site::start_asking(open()).await;
+    let mut first = greeted(&site, forms()).await;
+    first
+        .send("POST /mcp", &[], &call(1, "wipe", json!({})).to_string())
+        .await;
+    assert_eq!(first.begin().await.status, 200);
+    let question = heard(&mut first).await;
+    let mut other = site.client().await;
+    other.use_session(first.session());
+    let yes = json!({"action": "accept", "content": {"answer": "session"}});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": yes});
+    assert_eq!(other.post(&[], &answer.to_string()).await.status, 202);
+    let result = heard(&mut first).await;
+    assert_eq!(result["result"]["content"][0]["text"], json!("wiped"));
+    // The same call of the same session is not asked about again.
+    let again = other.call(2, "wipe", json!({})).await;
+    assert_eq!(again.text(), "wiped");
+
+    check_is_asked(&site).await;
+    assert_eq!(other.request("DELETE /mcp", &[], "").await.status, 204);
+    check_is_asked(&site).await;
+}
+
+/// A new session of the same user is asked about the call.
+async fn check_is_asked(site: &Site) {
+    let mut client = greeted(site, forms()).await;
+    client
+        .send("POST /mcp", &[], &call(1, "wipe", json!({})).to_string())
+        .await;
+    assert_eq!(client.begin().await.status, 200);
+    let question = heard(&mut client).await;
+    assert_eq!(
+        question["method"],
+        json!("elicitation/create"),
+        "{question}"
+    );
+}
+
 /// A client of the older protocol that can do something.
 async fn greeted(site: &Site, capabilities: Value) -> Client {
     let mut client = site.client().await;

@@ -124,6 +124,22 @@ async fn folders_that_nobody_here_knows_are_not_all_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_a_longer_list_the_first_64_folders_count() {
+    // Entries that name no folder of this machine count, too.
+    for first in ["file:///workspace/0", "https://example.org"] {
+        let mut uris = vec![first.to_owned()];
+        uris.extend((1..=64).map(|number| format!("file:///workspace/{number}")));
+        let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
+        let mut client = rooted().await;
+        client.say(&look(Some("/workspace/1/a"))).await;
+        tell(&mut client, &uris).await;
+        assert_eq!(client.hear().await["result"]["isError"], json!(false));
+        check(&mut client, Some("/workspace/63/a"), true).await;
+        check(&mut client, Some("/workspace/64/a"), false).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_late_counts_and_nothing_is_open_before() {
     let mut client = rooted().await;
     let id = asked(&mut client).await;

@@ -70,11 +70,9 @@ async fn told(ws: &Path) -> Vec<i32> {
         .collect()
 }
 
-#[tokio::test]
-async fn a_killed_warden_takes_the_program_with_it() {
-    let host = Host::new();
-    let job = host.processes.start(host.sh("sleep 1000")).await.unwrap();
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", job.pid)).unwrap();
+/// The parent of a program's first process is its warden.
+fn kill_warden(pid: i32) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let parent = stat
         .rsplit_once(')')
         .unwrap()
@@ -85,6 +83,25 @@ async fn a_killed_warden_takes_the_program_with_it() {
         .parse()
         .unwrap();
     kill_process(Pid::from_raw(parent).unwrap(), Signal::KILL).unwrap();
+}
+
+#[tokio::test]
+async fn a_killed_warden_takes_what_the_program_has_started_with_it() {
+    let host = Host::new();
+    // As `FAMILY`, but for the process that leaves the group.
+    let family = FAMILY.replace("setsid ", "");
+    let job = host.processes.start(host.sh(&family)).await.unwrap();
+    let family = told(&host.ws()).await;
+    assert!(family.iter().all(|&pid| is_alive(pid)));
+    kill_warden(job.pid);
+    until_gone(&family).await;
+}
+
+#[tokio::test]
+async fn a_killed_warden_takes_the_program_with_it() {
+    let host = Host::new();
+    let job = host.processes.start(host.sh("sleep 1000")).await.unwrap();
+    kill_warden(job.pid);
     let job = host
         .processes
         .wait(&owner("session"), job.id, crate::fixture::LONG)

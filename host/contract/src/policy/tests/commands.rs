@@ -131,6 +131,55 @@ fn a_05_no_approval_is_kept_for_a_command_under_variables_of_the_session() {
 }
 
 #[test]
+fn a_05_an_approval_for_exactly_one_input_covers_no_other_variables() {
+    let call = |rest: &str| format!("{RUN} command=\"make test\"{rest}");
+    for (given, cases) in [
+        (
+            " env={'CC':'x'}",
+            &[
+                (" env={'CC':'x'}", true),
+                // The variable in the input replaces the one of the session.
+                (" env={'CC':'x'} session.CC=y", true),
+                (" env={'CC':'y'}", false),
+                (" env={'CC':'x','LD_PRELOAD':'y'}", false),
+                (" env={'CC':'x','LANG':'C'}", false),
+                (" env={'CC':'x'} session.LD_PRELOAD=y", false),
+                ("", false),
+                (" session.CC=x", false),
+            ][..],
+        ),
+        (
+            "",
+            &[
+                ("", true),
+                (" env={'CC':'x'}", false),
+                (" env={'LANG':'../x'}", false),
+                (" session.CC=x", false),
+            ],
+        ),
+    ] {
+        let lasting = 1..question("", &call(given)).offers.len();
+        assert!(!lasting.is_empty(), "{given}");
+        for offer in lasting {
+            let answer = Answer::Allow { offer, note: None };
+            let Ok(Settled::Granted {
+                approval: Some(approval),
+                ..
+            }) = settle(question("", &call(given)), answer)
+            else {
+                panic!("kept")
+            };
+            let approval = [approval.stored("a1", "user", NOW - 10)];
+            for &(variables, covers) in cases {
+                let verdict = World::of(&call(variables)).decide(&policy(""), &approval);
+                let allowed = matches!(verdict, Verdict::Allow(_));
+                assert_eq!(allowed, covers, "{given}, offer {offer}: {variables}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_05_setting_a_variable_that_steers_programs_is_asked_about() {
     table(
         "",
@@ -223,6 +272,27 @@ fn a_01_the_grant_holds_the_command_and_its_variables() {
         panic!("allowed")
     };
     assert_eq!(grant.command().unwrap().argv[1], "-c");
+}
+
+#[test]
+fn the_record_of_a_command_has_the_first_4000_bytes_of_each_argument() {
+    for (command, kept) in [
+        ("x".repeat(4_000), None),
+        ("x".repeat(4_001), Some("x".repeat(4_000))),
+        ("x".repeat(9_000), Some("x".repeat(4_000))),
+        // Of a character at the cut nothing is left.
+        ("é".repeat(2_000), None),
+        (
+            format!("x{}", "é".repeat(2_000)),
+            Some(format!("x{}", "é".repeat(1_999))),
+        ),
+    ] {
+        let held = grant("", &format!("{RUN} command={command} cwd={command}"));
+        let recorded = held.command().unwrap().recorded();
+        let expected = kept.map_or(command, |kept| kept + "…");
+        assert_eq!(recorded["argv"], json!(["sh", "-c", expected]));
+        assert_eq!(recorded["cwd"], json!(expected));
+    }
 }
 
 #[test]

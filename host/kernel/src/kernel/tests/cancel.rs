@@ -41,12 +41,13 @@ async fn r_177_a_call_that_a_hook_thinks_about_is_cancelled() {
 async fn r_177_a_call_that_waits_for_a_person_is_cancelled() {
     let world = silent().build();
     let call = world.start("c", "write", json!({}));
+    world.until_asked("c").await;
     cancel(&world, "c", CallState::AwaitingApproval).await;
     let report = call.await.unwrap();
     assert!(report.stopped);
     expect![[r#"
         Cancelled [cancelled]: the call was cancelled
-        c: [created], validating, validating, awaiting_approval, CALL.CANCELLED
+        c: [created], validating, validating, awaiting_approval, [permission_request], CALL.CANCELLED
           on disk: requested, picked, found, asked, cancelled"#]]
     .assert_eq(&format!("{}\n{}", shown(&report), world.story().await));
     assert!(world.kernel.pending().is_empty());

@@ -24,6 +24,7 @@ use toolhost_contract::{
 
 use super::super::{CallRequest, Kernel, Report};
 use super::world::{rules, shown};
+use crate::hooks::{CallbackHook, HookEntry};
 use crate::{Agents, PluginInfo, Prompter, Settings, Subscription, Task};
 use desk::{Desk, tool, tools};
 
@@ -120,6 +121,7 @@ struct Plan {
     replies: Vec<Replies>,
     /// No sub-agents.
     alone: bool,
+    hook: Option<CallbackHook>,
 }
 
 impl Plan {
@@ -153,10 +155,12 @@ impl Plan {
         });
         let kernel = Kernel::builder(self.settings)
             .prompter(Arc::clone(&person) as Arc<dyn Prompter>)
-            .agents(Arc::new(Helpers(!self.alone)))
-            .build()
-            .unwrap()
-            .share();
+            .agents(Arc::new(Helpers(!self.alone)));
+        let kernel = match self.hook {
+            Some(hook) => kernel.hook(HookEntry::new("hook", Arc::new(hook))),
+            None => kernel,
+        };
+        let kernel = kernel.build().unwrap().share();
         let mut draft = tool("draft", false);
         draft.kind = "edit".to_owned();
         let held = Desk::new(vec![draft], true);

@@ -1,9 +1,14 @@
 //! a result may name a call in its place, and that one takes the whole road.
 
+use std::future::ready;
+
 use expect_test::expect;
 use serde_json::{Value, json};
+use toolhost_contract::hook::{After, Before, Decision};
+use toolhost_contract::{Outcome, TailCall};
 
 use super::world::{Setup, shown};
+use crate::hooks::CallbackHook;
 
 /// A tail that names a tail that names a tail.
 fn tails(depth: usize) -> Value {
@@ -57,5 +62,39 @@ async fn r_491_a_tail_is_looked_up_and_judged_like_any_call() {
         let report = world.call("c", "look", tail).await;
         expected.assert_eq(&shown(&report));
         world.story().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_outcome_of_a_hook_names_no_further_call() {
+    let outcome = || {
+        Box::new(Outcome {
+            tail: Some(TailCall {
+                tool: "step".to_owned(),
+                input: json!({}),
+            }),
+            ..Outcome::text("of the hook")
+        })
+    };
+    let says = |decision: Decision| {
+        CallbackHook::before(move |_| {
+            ready(Ok(Before {
+                decision: decision.clone(),
+                updated_input: None,
+            }))
+        })
+    };
+    let denies = says(Decision::Deny {
+        reason: None,
+        outcome: Some(outcome()),
+    });
+    let answers = says(Decision::Result(outcome()));
+    let replaces = CallbackHook::default().after(move |_, _| ready(Ok(After::Replace(outcome()))));
+    for (hook, started) in [(denies, &[][..]), (answers, &[]), (replaces, &["c"])] {
+        let world = Setup::default().hook("h", hook).build();
+        let report = world.call("c", "look", json!({})).await;
+        assert_eq!(shown(&report), "ok: of the hook");
+        assert_eq!(*world.stage.started.lock().unwrap(), started);
+        assert_eq!(world.store().call("c/tail-1").unwrap(), None);
     }
 }

@@ -213,16 +213,27 @@ impl World {
 
     /// Waits, without a clock, until the call is in the state, as the bus tells it.
     pub async fn until(&self, id: &str, state: CallState) {
+        self.until_it(id, |happening| match happening {
+            Happening::CallCreated => state == CallState::Pending,
+            Happening::CallState(now) => *now == state,
+            _ => false,
+        })
+        .await;
+    }
+
+    /// Waits until the question of the call is on disk and published.
+    pub async fn until_asked(&self, id: &str) {
+        self.until_it(id, |happening| {
+            matches!(happening, Happening::PermissionRequest { .. })
+        })
+        .await;
+    }
+
+    async fn until_it(&self, id: &str, it: impl Fn(&Happening) -> bool) {
         let mut heard = self.kernel.subscribe(Some(0), None);
         loop {
             let event = heard.next().await.unwrap();
-            let now = match &event.happening {
-                Happening::CallCreated => CallState::Pending,
-                Happening::CallState(state) => *state,
-                // The question is on disk and about to be asked.
-                _ => continue,
-            };
-            if now == state && event.call.as_ref().is_some_and(|call| call.0 == id) {
+            if event.call.as_ref().is_some_and(|call| call.0 == id) && it(&event.happening) {
                 return;
             }
         }

@@ -1,15 +1,18 @@
 //! Calls that calls make: each goes the whole way, with its parent in its record, and none leads around a rule.
 
-use std::sync::Arc;
+use std::future::ready;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use expect_test::expect;
 use serde_json::json;
+use toolhost_contract::hook::{After, Before, Decision};
 use toolhost_contract::policy::{Mode, Policy, PolicySpec, Restriction};
-use toolhost_contract::{Answer, CallId};
+use toolhost_contract::{Answer, CallId, Outcome};
 
 use super::super::world::rules;
 use super::Plan;
+use crate::hooks::CallbackHook;
 use crate::schedule::Limits;
 
 #[tokio::test(start_paused = true)]
@@ -66,6 +69,62 @@ async fn a_tool_that_a_tool_called_calls_nobody() {
             ),
         ])
         .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_a_tool_called_hands_tasks_to_sub_agents() {
+    let house = Plan::rules("allow act").build();
+    let nested = r#"call relay {"do": "task {\"n\":1}"}"#;
+    let told = r#"({"text":"general for main c1/tool-1, default, free","task":{"n":1}})"#;
+    house.check(&[("relay", nested, told)]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_hear_the_calls_that_a_tool_makes() {
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (before, after) = (Arc::clone(&heard), Arc::clone(&heard));
+    let hook = CallbackHook::before(move |call| {
+        let tool = call.call.tool.to_string();
+        before.lock().unwrap().push(format!("before {tool}"));
+        let reason = Some("not by a tool".to_owned());
+        let outcome = None;
+        let decision = match tool.as_str() {
+            "look" => Decision::Deny { reason, outcome },
+            _ => Decision::Continue,
+        };
+        ready(Ok(Before {
+            decision,
+            updated_input: None,
+        }))
+    });
+    let hook = hook.after(move |call, _| {
+        let tool = call.call.tool.to_string();
+        after.lock().unwrap().push(format!("after {tool}"));
+        ready(Ok(match tool.as_str() {
+            "relay" => After::Keep,
+            _ => After::Replace(Box::new(Outcome::text("masked"))),
+        }))
+    });
+    let house = Plan {
+        hook: Some(hook),
+        ..Plan::rules("allow act")
+    }
+    .build();
+    let script = r#"call look {}
+        call act {"do": "mode"}
+        start peek {"do": "mode"}
+        wait $0 1000"#;
+    let told = "Denied [hook_denied]; (masked); peek running; (masked)";
+    house.check(&[("relay", script, told)]).await;
+    expect![[r#"
+        before relay
+        before look
+        before act
+        after act
+        before peek
+        after peek
+        after relay"#]]
+    .assert_eq(&heard.lock().unwrap().join("\n"));
 }
 
 // R-491

@@ -1,0 +1,79 @@
+//! Each call has its full share of the pool while all other calls hold theirs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use tokio::sync::Barrier;
+use toolhost_contract::{CallError, Limits, NoSink};
+use toolhost_vfs::Scope;
+use wasmtime::Engine;
+use wasmtime::component::{Component, InstancePre};
+
+use super::{Allowed, Compiler, Files, Runtime, RuntimeSettings, Setting, State, instance};
+
+/// Sandboxes of a runtime for one call at once: plugins are described in the others.
+const SLOTS: usize = 17;
+
+/// A component with as many instances, memories and tables as one call may have.
+fn largest() -> Vec<u8> {
+    const OF_MODULE: usize = 4;
+    let limits = Limits::default();
+    let repeat = |item: &str, count: usize| item.repeat(count);
+    let (memories, tables) = (limits.memories / OF_MODULE, limits.tables / OF_MODULE);
+    let wat = format!(
+        "(component (core module $memories {}) (core module $tables {}) (core module $empty) {} {} {})",
+        repeat("(memory 1) ", OF_MODULE),
+        repeat("(table 1 funcref) ", OF_MODULE),
+        repeat("(core instance (instantiate $memories)) ", memories),
+        repeat("(core instance (instantiate $tables)) ", tables),
+        repeat(
+            "(core instance (instantiate $empty)) ",
+            limits.instances - memories - tables
+        ),
+    );
+    wat::parse_str(wat).unwrap()
+}
+
+/// A call that makes its instances and ends when all calls have made theirs.
+async fn hold(
+    engine: &Engine,
+    component: &InstancePre<State>,
+    all_hold: &Barrier,
+) -> Result<(), CallError> {
+    let setting = Setting {
+        allowed: Allowed::default(),
+        limits: &Limits::default(),
+        files: Files::new(Scope::empty()).unwrap(),
+        env: &[],
+        timeout: Duration::from_secs(120),
+        sink: Arc::new(NoSink),
+    };
+    instance::run(engine, setting, async |store| {
+        component.instantiate_async(&mut *store).await?;
+        all_hold.wait().await;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn each_call_has_all_its_instances_and_memories_while_all_others_have_theirs() {
+    let runtime = Runtime::new(RuntimeSettings {
+        cache_dir: None,
+        compiler: Compiler::InProcess,
+        max_concurrent: 1,
+    });
+    let runtime = runtime.unwrap();
+    let (engine, linker) = runtime.engine_and_linker();
+    let component = Component::new(engine, largest()).unwrap();
+    let component = linker.instantiate_pre(&component).unwrap();
+    let all_hold = Barrier::new(SLOTS);
+    let calls = (0..SLOTS).map(|_| hold(engine, &component, &all_hold));
+    try_join_all(calls).await.unwrap();
+    // There are no more sandboxes, so all of the pool was in use.
+    let all_hold = Barrier::new(SLOTS + 1);
+    let calls = (0..=SLOTS).map(|_| hold(engine, &component, &all_hold));
+    let refused = try_join_all(calls).await.unwrap_err();
+    assert_eq!(refused.code, "too_many_calls");
+}

@@ -1,0 +1,15 @@
+//! Says how much it reads from its standard input.
+
+use std::io::Read as _;
+
+use toolhost_sdk::prelude::*;
+
+/// Reads its standard input to the end and says how many bytes there were.
+#[tool(reads)]
+fn reads_stdin() -> Result<String> {
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes)?;
+    Ok(format!("read {} bytes", bytes.len()))
+}
+
+export_tools![reads_stdin];
