@@ -51,7 +51,12 @@ impl Breaks {
         let mut before: Option<[Rc<str>; 3]> = None;
         // Where the next line break is; places ascend, so it is looked for once.
         let mut next = memchr(b'\n', text.as_bytes());
+        let mut end = 0;
         for place in &mut places {
+            if self.has_crlf() && splits_crlf(text, place.range.start) && place.range.start > end {
+                place.range.start -= 1;
+            }
+            end = place.range.end;
             if !place.new.contains('\n') {
                 continue;
             }
@@ -86,6 +91,12 @@ impl Breaks {
     }
 }
 
+/// Whether the position is between the two bytes of a CRLF.
+fn splits_crlf(text: &str, at: usize) -> bool {
+    let (before, after) = text.as_bytes().split_at(at);
+    before.ends_with(b"\r") && after.starts_with(b"\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +117,25 @@ mod tests {
         check("1\nx\r\n2\n", "a\r\nb");
         check("1\r\nx\n", "a\nb");
         check("1\n2\r\nx", "a\r\nb");
+    }
+
+    #[test]
+    fn a_crlf_is_replaced_as_a_whole() {
+        for (text, new, expected) in [
+            ("a\r\nx\r\n", "\ny", "a\r\ny\r\n"),
+            ("a\r\nx\n", "\ny", "a\r\ny\n"),
+            ("a\r\nx\r\n", "y", "ay\r\n"),
+            ("a\nx\r\n", "\ny", "a\ny\r\n"),
+        ] {
+            let at = text.find("\nx").expect("there is an x");
+            let places = vec![Place::new(at..at + 2, new)];
+            let [place] = &*Breaks::of(text).adapt(text, places) else {
+                panic!("one place")
+            };
+            let mut edited = text.to_owned();
+            edited.replace_range(place.range.clone(), &place.new);
+            assert_eq!(edited, expected, "{text:?}");
+        }
     }
 
     #[test]
