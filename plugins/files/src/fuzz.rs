@@ -66,7 +66,8 @@ fn fuzz_path() {
         );
         // The same place by the path that was found. Blanks at the end of a name are taken for blanks of a sentence.
         let found = target.path.to_str().unwrap();
-        if found == found.trim() {
+        // A path that was relative may be too long with its directory before it.
+        if found == found.trim() && found.len() <= 4096 {
             assert_eq!(resolve(cx, found).unwrap().path, target.path, "{given:?}");
         }
     });
