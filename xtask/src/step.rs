@@ -18,6 +18,8 @@ pub enum Step {
     Pack,
     Guests,
     Samples,
+    /// Compiles the plugins into the cache of the tests: a client that lists tools gets those that are ready after 25 s.
+    Warm,
     /// Other people's clients, and the conformance suite.
     Clients,
     /// The program that the suite tests.
@@ -53,6 +55,7 @@ impl Step {
             Self::Pack => "packing plugins with their manifests".into(),
             Self::Guests => format!("building guests: {}", listed(&components::guests(job)?)),
             Self::Samples => format!("building samples: {}", listed(&samples::languages(job)?)),
+            Self::Warm => "compiling plugins into the cache of the tests".into(),
             Self::Clients => "looking for MCP clients and the conformance suite".into(),
             Self::ConformanceHost => "building the host with the fixtures of the suite".into(),
             Self::Conformance => "running the conformance suite".into(),
@@ -80,6 +83,14 @@ impl Step {
             Self::Pack => components::pack_plugins(job),
             Self::Guests => components::build_guests(job),
             Self::Samples => samples::build(job),
+            Self::Warm => shell::run(
+                Command::new(job.host())
+                    .args(["plugins", "--plugins"])
+                    .arg(job.root.join("plugins"))
+                    .env("TOOLHOST_CACHE_DIR", job.target.join("test-cache"))
+                    .env("TOOLHOST_STATE_DIR", job.target.join("test-state"))
+                    .env("XDG_CONFIG_HOME", "/nonexistent"),
+            ),
             Self::Clients => clients::install(job),
             Self::ConformanceHost => build_conformance_host(job),
             Self::Conformance => shell::run(

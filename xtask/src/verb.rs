@@ -37,6 +37,7 @@ const TEST: &[Step] = &[
     Step::Pack,
     Step::Guests,
     Step::Samples,
+    Step::Warm,
     Step::Test,
 ];
 
