@@ -339,6 +339,22 @@ import = [
 }
 
 #[test]
+fn no_imported_rule_and_no_rule_file_overrides_a_deny_of_the_operator() {
+    let allow = "[[rule]]\ntoolName = \"a\"\ndecision = \"allow\"\npriority = 999\n";
+    let rule = "[[rule]]\ntool = \"a\"\ndecision = \"allow\"\npriority = 999\n";
+    let files = [("/etc/g.toml", allow), ("/etc/r.toml", rule)];
+    let others = "rules = [\"r.toml\"]\nimport = [{ kind = \"gemini\", file = \"g.toml\" }]\n";
+    for (words, deny) in [(&["--deny-tool", "a"][..], ""), (&[], "deny = [\"a\"]\n")] {
+        let toml = format!("[policy]\n{deny}{others}");
+        let settings = settings_beside(words, &toml, &files).unwrap();
+        let rules = settings.core.policy.rules();
+        let strongest = rules.iter().map(|rule| (rule.priority(), rule.decision()));
+        let denies = (999, toolhost_contract::policy::Decision::Deny);
+        assert_eq!(strongest.max(), Some(denies), "{words:?}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_rules_is_said_with_its_place() {
     let check = |toml: &str, file: &str, expect: &expect_test::Expect| {
         let files = [("/etc/f.toml", file), ("/etc/g.json", file)];

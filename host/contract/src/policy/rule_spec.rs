@@ -113,12 +113,16 @@ impl RuleSpec {
     pub const PRIORITY: u16 = 100;
     pub const MAX_PRIORITY: u16 = 999;
 
-    /// A rule of the user for one form such as `Bash(git *)`.
+    /// A rule of the user for one form such as `Bash(git *)`. A deny has the highest priority: no allow of the same tier
+    /// overrides it, whatever priority a rule file or an import gives it.
     pub fn new(decision: Decision, tool: impl Into<String>) -> Self {
         Self {
             name: None,
             tier: Tier::User,
-            priority: Self::PRIORITY,
+            priority: match decision {
+                Decision::Deny => Self::MAX_PRIORITY,
+                Decision::Ask | Decision::Allow => Self::PRIORITY,
+            },
             decision,
             tools: vec![tool.into()],
             subagent: None,

@@ -65,7 +65,7 @@ fn r_197_kodes_configuration_is_a_mode_and_three_lists() {
     });
     let imported = kode(&config, Tier::User, &source());
     expect![[r#"
-        user deny fs_rm @100
+        user deny fs_rm @999
         user allow fs_read @100
         user allow bash_run @100
         user ask fs_write @100
@@ -148,7 +148,7 @@ fn r_197_kodes_configuration_is_a_mode_and_three_lists() {
 fn r_199_an_agent_template_holds_the_configuration() {
     let template = json!({"id": "coder", "systemPrompt": "…", "permission": {"mode": "readonly", "autoDenyTools": ["bash_run"]}});
     expect![[r#"
-        workspace deny bash_run @100
+        workspace deny bash_run @999
         mode readonly
         core None hidden [] directories [] no_yolo false once_only false
     "#]]
@@ -266,9 +266,9 @@ fn the_claude_form_is_three_lists_and_a_mode() {
     });
     let imported = claude(&settings, Tier::User, &source());
     expect![[r#"
-        user deny Read(./.env) @100
-        user deny Read(./secrets/**) @100
-        user deny Edit(//etc/**) @100
+        user deny Read(./.env) @999
+        user deny Read(./secrets/**) @999
+        user deny Edit(//etc/**) @999
         user ask Bash(git push:*) @100
         user allow Bash(npm run test:*) @100
         user allow Read(~/.zshrc) @100
@@ -427,8 +427,8 @@ fn geminis_lists_of_tools_become_rules_and_visibility() {
     });
     let imported = gemini_settings(&settings, Tier::User, &source());
     expect![[r#"
-        user deny web_fetch @100
-        user deny run_shell_command(rm -rf:*) @100
+        user deny web_fetch @999
+        user deny run_shell_command(rm -rf:*) @999
         user allow run_shell_command(git:*) @100
         user allow run_shell_command(npm run *) @100
         user allow write_file @100

@@ -322,7 +322,7 @@ fn a_07_rules_on_reading_hold_for_what_a_call_really_opens() {
         "/w/lib/a",
         "/w/a",
     ];
-    let rules = "deny Read(secrets/**)
+    let rules = "deny Read(secrets/**) @100
          deny * path=//etc/**
          deny Read(.env) modes=plan
          deny grep(src/**)

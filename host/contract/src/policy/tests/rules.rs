@@ -78,6 +78,8 @@ fn inside_a_tier_priority_decides_and_of_equals_the_strictest() {
     for (rules, expected) in [
         ("deny * @60\nallow write_file @70", Decision::Allow),
         ("deny * @70\nallow write_file @70", Decision::Deny),
+        // What is only a form has the highest priority.
+        ("deny *\nallow write_file @999", Decision::Deny),
         ("ask * @70\nallow write_file @60", Decision::Ask),
         ("ask * @60\nallow write_file @70", Decision::Allow),
         // Another tier's deny is not outbid.
@@ -374,7 +376,8 @@ fn c_12_a_tool_is_never_allowed_where_a_rule_denies_all_its_calls() {
         ("deny shell user=alice", shell, false),
         ("deny shell(git push *)", shell, false),
         ("deny Read(secrets/**)", read, false),
-        ("deny Bash\nallow shell(git *) @200", shell, false),
+        ("deny Bash @100\nallow shell(git *) @200", shell, false),
+        ("deny Bash\nallow shell(git *) @999", shell, true),
         ("ask shell", shell, false),
         ("deny Read", write, false),
     ] {
