@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use e2e::desk::Desk;
 use e2e::http::{Client, Server, call};
@@ -61,6 +62,7 @@ pub fn user(
     counts: &Counts,
     stop: &AtomicBool,
 ) {
+    let mut dropped = Instant::now();
     for round in 0_u32.. {
         if stop.load(Ordering::Relaxed) {
             return;
@@ -73,8 +75,10 @@ pub fn user(
             1 => programs(&mut client, &mark, counts),
             _ => cancels(server, token, &mut client, &mark, counts),
         }
-        // Every fourth session is dropped; the server has to end it by itself.
-        if round % 4 != 0 {
+        // Two sessions a second are dropped, and the server has to end them: no more than it keeps until they are idle.
+        if dropped.elapsed() > Duration::from_millis(500) {
+            dropped = Instant::now();
+        } else {
             client.send("DELETE", "", "");
             let status = client.receive().status;
             counts.expect("sessions ended", status == 204 || status == 200, || {
