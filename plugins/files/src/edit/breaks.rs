@@ -46,17 +46,27 @@ impl Breaks {
         }
     }
 
+    /// A place that begins between the two bytes of a CRLF takes both, or a carriage return would be left alone.
+    pub fn take_whole_crlf(self, text: &str, places: &mut [Place]) {
+        if !self.has_crlf() {
+            return;
+        }
+        let mut end = 0;
+        for place in places {
+            if place.range.start > end && splits_crlf(text, place.range.start) {
+                place.range.start -= 1;
+            }
+            end = place.range.end;
+        }
+    }
+
     /// Gives what is new the line breaks of where it goes.
     pub fn adapt(self, text: &str, mut places: Vec<Place>) -> Vec<Place> {
         let mut before: Option<[Rc<str>; 3]> = None;
         // Where the next line break is; places ascend, so it is looked for once.
         let mut next = memchr(b'\n', text.as_bytes());
-        let mut end = 0;
+        self.take_whole_crlf(text, &mut places);
         for place in &mut places {
-            if self.has_crlf() && splits_crlf(text, place.range.start) && place.range.start > end {
-                place.range.start -= 1;
-            }
-            end = place.range.end;
             if !place.new.contains('\n') {
                 continue;
             }

@@ -151,11 +151,12 @@ fn strict(
 fn exact(text: &str, old: &str, new: &str, breaks: Breaks) -> Vec<Place> {
     let places = occurrences(text, old).map(|range| range.start);
     let new: Rc<str> = new.into();
-    let places = places
+    let mut places: Vec<Place> = places
         .map(|start| Place::new(start..start + old.len(), Rc::clone(&new)))
         .collect();
-    // Whoever writes a carriage return and finds it knows what the file has.
+    // Text with a carriage return that is found is written as the file has it.
     if old.contains('\r') {
+        breaks.take_whole_crlf(text, &mut places);
         return places;
     }
     breaks.adapt(text, places)
