@@ -289,20 +289,24 @@ pub fn whole_lines(text: &str, range: &[lines::Line], old: &str, new: &str) -> P
     }
 }
 
-/// Takes the line away with its text: an empty line in its place is never what was meant.
+/// Deletes the whole line where an edit deletes all of its text, so that no empty line remains.
 pub fn delete_lines(text: &str, old: &str, places: &mut [Place]) {
     if old.ends_with('\n') || old.trim().is_empty() {
         return;
     }
-    // Where the place before ends: its text is not taken twice.
+    // Edits must not overlap: each one stays between the end of the edit before it and the start of the edit after it.
     let mut least = 0;
-    for place in places.iter_mut().filter(|place| place.new.is_empty()) {
+    for index in 0..places.len() {
+        let most = places
+            .get(index + 1)
+            .map_or(text.len(), |next| next.range.start);
+        let place = &mut places[index];
         let floor = std::mem::replace(&mut least, place.range.end);
-        let after = &text[place.range.end..];
+        let after = &text[place.range.end..most];
         let line_break = ["\r\n", "\n"]
             .into_iter()
             .find(|one| after.starts_with(one));
-        let Some(line_break) = line_break else {
+        let Some(line_break) = line_break.filter(|_| place.new.is_empty()) else {
             continue;
         };
         let before = &text[..place.range.start];

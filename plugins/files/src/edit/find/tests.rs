@@ -226,6 +226,23 @@ fn a_deleted_line_leaves_no_empty_line() {
 }
 
 #[test]
+fn deleted_lines_that_begin_with_a_line_break_do_not_overlap() {
+    for (text, old, expected) in [
+        ("\nx\nx\n", "\nx", "\n"),
+        ("a\nx\nx\nb\n", "\nx", "a\nb\n"),
+        ("\r\nx\r\nx\r\n", "\nx", "\r\n"),
+    ] {
+        let mut found = find(text, old, "", Leniency::Free);
+        delete_lines(text, old, &mut found.places);
+        let mut edited = text.to_owned();
+        for place in found.places.iter().rev() {
+            edited.replace_range(place.range.clone(), &place.new);
+        }
+        assert_eq!(edited, expected, "{text:?}");
+    }
+}
+
+#[test]
 fn a_name_tells_how_lenient_a_reading_may_be() {
     for (path, expected) in [
         ("a.rs", Leniency::Free),
