@@ -1,5 +1,8 @@
 //! The server over HTTP, as clients of both ways see it, and as those do who mean no good.
 
+// Links the runtime of the coverage instrumentation, with which `cargo xtask fuzz` compiles this target too.
+use bolero as _;
+
 mod asks;
 mod client;
 mod limits;

@@ -1,5 +1,8 @@
 //! Sessions as a client sees them, line by line, in both ways that clients speak.
 
+// Links the runtime of the coverage instrumentation, with which `cargo xtask fuzz` compiles this target too.
+use bolero as _;
+
 mod asks;
 mod eras;
 mod fake;
