@@ -1,13 +1,20 @@
 //! `${VAR}`, `${VAR:-default}` and `~/` in the paths of a configuration file, and nowhere else: a rule or a name
 //! that depends on the environment could be changed by whoever sets a variable.
 
+use toolhost_contract::text::inline;
+
+/// Characters of a path or variable name in a message.
+const MAX_SHOWN_CHARS: usize = 300;
+
 /// `variable` looks up one environment variable.
 pub fn expand(path: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, String> {
+    // Only in messages.
+    let shown = inline(path, MAX_SHOWN_CHARS);
     let mut out = String::with_capacity(path.len());
     let mut rest = path;
     if let Some(below) = rest.strip_prefix("~/") {
         let home =
-            variable("HOME").ok_or_else(|| format!("`{path}` needs $HOME, which is not set"))?;
+            variable("HOME").ok_or_else(|| format!("`{shown}` needs $HOME, which is not set"))?;
         out.push_str(home.trim_end_matches('/'));
         out.push('/');
         rest = below;
@@ -17,7 +24,7 @@ pub fn expand(path: &str, variable: impl Fn(&str) -> Option<String>) -> Result<S
         let inside = &rest[start + 2..];
         let end = inside
             .find('}')
-            .ok_or_else(|| format!("`{path}` has a `${{` without its `}}`"))?;
+            .ok_or_else(|| format!("`{shown}` has a `${{` without its `}}`"))?;
         let (name, default) = match inside[..end].split_once(":-") {
             Some((name, default)) => (name, Some(default)),
             None => (&inside[..end], None),
@@ -27,8 +34,9 @@ pub fn expand(path: &str, variable: impl Fn(&str) -> Option<String>) -> Result<S
             (Some(value), _) => out.push_str(&value),
             (None, Some(default)) => out.push_str(default),
             (None, None) => {
+                let name = inline(name, MAX_SHOWN_CHARS);
                 return Err(format!(
-                    "`{path}` needs ${name}, which is not set; set it or write `${{{name}:-default}}`"
+                    "`{shown}` needs ${name}, which is not set; set it or write `${{{name}:-default}}`"
                 ));
             }
         }
