@@ -1,5 +1,5 @@
-//! What the model of each system sees: the whole list of tools, with their schemas, as `host tools --profile X --json`
-//! says it. And the table of tools in README.md, which says what the plugins say of themselves.
+//! The tools that a model sees with each profile, as `host tools --profile X --json` lists them, and the generated table
+//! of tools in docs/tools.md.
 
 use std::fmt::Write as _;
 
@@ -57,7 +57,7 @@ const BEGIN: &str = "<!-- tools: written by tests/tests/profiles.rs, with UPDATE
 const END: &str = "\n<!-- end of tools -->\n";
 
 #[test]
-fn the_readme_says_what_the_plugins_say() {
+fn the_table_of_tools_matches_the_plugins() {
     let (plugins, tools) = (json(&["plugins"]), json(&["tools"]));
     let mut table = "| plugin | tools | needs |\n|---|---|---|\n".to_owned();
     for plugin in plugins["plugins"].as_array().unwrap() {
@@ -70,9 +70,9 @@ fn the_readme_says_what_the_plugins_say() {
             "| **{name}** | {description}<br>{offers} | {needs} |"
         );
     }
-    let path = root().join("README.md");
+    let path = root().join("docs/tools.md");
     let text = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = text.split_once(BEGIN).expect("README.md has the table");
+    let (before, rest) = text.split_once(BEGIN).expect("docs/tools.md has the table");
     let (_, after) = rest.split_once(END).expect("the table has an end");
     expect_file![path].assert_eq(&format!("{before}{BEGIN}{table}{END}{after}"));
 }

@@ -9,7 +9,7 @@ use e2e::root;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// Who may know whom. An arrow that is not here is an error; to add one, say why in ARCHITECTURE.md.
+/// The allowed dependencies between crates of the workspace. Record the reason for a new one in docs/decisions.
 const ARROWS: &[(&str, &[&str])] = &[
     ("toolhost-contract", &[]),
     ("toolhost-vfs", &[]),

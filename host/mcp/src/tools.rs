@@ -116,7 +116,7 @@ fn icon(icon: &str) -> Option<Icon> {
 }
 
 /// Whose output schemas are listed. A result of a listed one has a structured value, which some clients show their
-/// model in place of the text; see docs/decisions/structured-results.md.
+/// model in place of the text; see docs/decisions/052-structured-results.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Schemas {
     /// Of tools that other servers run: what they send is passed on as it is.
