@@ -222,7 +222,7 @@ impl std::str::FromStr for OnHeadlessAsk {
             "defer" => Ok(OnHeadlessAsk::Defer),
             "callback" => Ok(OnHeadlessAsk::Callback),
             _ => Err(format!(
-                "`{}` is not known for on_headless_ask; write deny, defer or callback",
+                "`{}` is not a value of on_headless_ask; write deny, defer or callback",
                 crate::text::inline(word, 40)
             )),
         }
@@ -361,10 +361,10 @@ impl Policy {
         let wrong = |message: &str| Err(Diagnostic::error(&Source::default(), message));
         match mode {
             Mode::Yolo if self.inner.disable_yolo => {
-                wrong("mode yolo is switched off by disable_yolo; choose another mode")
+                wrong("mode yolo is disabled by disable_yolo; choose another mode")
             }
             Mode::Custom if !self.inner.has_callback => wrong(
-                "mode custom leaves every decision to a callback or a hook, and there is none; configure one or choose another mode",
+                "mode custom requires a callback or a hook, but none exists; configure one or choose another mode",
             ),
             mode => Ok(Self {
                 mode,

@@ -51,7 +51,7 @@ pub fn parse(command: &str) -> Result<Script, Unparsed> {
         )));
     }
     if command.contains('\0') {
-        return Err(Unparsed::new("it holds a NUL character"));
+        return Err(Unparsed::new("it contains a NUL character"));
     }
     let mut sink = Sink::default();
     parser::script(command, &mut sink)?;
@@ -59,7 +59,7 @@ pub fn parse(command: &str) -> Result<Script, Unparsed> {
         && sink.script.writes.is_empty()
         && sink.script.reads.is_empty()
     {
-        return Err(Unparsed::new("it holds no command"));
+        return Err(Unparsed::new("it contains no command"));
     }
     Ok(sink.script)
 }
@@ -258,7 +258,7 @@ impl Sink {
     ) -> Parsed<Simple> {
         if self.script.commands.len() >= MAX_COMMANDS {
             return Err(Unparsed::new(format!(
-                "it holds more than {MAX_COMMANDS} commands"
+                "it contains more than {MAX_COMMANDS} commands"
             )));
         }
         let simple = Simple {

@@ -182,7 +182,7 @@ impl fmt::Display for ApprovalState {
             ApprovalState::Live => f.write_str("live"),
             ApprovalState::Expired => f.write_str("expired"),
             ApprovalState::UsedUp => f.write_str("used up"),
-            ApprovalState::Void { was, is } => write!(f, "void: the tool was {was} and is {is}"),
+            ApprovalState::Void { was, is } => write!(f, "void: the tool changed from {was} to {is}"),
         }
     }
 }
@@ -354,7 +354,7 @@ impl Approval {
         };
         if wire.scope == Scope::Session && wire.session.is_none() {
             return Err(error(
-                "its scope is session and it names no session".to_owned(),
+                "its scope is `session` but it names no session".to_owned(),
             ));
         }
         for path in &wire.narrowing.paths {

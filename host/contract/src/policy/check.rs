@@ -26,13 +26,13 @@ impl Policy {
             if let Some((_, stronger)) = hidden {
                 let message = match (rule.decision(), stronger.decision()) {
                     (Decision::Allow, Decision::Deny) => format!(
-                        "rule {} never allows anything: rule {} ({}) denies it",
+                        "rule {} never allows a call: rule {} ({}) denies it",
                         rule.label(),
                         stronger.label(),
                         stronger.source()
                     ),
                     _ => format!(
-                        "rule {} is never heard: rule {} ({}) speaks first",
+                        "rule {} never applies: rule {} ({}) takes precedence",
                         rule.label(),
                         stronger.label(),
                         stronger.source()
@@ -69,7 +69,7 @@ fn wildcards_of(rule: &Rule, found: &mut Vec<Diagnostic>) {
             more => format!(" and {more} more"),
         };
         let message = format!(
-            "the wildcard of rule {} does not cover what makes `{program}` run programs, write files or take other settings ({}{and_more}); such a command is asked about; to allow it, write the option in a rule",
+            "the wildcard of rule {} does not cover options that make `{program}` run programs, write files or load other settings ({}{and_more}); such commands require approval; to allow one, write the option in a rule",
             rule.label(),
             options.join(", "),
         );
@@ -154,7 +154,7 @@ fn form_on(rule: &Rule, form: &Form, known: &[Known], found: &mut Vec<Diagnostic
     {
         let what = form.shown.split_once('(').map_or("", |(_, what)| what);
         warn(format!(
-            "`{}` speaks of one tool; write `Edit({what}` to speak of every tool that changes files",
+            "`{}` applies to one tool; write `Edit({what}` to cover every tool that changes files",
             form.shown
         ));
     }

@@ -188,7 +188,7 @@ impl Policy {
             None => format!("rule {} forbids `{}`", rule.label(), facts.request.name),
         };
         let remedy = match rule.tier {
-            Tier::Admin => "an administrator's rule; only they can change it".to_owned(),
+            Tier::Admin => "set by an administrator's rule, which only an administrator can change".to_owned(),
             _ => format!(
                 "to allow it: remove or narrow rule {} ({})",
                 rule.label(),
@@ -250,7 +250,7 @@ impl Policy {
             | Because::Unreadable
             | Because::Unnamed(_)
             | Because::Tail
-            | Because::Outside(_) => "a person".to_owned(),
+            | Because::Outside(_) => "the user".to_owned(),
         }
     }
 }
@@ -265,7 +265,7 @@ fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
     let (Some(strictest), Some(first)) = (strictest, layers.first()) else {
         return Verdict::Deny(Denial::new(
             DenialCode::PolicyViolation,
-            "no policy was asked",
+            "no policy was evaluated",
         ));
     };
     match outcome {
@@ -278,7 +278,7 @@ fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
                 Some(trace) => strictest.policy.denied(trace, &strictest.facts),
                 None => Denial::new(
                     DenialCode::PolicyViolation,
-                    "the call has no parts to judge",
+                    "the call contains no access to evaluate",
                 ),
             })
         }

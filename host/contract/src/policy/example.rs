@@ -25,7 +25,7 @@ pub struct Example {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a form such as `Bash(git *)` or a table of `tool` and `input` is wanted"
+    expecting = "expected a form such as `Bash(git *)` or a table with `tool` and `input`"
 )]
 pub(super) enum ExampleText {
     Form(String),
@@ -67,7 +67,7 @@ impl FromStr for Example {
             Some((tool, rest)) => {
                 let what = rest
                     .strip_suffix(')')
-                    .ok_or_else(|| format!("example `{shown}` has no `)` at its end"))?;
+                    .ok_or_else(|| format!("example `{shown}` is missing its closing `)`"))?;
                 (tool, Some(what))
             }
         };

@@ -141,7 +141,7 @@ impl fmt::Display for Explanation {
         if !hooks["ask"].is_null() {
             let reason = crate::text::inline(&text(&hooks["ask"], "reason"), 200);
             let colon = if reason.is_empty() { "" } else { ": " };
-            writeln!(f, "a hook wants a person asked{colon}{reason}")?;
+            writeln!(f, "a hook requires approval{colon}{reason}")?;
         }
         for layer in list(&self.value, "layers") {
             let modes: Vec<String> = list(&layer, "modes")
@@ -161,7 +161,7 @@ impl fmt::Display for Explanation {
                     for rule in list(&tier, "matched") {
                         let id = text(&rule, "id");
                         let mark = if id == speaks {
-                            "speaks for its tier"
+                            "decides for its tier"
                         } else {
                             "matches"
                         };
@@ -183,19 +183,19 @@ impl fmt::Display for Explanation {
                 if let Some(mode) = because["mode"].as_str() {
                     writeln!(
                         f,
-                        "    no rule speaks; mode {mode}, {}: {}",
+                        "    no rule matches; mode {mode}, {}: {}",
                         text(because, "column"),
                         text(&part, "decision")
                     )?;
                 } else if because["unreadable_command"] == true {
-                    writeln!(f, "    the command cannot be read, so a person is asked")?;
+                    writeln!(f, "    the command cannot be parsed, so approval is required")?;
                 } else if let Some(id) = because["unnamed_files"].as_str() {
                     writeln!(
                         f,
-                        "    it does not say which files it changes, and rule {id} guards some, so a person is asked"
+                        "    it does not name the files it changes, and rule {id} protects some files, so approval is required"
                     )?;
                 } else if because["tail"] == true {
-                    writeln!(f, "    a tool's result asks for it, so a person is asked")?;
+                    writeln!(f, "    a tool's result requests it, so approval is required")?;
                 } else if because["outside_allowed_paths"].is_string() {
                     writeln!(f, "    outside the allowed paths")?;
                 }
@@ -210,7 +210,7 @@ impl fmt::Display for Explanation {
             }
         }
         match &self.remedy {
-            Some(remedy) => writeln!(f, "to change it: {remedy}"),
+            Some(remedy) => writeln!(f, "remedy: {remedy}"),
             None => Ok(()),
         }
     }

@@ -63,11 +63,11 @@ impl Part {
                 format!("{verb} `{shown}`")
             }
             What::Command(command) => format!("run `{}`", text::inline(&command.text(), 200)),
-            What::Unknown(reason) => format!("run a command that cannot be read ({reason})"),
+            What::Unknown(reason) => format!("run a command that cannot be parsed ({reason})"),
             What::Address {
                 host: Some(host), ..
             } => format!("reach `{host}`"),
-            What::Address { .. } => "reach out".to_owned(),
+            What::Address { .. } => "access the network".to_owned(),
             What::Variable { name, .. } => format!(
                 "set the variable `{}` for the programs of this session",
                 text::inline(name, 80)
@@ -161,7 +161,7 @@ impl<'a> Facts<'a> {
             let write = effect > Effect::Reads && !beside;
             facts.path(
                 Spot::anywhere(),
-                "paths that were not looked at",
+                "paths that were not examined",
                 write,
                 protected,
             );
@@ -287,7 +287,7 @@ impl<'a> Facts<'a> {
                 // Not knowing is a reason to ask a person, who may know.
                 Word::Literal(shown) | Word::Dynamic(shown) => {
                     let shown = text::inline(shown, 80);
-                    let reason = format!("only the shell will know which file `{shown}` is");
+                    let reason = format!("only the running shell determines which file `{shown}` is");
                     let column = if write {
                         Column::Protected
                     } else {

@@ -40,7 +40,7 @@ impl Form {
     pub(super) fn parse(form: &str, places: &Places) -> Result<Self, String> {
         let form = form.trim();
         if form.len() > 8_192 {
-            return Err("a rule's text is longer than 8192 bytes".to_owned());
+            return Err("the rule is longer than 8192 bytes".to_owned());
         }
         let Some((name, rest)) = form.split_once('(') else {
             return Ok(Self {
@@ -52,14 +52,14 @@ impl Form {
         let name = NamePattern::parse(name)?;
         let Some(what) = rest.strip_suffix(')') else {
             return Err(format!(
-                "`{}` has no `)` at its end",
+                "`{}` is missing its closing `)`",
                 text::inline(form, 120)
             ));
         };
         let what = what.trim();
         if what.is_empty() {
             return Err(format!(
-                "`{}` has nothing between its parentheses; leave them away to mean every call",
+                "`{}` has empty parentheses; omit them to match every call",
                 text::inline(form, 120)
             ));
         }
@@ -104,7 +104,7 @@ impl Target {
             }
             Some(Family::Fetch) => {
                 return Err(format!(
-                    "`{}` does not say what it is; write `domain:example.com`",
+                    "`{}` is not a target; write `domain:example.com`",
                     text::inline(what, 80)
                 ));
             }
@@ -133,7 +133,7 @@ impl Target {
             let prefix = prefix.trim();
             if prefix.is_empty() || prefix.contains('*') {
                 return Err(format!(
-                    "command_prefix `{}` is empty or holds `*`; write the first words of the command",
+                    "command_prefix `{}` is empty or contains `*`; write the first words of the command",
                     text::inline(prefix, 80)
                 ));
             }

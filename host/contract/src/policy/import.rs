@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
             Some(_) => {
                 return Err(self.wrong(
                     key,
-                    &format!("is not a list of at most {MAX_ENTRIES} texts"),
+                    &format!("is not a list of at most {MAX_ENTRIES} strings"),
                 ));
             }
         };
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
             .map(|item| {
                 item.as_str()
                     .map(str::to_owned)
-                    .ok_or_else(|| self.wrong(key, "holds something that is no text"))
+                    .ok_or_else(|| self.wrong(key, "contains a value that is not a string"))
             })
             .collect()
     }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         match self.members.get(key) {
             None | Some(Value::Null) => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
-            Some(_) => Err(self.wrong(key, "is neither true nor false")),
+            Some(_) => Err(self.wrong(key, "is not a boolean")),
         }
     }
 
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         match self.members.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(word)) => Ok(Some(word)),
-            Some(_) => Err(self.wrong(key, "is not a text")),
+            Some(_) => Err(self.wrong(key, "is not a string")),
         }
     }
 

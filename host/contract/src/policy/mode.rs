@@ -91,8 +91,8 @@ impl Column {
             Column::Write => "it changes files",
             Column::Protected => "it changes a protected path",
             Column::Exec => "it runs a command",
-            Column::Network => "it reaches beyond this machine",
-            Column::Interactive => "it talks to a person",
+            Column::Network => "it accesses the network",
+            Column::Interactive => "it interacts with the user",
             Column::Other => "it may have side effects",
         }
     }

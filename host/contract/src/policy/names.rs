@@ -142,7 +142,7 @@ impl NamePattern {
                     .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
         };
         if name.len() > 256 {
-            return Err(format!("`{shown}` is longer than a tool's name can be"));
+            return Err(format!("`{shown}` is longer than 256 bytes"));
         }
         if name == "*" {
             return Ok(Self::All);
@@ -173,7 +173,7 @@ impl NamePattern {
                 .all(|c| c.is_ascii_alphanumeric() || "_-.*?".contains(c))
             {
                 return Err(format!(
-                    "`{shown}` is not a name of a tool, nor a pattern of names"
+                    "`{shown}` is neither a tool name nor a name pattern"
                 ));
             }
             let glob = GlobBuilder::new(&name).build();
@@ -188,7 +188,7 @@ impl NamePattern {
             Ok(Self::Name(name))
         } else {
             Err(format!(
-                "`{shown}` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`"
+                "`{shown}` is not a tool name; write one such as `read_file`, `plugin/tool` or `Bash(git *)`"
             ))
         }
     }

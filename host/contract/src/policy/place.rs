@@ -218,7 +218,7 @@ impl PathPattern {
         }
         if text.starts_with('!') {
             return Err(format!(
-                "pattern `{shown}` starts with `!`; write a rule of its own with the other decision"
+                "pattern `{shown}` starts with `!`; write a separate rule with the opposite decision"
             ));
         }
         let root = places.root.as_deref().unwrap_or(&places.cwd);
@@ -226,7 +226,7 @@ impl PathPattern {
             ("/", rest, true)
         } else if let Some(rest) = text.strip_prefix("~/") {
             let home = places.home.as_deref().ok_or_else(|| {
-                format!("pattern `{shown}` starts at home, and no home directory is known")
+                format!("pattern `{shown}` starts with `~/`, but the home directory is unknown")
             })?;
             (home, rest, true)
         } else if let Some(rest) = text.strip_prefix('/') {
@@ -252,11 +252,11 @@ impl PathPattern {
         }
         if rest.split('/').any(|part| matches!(part, "." | "..")) {
             return Err(format!(
-                "pattern `{shown}` holds `.` or `..`; write the path itself"
+                "pattern `{shown}` contains `.` or `..`; write the resolved path"
             ));
         }
         if rest.is_empty() && text.is_empty() {
-            return Err("a pattern is empty; write a path such as `src/**`".to_owned());
+            return Err("empty pattern; write a path such as `src/**`".to_owned());
         }
         let literal: Vec<&str> = rest
             .split('/')

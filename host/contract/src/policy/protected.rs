@@ -13,7 +13,7 @@ const DATA: &str = include_str!("protected.txt");
 /// Why a path that the configuration names is asked about.
 const CONFIGURED: &str = "the configuration protects it";
 /// Why a path is asked about that leads nobody knows where.
-const UNSURE: &str = "where it leads is not certain";
+const UNSURE: &str = "its target cannot be determined";
 /// Why a change of a file is asked about that may be run as a program.
 pub(super) const EXECUTABLE: &str = "it is executable";
 

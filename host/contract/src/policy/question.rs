@@ -136,14 +136,14 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
                 return Err(denied(
                     DenialCode::PolicyViolation,
                     format!(
-                        "answer {at} to the question about `{tool}` was not offered; there are {}",
+                        "answer {at} to the prompt for `{tool}` was not offered; number of offers: {}",
                         question.offers.len()
                     ),
                 ));
             };
             let by = match offer.scope {
-                Scope::Once => "a person, once".to_owned(),
-                scope => format!("a person, {}", scope.words()),
+                Scope::Once => "the user, once".to_owned(),
+                scope => format!("the user, {}", scope.words()),
             };
             let approval = (offer.scope != Scope::Once).then(|| {
                 Box::new(NewApproval {
@@ -163,13 +163,13 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
         Answer::Edit { edits } => {
             let changes = question.changes.as_deref();
             let accepted = changes.map_or_else(
-                || Err("it has not run, and there is nothing of it to edit".to_owned()),
+                || Err("the call has not run, so it has no changes to edit".to_owned()),
                 |changes| changes.accept(edits).map_err(|error| error.to_string()),
             );
             let edits = accepted.map_err(|why| {
                 denied(
                     DenialCode::PolicyViolation,
-                    format!("what was made of the changes of `{tool}` cannot be taken: {why}"),
+                    format!("the edited changes of `{tool}` cannot be applied: {why}"),
                 )
             })?;
             if edits.is_empty() {
@@ -178,15 +178,15 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
             Ok(Settled::Edited {
                 grant: question
                     .grant
-                    .given_by("a person, once, with changes".to_owned()),
+                    .given_by("the user, once, with changes".to_owned()),
                 edits,
             })
         }
         Answer::Deny { note } => {
             let note = note.map(|note| text::block(&note, 2_000));
             let reason = match &note {
-                Some(note) => format!("the user said no to `{tool}`: {note}"),
-                None => format!("the user said no to `{tool}`"),
+                Some(note) => format!("the user rejected `{tool}`: {note}"),
+                None => format!("the user rejected `{tool}`"),
             };
             Err(Denial {
                 note,
@@ -195,7 +195,7 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
         }
         Answer::Cancel => Err(denied(
             DenialCode::Cancelled,
-            format!("the user cancelled at the question about `{tool}`"),
+            format!("the user cancelled the prompt for `{tool}`"),
         )),
         Answer::Modify { input } => Ok(Settled::Modified { input }),
         Answer::NobodyToAsk => Err(Denial {
@@ -203,7 +203,7 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
             ..denied(
                 DenialCode::PolicyViolation,
                 format!(
-                    "`{tool}` needs a person's yes ({}), and there is no terminal to ask at",
+                    "`{tool}` requires approval ({}), and no terminal is available to ask for it",
                     question.reason
                 ),
             )
@@ -213,7 +213,7 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
             ..denied(
                 DenialCode::PolicyViolation,
                 format!(
-                    "the question about `{tool}` got no answer ({})",
+                    "the prompt for `{tool}` was not answered in time ({})",
                     question.reason
                 ),
             )
@@ -336,7 +336,7 @@ impl Question {
             offers: offers(&asking, facts, may_remember, places),
             exact: exactly(&asking, facts, places).filter(|_| may_look_up),
             remedy,
-            grant: Grant::new(request, "a person".to_owned(), used(layers)),
+            grant: Grant::new(request, "the user".to_owned(), used(layers)),
             identity: Identity::of(request),
             mode,
             user: request.caller.user.clone(),
@@ -365,7 +365,7 @@ fn kind(asking: &[&Part], facts: &Facts) -> AskKind {
 pub(super) fn words(column: Column, facts: &Facts, shown: &str) -> String {
     match column {
         Column::Protected if facts.hides_writes => {
-            "it changes files and does not say which".to_owned()
+            "it changes files without naming them".to_owned()
         }
         Column::Protected => {
             let mut parts = facts.parts.iter().filter(|part| part.shown() == shown);
@@ -404,14 +404,14 @@ fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
                 None => format!("rule {}", rule.label()),
             }
         }
-        Because::HookAsks(Some(reason)) => format!("a hook wants a person's yes: {reason}"),
-        Because::HookAsks(None) => "a hook wants a person's yes".to_owned(),
+        Because::HookAsks(Some(reason)) => format!("a hook requires approval: {reason}"),
+        Because::HookAsks(None) => "a hook requires approval".to_owned(),
         Because::Unreadable => format!("it would {}", trace.shown),
         Because::Unnamed(at) => format!(
-            "it may change files and does not say which, and rule {} guards some",
+            "it may change files without naming them, and rule {} protects some files",
             layer.policy.inner.rules[*at].label()
         ),
-        Because::Tail => "a tool's result asks for it".to_owned(),
+        Because::Tail => "a tool's result requests it".to_owned(),
         Because::Mode(..) if unreadable => format!("it would {}", trace.shown),
         Because::Mode(..) if sets_variable(trace, layer) => {
             format!("it would {}, which can change what they run", trace.shown)

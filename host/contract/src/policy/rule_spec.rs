@@ -195,7 +195,7 @@ impl RuleSpec {
         for name in self.annotations.keys() {
             if annotation(crate::Annotations::default(), name).is_none() {
                 return Err(format!(
-                    "`{}` is not an annotation; known are read_only, pure, destructive, idempotent, open_world, interactive",
+                    "`{}` is not an annotation; use read_only, pure, destructive, idempotent, open_world, interactive",
                     text::inline(name, 40)
                 ));
             }
@@ -205,7 +205,7 @@ impl RuleSpec {
             .iter()
             .map(|(name, value)| match value {
                 Value::Array(_) | Value::Object(_) => Err(format!(
-                    "the matcher of `{}` is neither text nor a number nor true or false",
+                    "the matcher of `{}` is not a string, number or boolean",
                     text::inline(name, 40)
                 )),
                 value => Ok((name.clone(), value.clone())),
@@ -251,7 +251,7 @@ impl RuleSpec {
             if let Some(wanted) = wanted {
                 if version.is_some() || self.tools.len() > 1 {
                     return Err(format!(
-                        "`{}` names a version beside another tool or version; write a rule of its own for it",
+                        "`{}` names a version next to another tool or version; write a separate rule for it",
                         text::inline(form, 120)
                     ));
                 }

@@ -32,7 +32,7 @@ pub(super) struct Trace {
     pub shown: String,
     /// Rules that speak of it, the strongest of each tier first.
     pub matched: Vec<usize>,
-    /// The rule that speaks for its tier, for each tier from low to high.
+    /// The rule that decides for its tier, for each tier from low to high.
     pub tiers: [Option<usize>; 5],
     /// Before the approvals were looked at.
     pub decision: Decision,

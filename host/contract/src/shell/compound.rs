@@ -129,7 +129,7 @@ impl Parser<'_> {
     pub(super) fn plain_word(&mut self) -> Parsed<String> {
         match self.word()? {
             Some((_, piece)) if piece.is_plain() => Ok(piece.text),
-            _ => Err(Unparsed::new("a name is missing")),
+            _ => Err(Unparsed::new("expected a name")),
         }
     }
 }

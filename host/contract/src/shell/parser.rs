@@ -80,7 +80,7 @@ impl<'s> Parser<'s> {
         if self.eat(c) {
             Ok(())
         } else {
-            Err(Unparsed::new(format!("a `{c}` is missing")))
+            Err(Unparsed::new(format!("expected `{c}`")))
         }
     }
 
@@ -255,7 +255,7 @@ impl<'s> Parser<'s> {
 
     pub(super) fn expect_keyword(&mut self, keyword: &str) -> Parsed {
         if self.keyword() != Some(keyword) {
-            return Err(Unparsed::new(format!("a `{keyword}` is missing")));
+            return Err(Unparsed::new(format!("expected `{keyword}`")));
         }
         self.at += keyword.len();
         Ok(())

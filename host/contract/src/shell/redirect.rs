@@ -121,7 +121,7 @@ impl Parser<'_> {
         self.skip_blanks()?;
         let start = self.at;
         let Some((word, piece)) = self.word()? else {
-            return Err(Unparsed::new("a here-document without an end"));
+            return Err(Unparsed::new("a here-document without a delimiter"));
         };
         let raw: String = self.text[start..self.at].iter().collect();
         let bare = raw.strip_prefix('\\').unwrap_or(&raw);
@@ -136,7 +136,7 @@ impl Parser<'_> {
             || piece.text.is_empty()
             || !piece.text.chars().all(safe)
         {
-            return Err(Unparsed::at("a here-document that ends with", &raw));
+            return Err(Unparsed::at("unsupported here-document delimiter", &raw));
         }
         self.documents.push(Document {
             end: piece.text.clone(),
@@ -151,7 +151,7 @@ impl Parser<'_> {
     pub(super) fn newline(&mut self) -> Parsed {
         if self.waits_outside {
             return Err(Unparsed::new(
-                "a substitution goes over the line of a here-document",
+                "a substitution spans the line of a here-document",
             ));
         }
         self.at += 1;
@@ -166,7 +166,7 @@ impl Parser<'_> {
             if document.feeds_shell {
                 if dynamic {
                     return Err(Unparsed::new(
-                        "a shell gets a here-document that is not known yet",
+                        "a shell reads a here-document that is not known in advance",
                     ));
                 }
                 self.sink.nested(&body, "<<")?;
@@ -181,7 +181,7 @@ impl Parser<'_> {
             let rest = &self.text[self.at..];
             if rest.is_empty() {
                 return Err(Unparsed::at(
-                    "a here-document never ends with",
+                    "a here-document never reaches its delimiter",
                     &document.end,
                 ));
             }

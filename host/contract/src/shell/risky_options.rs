@@ -88,7 +88,7 @@ impl fmt::Display for RiskyOption {
             None => {
                 return write!(
                     f,
-                    "`{option}` may become an option of `{program}` that runs programs or writes files"
+                    "`{option}` may expand to an option of `{program}` that runs programs or writes files"
                 );
             }
             Some(OptionEffect::Runs) => "can run other programs",

@@ -181,11 +181,11 @@ pub(super) fn skip_options(
     while let Some(word) = simple.words.get(at) {
         let Some(word) = word.literal() else {
             return Err(Unparsed::at(
-                "which program is run is not known yet:",
+                "the program it runs is not known in advance:",
                 program,
             ));
         };
-        let unknown = || Unparsed::at("an option that is not known:", &format!("{program} {word}"));
+        let unknown = || Unparsed::at("unknown option:", &format!("{program} {word}"));
         if options && word == "--" {
             options = false;
         } else if options && word == "-" && program == "env" {

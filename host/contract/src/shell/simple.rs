@@ -91,7 +91,7 @@ impl Parser<'_> {
             }
             match input.text {
                 Some(Word::Literal(text)) => self.sink.nested(&text, "<<<")?,
-                Some(Word::Dynamic(text)) => return Err(Unparsed::at("a shell gets", &text)),
+                Some(Word::Dynamic(text)) => return Err(Unparsed::at("a shell reads", &text)),
                 None => {}
             }
         }
@@ -114,7 +114,7 @@ impl Parser<'_> {
         if value.is_empty() && piece.is_plain() && self.raw() == Some('(') {
             if self.waits_for_document() {
                 return Err(Unparsed::new(
-                    "a list of values stands before a here-document's body",
+                    "a list of values precedes a here-document's body",
                 ));
             }
             self.at += 1;
@@ -134,7 +134,7 @@ impl Parser<'_> {
                 .peek()
                 .is_some_and(|c| !matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | ')'))
             {
-                return Err(Unparsed::new("a list of values is glued to a word"));
+                return Err(Unparsed::new("a list of values is joined to a word"));
             }
         }
         Ok(Some(name.to_owned()))

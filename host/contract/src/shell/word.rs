@@ -80,7 +80,7 @@ impl Parser<'_> {
             while let Some(c) = self.peek() {
                 match c {
                     '<' | '>' if self.second() == Some('(') && self.at > piece.start => {
-                        return Err(Unparsed::new("a process substitution is glued to a word"));
+                        return Err(Unparsed::new("a process substitution is joined to a word"));
                     }
                     ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
                     '\\' => {
@@ -138,7 +138,7 @@ impl Parser<'_> {
     fn check_quoted(&self, c: char) -> Parsed {
         if c == '\n' && self.waits_for_document() {
             return Err(Unparsed::new(
-                "a quoted newline stands before a here-document's body",
+                "a quoted newline precedes a here-document's body",
             ));
         }
         Ok(())
@@ -366,7 +366,7 @@ impl Parser<'_> {
                 | ',' => {}
                 _ => {
                     return Err(Unparsed::new(
-                        "arithmetic with more than numbers can run what a variable holds",
+                        "arithmetic on variables can run commands",
                     ));
                 }
             }
@@ -421,7 +421,7 @@ impl Parser<'_> {
             .peek()
             .is_some_and(|c| !matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | ')'))
         {
-            return Err(Unparsed::new("a process substitution is glued to a word"));
+            return Err(Unparsed::new("a process substitution is joined to a word"));
         }
         Ok(true)
     }

@@ -73,28 +73,28 @@ pub(super) fn unwrap(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<b
         return Ok(false);
     };
     if OPAQUE.contains(&program) && !simple.arguments().is_empty() {
-        return Err(Unparsed::at("it cannot be told what is run by", program));
+        return Err(Unparsed::at("it is not known what is run by", program));
     }
     if evaluates(simple, program) {
         return Err(Unparsed::at("an index is evaluated by", program));
     }
     match program {
         "alias" | "let" | "enable" => Err(Unparsed::at(
-            "later words may change their meaning after",
+            "later commands may change their meaning after",
             program,
         )),
         "hash" if !simple.arguments().is_empty() => Err(Unparsed::at(
-            "later words may change their meaning after",
+            "later commands may change their meaning after",
             program,
         )),
         "mapfile" | "readarray" if simple.has_short('C') => {
-            Err(Unparsed::at("it cannot be told what is run by", program))
+            Err(Unparsed::at("it is not known what is run by", program))
         }
         "[[" if compares_variables(simple) => Err(Unparsed::new(
-            "arithmetic with more than numbers can run what a variable holds",
+            "arithmetic on variables can run commands",
         )),
         "." | "source" if simple.has_dynamic() || reads_stream(simple) => {
-            Err(Unparsed::at("what it runs is not known yet:", program))
+            Err(Unparsed::at("what it runs is not known in advance:", program))
         }
         "eval" => {
             let text = literal_text(simple.arguments(), program)?;
@@ -138,7 +138,7 @@ fn literal_text(words: &[Word], program: &str) -> Parsed<String> {
     let words: Option<Vec<&str>> = words.iter().map(Word::literal).collect();
     words
         .map(|words| words.join(" "))
-        .ok_or_else(|| Unparsed::at("what it runs is not known yet:", program))
+        .ok_or_else(|| Unparsed::at("what it runs is not known in advance:", program))
 }
 
 fn compares_variables(simple: &Simple) -> bool {
@@ -169,7 +169,7 @@ fn run(
         return Ok(false);
     }
     match words[0].literal() {
-        None => return Err(Unparsed::at("which program is run is not known yet:", via)),
+        None => return Err(Unparsed::at("the program it runs is not known in advance:", via)),
         // `time ! rm`
         Some(word) if RESERVED.contains(&word) => {
             return Err(Unparsed::at("a command named", word));
@@ -241,7 +241,7 @@ fn run_shell(simple: &Simple, shell: &str, sink: &mut Sink) -> Parsed<bool> {
     let mut takes_text = false;
     while let Some(word) = simple.words.get(at) {
         let Some(word) = word.literal() else {
-            return Err(Unparsed::at("what it runs is not known yet:", shell));
+            return Err(Unparsed::at("what it runs is not known in advance:", shell));
         };
         at += 1;
         if matches!(word, "-" | "--") {
@@ -257,7 +257,7 @@ fn run_shell(simple: &Simple, shell: &str, sink: &mut Sink) -> Parsed<bool> {
         }
     }
     if !takes_text && reads_stream(simple) {
-        return Err(Unparsed::at("what it runs is not known yet:", shell));
+        return Err(Unparsed::at("what it runs is not known in advance:", shell));
     }
     if !takes_text {
         return Ok(at >= simple.words.len() || simple.has_short('s'));
@@ -265,7 +265,7 @@ fn run_shell(simple: &Simple, shell: &str, sink: &mut Sink) -> Parsed<bool> {
     match simple.words.get(at) {
         Some(Word::Literal(text)) => sink.nested(text, &format!("{shell} -c")).map(|()| false),
         _ => Err(Unparsed::at(
-            "what it runs is not known yet:",
+            "what it runs is not known in advance:",
             &format!("{shell} -c"),
         )),
     }
@@ -287,7 +287,7 @@ fn trap(simple: &Simple, sink: &mut Sink) -> Parsed {
         [] | [_] => Ok(()),
         [Word::Literal(text), ..] if text.starts_with('-') || text.is_empty() => Ok(()),
         [Word::Literal(text), ..] => sink.nested(text, "trap"),
-        _ => Err(Unparsed::at("what it runs is not known yet:", "trap")),
+        _ => Err(Unparsed::at("what it runs is not known in advance:", "trap")),
     }
 }
 
@@ -309,7 +309,7 @@ fn find(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<bool> {
         match &words[at] {
             // An expansion can become several words, `-exec` among them; a glob or braces only names.
             Word::Dynamic(text) if text.contains(['$', '`', '{']) => {
-                return Err(Unparsed::at("what it runs is not known yet:", "find"));
+                return Err(Unparsed::at("what it runs is not known in advance:", "find"));
             }
             Word::Literal(text)
                 if matches!(text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir") =>
@@ -318,7 +318,7 @@ fn find(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<bool> {
                 let length = rest
                     .iter()
                     .position(|word| word.literal() == Some(";") || word.literal() == Some("+"))
-                    .ok_or_else(|| Unparsed::at("no end of the command of", text))?;
+                    .ok_or_else(|| Unparsed::at("unterminated command of", text))?;
                 let mut inner = rest[..length].to_vec();
                 hide(&mut inner, "{}");
                 run(inner, &format!("find {text}"), Vec::new(), index, sink)?;

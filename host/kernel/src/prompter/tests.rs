@@ -101,7 +101,7 @@ async fn a_function_is_asked_and_an_answer_may_come_another_way() {
     )));
     let (text, by) = call(&kernel, "1").await;
     assert_eq!(text, r#"{"n":1}"#);
-    assert_eq!(by.as_deref(), Some("a person, once"));
+    assert_eq!(by.as_deref(), Some("the user, once"));
     let answer = async {
         while kernel.pending().is_empty() {
             tokio::task::yield_now().await;

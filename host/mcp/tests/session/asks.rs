@@ -53,19 +53,19 @@ fn answers() -> Vec<(Value, &'static str)> {
         ),
         (
             accept(&json!({"answer": "deny", "note": "not\u{1b} now"})),
-            r"user_denied: Permission denied: the user said no to `wipe`: not\u{1b} now",
+            r"user_denied: Permission denied: the user rejected `wipe`: not\u{1b} now",
         ),
         (
             accept(&json!({"answer": "stop"})),
-            "cancelled: Permission denied: the user cancelled at the question about `wipe`",
+            "cancelled: Permission denied: the user cancelled the prompt for `wipe`",
         ),
         (
             json!({"action": "decline"}),
-            "user_denied: Permission denied: the user said no to `wipe`",
+            "user_denied: Permission denied: the user rejected `wipe`",
         ),
         (
             json!({"action": "cancel"}),
-            "cancelled: Permission denied: the user cancelled at the question about `wipe`",
+            "cancelled: Permission denied: the user cancelled the prompt for `wipe`",
         ),
     ]
 }

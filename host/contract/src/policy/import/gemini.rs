@@ -50,7 +50,7 @@ struct Table {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a text or a list of texts is wanted")]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
 enum Texts {
     One(String),
     Many(Vec<String>),
@@ -77,7 +77,7 @@ pub fn gemini_policy(file: &str, text: &str, tier: Tier) -> Result<Imported, Dia
     })?;
     if let Some(checker) = parsed.safety_checker.first() {
         let at = Source::of(file, text, checker.span().start);
-        let message = "safety_checker is not supported yet; take it out, and use a hook to look deeper into calls";
+        let message = "safety_checker is not supported; remove it and use a hook to inspect calls";
         return Err(Diagnostic::error(&at, message));
     }
     let mut rules = Vec::new();

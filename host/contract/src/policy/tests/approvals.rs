@@ -241,9 +241,9 @@ fn an_approval_for_other_bytes_is_void_and_says_so() {
         x/unknown: ask, it may destroy data
         policy in mode default
           the call: ask
-            no rule speaks; mode default, other side effects: ask
-            approval a1: void: the tool was sha256:0808080808080808080808080808080808080808080808080808080808080808 and is sha256:0707070707070707070707070707070707070707070707070707070707070707
-        to change it: run host with --allow-tool unknown, or put `allow = ["unknown"]` under [policy] in toolhost.toml
+            no rule matches; mode default, other side effects: ask
+            approval a1: void: the tool changed from sha256:0808080808080808080808080808080808080808080808080808080808080808 to sha256:0707070707070707070707070707070707070707070707070707070707070707
+        remedy: run host with --allow-tool unknown, or put `allow = ["unknown"]` under [policy] in toolhost.toml
     "#]].assert_eq(&told.to_string());
     approval.identity.digest = None;
     approval.identity.definition = Some(Digest([9; 32]));
@@ -365,7 +365,7 @@ fn an_approval_survives_its_form_on_disk() {
         the approval cannot be used: `free` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
         the approval cannot be used: `sha256:00` is not a digest
         the approval cannot be used: tool name `Not A Tool` is not valid: a lower-case letter, then up to 63 lower-case letters, digits or underscores
-        the approval cannot be used: its scope is session and it names no session
+        the approval cannot be used: its scope is `session` but it names no session
         the approval cannot be used: `/w/../etc` is not an absolute path without `.` and `..`
         the approval cannot be used: `src` is not an absolute path without `.` and `..`
     "#]].assert_eq(&out);

@@ -359,7 +359,7 @@ fn what_a_tools_result_asks_for_is_not_done_unasked() {
     for rules in ["mode accept_edits", "mode yolo", "allow *", "allow Edit"] {
         assert_eq!(decision(rules, write), Decision::Allow, "{rules}");
         let question = question(rules, &format!("{write} tail"));
-        assert_eq!(question.reason, "a tool's result asks for it", "{rules}");
+        assert_eq!(question.reason, "a tool's result requests it", "{rules}");
         assert_eq!(question.offers.len(), 1, "{rules}");
     }
     let tail = |call: &str| format!("{call} tail");
@@ -395,7 +395,7 @@ fn what_a_tools_result_asks_for_is_not_done_unasked() {
     let told = policy("allow *").explain(world.request(), &world.hooks, &[], NOW);
     assert!(
         told.to_string()
-            .contains("a tool's result asks for it, so a person is asked"),
+            .contains("a tool's result requests it, so approval is required"),
         "{told}"
     );
 }

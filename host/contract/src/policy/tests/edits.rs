@@ -54,27 +54,27 @@ fn r_195_a_yes_with_other_contents_is_for_one_call_and_for_files_that_were_shown
     check(
         true,
         &[("new", "saved")],
-        expect![[r#"granted by a person, once, with changes to ["new"]"#]],
+        expect![[r#"granted by the user, once, with changes to ["new"]"#]],
     );
     // What was left as it was proposed is a plain yes.
     check(
         true,
         &[("new", "proposed")],
-        expect!["granted by a person, once, kept: false"],
+        expect!["granted by the user, once, kept: false"],
     );
-    check(true, &[], expect!["granted by a person, once, kept: false"]);
+    check(true, &[], expect!["granted by the user, once, kept: false"]);
     check(
         true,
         &[("gone", "saved"), ("new", "saved")],
         expect![
-            "policy_violation: what was made of the changes of `write_file` cannot be taken: `gone` has no text that could be edited; answer for it as it is"
+            "policy_violation: the edited changes of `write_file` cannot be applied: `gone` has no text that could be edited; answer for it as it is"
         ],
     );
     check(
         true,
         &[("/etc/passwd", "saved")],
         expect![
-            "policy_violation: what was made of the changes of `write_file` cannot be taken: `/etc/passwd` is not one of the changes; name a file as the question names it"
+            "policy_violation: the edited changes of `write_file` cannot be applied: `/etc/passwd` is not one of the changes; name a file as the question names it"
         ],
     );
     // A call that has not run proposes nothing.
@@ -82,14 +82,14 @@ fn r_195_a_yes_with_other_contents_is_for_one_call_and_for_files_that_were_shown
         false,
         &[("new", "saved")],
         expect![
-            "policy_violation: what was made of the changes of `write_file` cannot be taken: it has not run, and there is nothing of it to edit"
+            "policy_violation: the edited changes of `write_file` cannot be applied: the call has not run, so it has no changes to edit"
         ],
     );
     check(
         false,
         &[],
         expect![
-            "policy_violation: what was made of the changes of `write_file` cannot be taken: it has not run, and there is nothing of it to edit"
+            "policy_violation: the edited changes of `write_file` cannot be applied: the call has not run, so it has no changes to edit"
         ],
     );
 }

@@ -63,7 +63,7 @@ fn a_mode_speaks_of_what_was_changed() {
          files/rewrite writes nothing",
         expect![[r#"
             files/rewrite writes changed=a → allow by mode accept_edits: write
-            files/rewrite writes changed=.git/config → ask: it changes a protected path: version control runs programs that it names
+            files/rewrite writes changed=.git/config → ask: it changes a protected path: version control runs programs named in it
             files/rewrite writes changed=a,.bashrc → ask: it changes a protected path: shells and other programs read it when they start
             files/rewrite destroys changed=a → allow by mode accept_edits: write
             files/rewrite writes nothing → allow by mode accept_edits: read
@@ -114,9 +114,9 @@ fn what_is_asked_for_by_name_is_asked_whatever_it_changed() {
          files/rewrite writes tail changed=a
          files/rewrite writes tail nothing",
         expect![[r#"
-            files/rewrite writes hook:ask nothing → ask: a hook wants a person's yes
+            files/rewrite writes hook:ask nothing → ask: a hook requires approval
             files/rewrite writes tail changed=a → ask: it changes files
-            files/rewrite writes tail nothing → ask: a tool's result asks for it
+            files/rewrite writes tail nothing → ask: a tool's result requests it
         "#]],
     );
 }

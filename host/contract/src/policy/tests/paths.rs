@@ -181,7 +181,7 @@ fn what_cannot_be_looked_at_is_allowed_by_no_path_rule_and_denied_by_every_one()
     check(
         "allow Edit(src/**)",
         &call,
-        expect!["ask: it changes a protected path: where it leads is not certain"],
+        expect!["ask: it changes a protected path: its target cannot be determined"],
     );
     check(
         "deny Edit(secrets/**)",
@@ -224,19 +224,19 @@ fn what_decides_over_later_runs_is_protected() {
     }
     expect![[r#"
         src/a.rs: allow by mode auto: write
-        .git/hooks/pre-commit: ask: it changes a protected path: version control runs programs that it names
-        a/b/.git/config: ask: it changes a protected path: version control runs programs that it names
-        .GIT/config: ask: it changes a protected path: version control runs programs that it names
+        .git/hooks/pre-commit: ask: it changes a protected path: version control runs programs named in it
+        a/b/.git/config: ask: it changes a protected path: version control runs programs named in it
+        .GIT/config: ask: it changes a protected path: version control runs programs named in it
         .github/workflows/ci.yml: ask: it changes a protected path: continuous integration or deployment runs it
         .github/ISSUE.md: allow by mode auto: write
         /home/u/.bashrc: ask: it changes a protected path: shells and other programs read it when they start
-        build.rs: ask: it changes a protected path: build tools run what it says
-        sub/build.rs: ask: it changes a protected path: build tools run what it says
+        build.rs: ask: it changes a protected path: build tools execute its contents
+        sub/build.rs: ask: it changes a protected path: build tools execute its contents
         src/build.rs.txt: allow by mode auto: write
-        .vscode/tasks.json: ask: it changes a protected path: editors run what it says
-        keys/server.pem: ask: it changes a protected path: it holds keys or decides who may log in
-        id_ed25519: ask: it changes a protected path: it holds keys or decides who may log in
-        ../x: ask: it changes a protected path: where it leads is not certain
+        .vscode/tasks.json: ask: it changes a protected path: editors execute its contents
+        keys/server.pem: ask: it changes a protected path: it contains keys or controls who may log in
+        id_ed25519: ask: it changes a protected path: it contains keys or controls who may log in
+        ../x: ask: it changes a protected path: its target cannot be determined
         toolhost.toml: ask: it changes a protected path: agents take instructions, tools or permissions from it
         .gitignore: allow by mode auto: write
         Jenkinsfile: ask: it changes a protected path: continuous integration or deployment runs it

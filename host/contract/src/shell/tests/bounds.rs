@@ -128,7 +128,7 @@ fn each_limit_holds_at_its_edge() {
     assert_eq!(on_a_small_stack(words(MAX_COMMANDS)), Ok(MAX_COMMANDS));
     assert_eq!(
         on_a_small_stack(words(MAX_COMMANDS + 1)),
-        Err("it holds more than 500 commands".to_owned())
+        Err("it contains more than 500 commands".to_owned())
     );
     assert_eq!(on_a_small_stack("a".repeat(MAX_BYTES)), Ok(1));
     assert_eq!(

@@ -69,7 +69,7 @@ fn quotes_are_removed_and_expansions_are_dynamic() {
             echo a#b #c
                 echo a#b
             # only a comment
-                ? it holds no command
+                ? it contains no command
             echo a\⏎b \⏎ c
                 echo ab c
             echo 'a\⏎b'
@@ -79,7 +79,7 @@ fn quotes_are_removed_and_expansions_are_dynamic() {
             echo $((1+2)) $(( (1) ))
                 echo «$((1+2))» «$(( (1) ))»
             echo $((x+1))
-                ? arithmetic with more than numbers can run what a variable holds
+                ? arithmetic on variables can run commands
             echo $[1]
                 ? `$[` is arithmetic in one shell and text in another
             echo ${x@P}
@@ -214,7 +214,7 @@ fn every_operator_separates_commands() {
             for PATH in /evil; do ls; done
                 ? a loop over the variable `PATH`
             for ((i=0;i<3;i++)); do a; done
-                ? a name is missing
+                ? expected a name
             case $x in a|b) c;; (d) e;; *) f; esac
                 c | e | f
             case x in a) b ;& c) d ;;& esac
@@ -238,7 +238,7 @@ fn every_operator_separates_commands() {
             [[ -f a && b == c ]]
                 [[ -f a | b == c ]]
             [[ $x -eq 0 ]]
-                ? arithmetic with more than numbers can run what a variable holds
+                ? arithmetic on variables can run commands
             [[ 1 -eq 0 ]]
                 [[ 1 -eq 0 ]]
             time a
@@ -264,7 +264,7 @@ fn every_operator_separates_commands() {
             a )
                 ? unexpected `)`
             ( a
-                ? a `)` is missing
+                ? expected `)`
             ()
                 ? an empty group
             { }
@@ -288,13 +288,13 @@ fn every_operator_separates_commands() {
             echo { }
                 echo { }
             a (b)
-                ? a `)` is missing
+                ? expected `)`
             a=(1 2) b
                 a= b
             declare a=(b)
                 ? unexpected `(`
             @(a|b)
-                ? a `)` is missing
+                ? expected `)`
         "#]],
     );
 }
@@ -423,9 +423,9 @@ fn redirections_are_reads_and_writes() {
             diff <(a) <(b)
                 diff «<(a)» «<(b)» | (<(…)) a | (<(…)) b
             x<(a)
-                ? a process substitution is glued to a word
+                ? a process substitution is joined to a word
             <(a)x
-                ? a process substitution is glued to a word
+                ? a process substitution is joined to a word
             a > >(b)
                 a | (>(…)) b
             a >

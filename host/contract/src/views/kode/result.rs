@@ -65,7 +65,7 @@ fn said_with_their_no(error: &CallError) -> Option<&str> {
     if error.code != "user_denied" {
         return None;
     }
-    let (_, tool_and_note) = error.message.split_once("said no to `")?;
+    let (_, tool_and_note) = error.message.split_once("the user rejected `")?;
     let (_, note) = tool_and_note.split_once("`: ")?;
     Some(note)
 }
