@@ -113,8 +113,8 @@ impl RuleSpec {
     pub const PRIORITY: u16 = 100;
     pub const MAX_PRIORITY: u16 = 999;
 
-    /// A rule of the user for one form such as `Bash(git *)`. A deny has the highest priority: no allow of the same tier
-    /// overrides it, whatever priority a rule file or an import gives it.
+    /// A rule of the user for one form such as `Bash(git *)`. A deny has the highest priority: no allow of the same
+    /// tier overrides it, whatever priority a rule file or an import gives it.
     pub fn new(decision: Decision, tool: impl Into<String>) -> Self {
         Self {
             name: None,

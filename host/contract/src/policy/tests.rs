@@ -130,10 +130,11 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// A call: `plugin/tool`, words of the SDK, `kind=…`, `alias=…`, `in:MODE`, `hook:allow|ask|risk`, `agent:…`,
-/// `user:…`, `session:…`, and with `claims` it runs no commands whatever its kind, `wants=…` is an alias that it did not
-/// get, `own=…` its own name, `bytes=unknown` leaves out the digest, `tail` is a call that a result asks for, `changed=…` or `nothing` is what it has changed, now that
-/// it has run, `session.NAME=VALUE` is a variable of the session, `sets.NAME=VALUE` one that the call sets, `runs=COMMAND` the
-/// program that it types into; and members of the input as `name=value`.
+/// `user:…`, `session:…`, and with `claims` it runs no commands whatever its kind, `wants=…` is an alias that it did
+/// not get, `own=…` its own name, `bytes=unknown` leaves out the digest, `tail` is a call that a result asks for,
+/// `changed=…` or `nothing` is what it has changed, now that it has run, `session.NAME=VALUE` is a variable of the
+/// session, `sets.NAME=VALUE` one that the call sets, `runs=COMMAND` the program that it types into; and members of the
+/// input as `name=value`.
 pub(super) struct World {
     pub plugin: PluginName,
     pub name: ToolName,

@@ -223,8 +223,8 @@ impl Policy {
             .filter(|at| rules[*at].covers(part, facts))
             .collect();
         self.inner.sort(&mut matched);
-        // A question that a tool brings upon itself by the name it wishes for takes no rule's place that is as strict: a
-        // hook or a kept yes could answer it.
+        // A question that a tool brings upon itself by the name it wishes for takes no rule's place that is as strict:
+        // a hook or a kept yes could answer it.
         let given = matched
             .iter()
             .copied()
