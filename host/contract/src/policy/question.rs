@@ -1,4 +1,4 @@
-//! What a person is asked, which answers are offered, and what an answer comes to.
+//! Approval prompts: questions to the user, the offered answers, and the effect of an answer.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::walk::{Because, Trace};
 use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, ReadGuard, Subject};
 use crate::{ChangeSet, Edit, Effect, PluginName, SessionId, ToolName, UserId, shell, text};
 
-/// How a prompt should look.
+/// Presentation of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AskKind {
-    /// Shows a difference.
+    /// Shows a diff.
     Edit,
     /// Shows a command.
     Exec,
@@ -35,7 +35,7 @@ impl AskKind {
     }
 }
 
-/// What a person is asked. Holds the grant that a yes would release.
+/// A question to the user. Holds the grant that an approval releases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     pub plugin: PluginName,
@@ -44,60 +44,60 @@ pub struct Question {
     pub network: bool,
     pub kind: AskKind,
     pub reason: String,
-    /// What a hook adds, such as `{"risk": "high"}`.
+    /// Metadata from a hook, such as `{"risk": "high"}`.
     pub meta: Option<Value>,
     pub subject: Subject,
-    /// The rule that wants a person asked.
+    /// The rule that requires approval.
     pub rule: Option<String>,
-    /// The sub-agent that wants it.
+    /// The sub-agent that made the call.
     pub agent: Option<String>,
-    /// The first one is always for this call alone.
+    /// The first offer always applies to this call only.
     pub offers: Vec<Offer>,
-    /// What a yes would make real. None: the call has not run.
+    /// The changes that an approval applies. `None`: the call has not run.
     pub changes: Option<Arc<ChangeSet>>,
-    /// Variables that its input does not show or that it sets for later programs, with their values.
+    /// Variables, with values, that the input does not show or that the call sets for later programs.
     pub variables: Vec<(String, String)>,
-    /// What would make the question unnecessary where there is nobody to ask.
+    /// How to avoid the question where no prompt is possible.
     pub remedy: String,
     grant: Grant,
     identity: Identity,
     mode: Mode,
     user: UserId,
     session: SessionId,
-    /// What this very call needs a yes for; None when no kept yes could stand for it.
+    /// What an approval of exactly this call covers; `None` if no saved approval can apply to it.
     exact: Option<Narrowing>,
 }
 
-/// Only a prompter makes one, and only from what a person said.
+/// The user's answer. Created only by a prompter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     Allow {
-        /// Which of the offers; 0 is for this call alone.
+        /// Index into the offers; 0 applies to this call only.
         offer: usize,
         note: Option<String>,
     },
-    /// Yes, to this call alone, with these contents in place of the proposed ones. Only where the question has
-    /// changes, and for what [`ChangeSet::accept`] takes.
+    /// Approves this call only, with these contents instead of the proposed ones. Valid only if the question has
+    /// changes, for edits that [`ChangeSet::accept`] accepts.
     Edit {
         edits: Vec<Edit>,
     },
     Deny {
         note: Option<String>,
     },
-    /// Stop the turn.
+    /// Stops the turn.
     Cancel,
-    /// Judge this input instead, from the start.
+    /// Replaces the input and evaluates the call from the start.
     Modify {
         input: Value,
     },
-    /// There is no terminal and no other way to ask.
+    /// No terminal and no other way to prompt exists.
     NobodyToAsk,
-    /// The person did not answer in time.
+    /// The user did not answer in time.
     TimedOut,
 }
 
 impl Answer {
-    /// Yes, to this call alone.
+    /// Approves this call only.
     pub fn once() -> Self {
         Answer::Allow {
             offer: 0,
@@ -110,10 +110,10 @@ impl Answer {
 pub enum Settled {
     Granted {
         grant: Grant,
-        /// To be kept, so that the next such call need not ask.
+        /// The approval to save, if the offer lasts longer than this call.
         approval: Option<Box<NewApproval>>,
     },
-    /// Granted once, for what the person made of the changes.
+    /// Granted once, with the user's edits of the changes.
     Edited {
         grant: Grant,
         edits: Vec<Edit>,
@@ -123,7 +123,7 @@ pub enum Settled {
     },
 }
 
-/// Turns a person's answer into a grant, into new input, or into a refusal.
+/// Turns the user's answer into a grant, a new input or a denial.
 pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
     let tool = &question.tool;
     let denied = |code, reason: String| Denial {
@@ -222,7 +222,7 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
 }
 
 impl Question {
-    /// Bytes of the variables that a person reads before answering.
+    /// Total size in bytes of the variables that the prompt shows.
     pub fn variable_bytes(&self) -> usize {
         let variables = self.variables.iter();
         variables
@@ -230,10 +230,10 @@ impl Question {
             .sum()
     }
 
-    /// The yes to keep for a call whose caller has gone away: for this very input, files and commands, and nothing
-    /// else. None when such a call has to be asked about each time it comes, as a dangerous one has.
+    /// The approval to save for a call whose caller has disconnected. Covers exactly this input, these files and these
+    /// commands. `None` if such a call requires approval each time, for example because it is dangerous.
     pub fn in_advance(&self, scope: Scope) -> Option<NewApproval> {
-        // A yes to a tool that cannot be told from its next version dies with the session.
+        // An approval of a tool without a digest ends with the session.
         let holds = scope == Scope::Session || self.identity.is_lasting();
         Some(NewApproval {
             identity: holds.then(|| self.identity.clone())?,
@@ -253,7 +253,7 @@ impl Question {
     pub(super) fn of(layers: &[Layer<'_>], strictest: &Layer<'_>, hooks: &HookSaid) -> Self {
         let facts = &strictest.facts;
         let request = &facts.request;
-        // A part asks when any layer asks about it; the layers have cut the call the same way.
+        // An access requires approval if any layer asks; all layers have the same accesses.
         let asks = |at: usize| {
             layers
                 .iter()
@@ -294,7 +294,7 @@ impl Question {
                 rule.label(),
                 rule.source
             ),
-            // An allow of the operator is no answer to it.
+            // An allow rule does not override a hook's ask.
             (None, Some(Because::HookAsks(_))) => {
                 "answer at a terminal, or change the hook that asks".to_owned()
             }
@@ -361,7 +361,7 @@ fn kind(asking: &[&Part], facts: &Facts) -> AskKind {
     }
 }
 
-/// Why the table of modes does not simply let it pass. `shown`: the part that it is about.
+/// Why the mode does not allow the access. `shown`: text of the access.
 pub(super) fn words(column: Column, facts: &Facts, shown: &str) -> String {
     match column {
         Column::Protected if facts.hides_writes => {
@@ -383,7 +383,7 @@ fn sets_variable(trace: &Trace, layer: &Layer<'_>) -> bool {
     parts.any(|part| matches!(part.what, What::Variable { .. }) && part.shown() == trace.shown)
 }
 
-/// Why no wildcard of a rule and no kept approval covers a command.
+/// Why neither a wildcard rule nor a saved approval covers a command.
 fn option_reason(asking: &[&Part], facts: &Facts) -> Option<String> {
     let mut commands = asking.iter().filter_map(|part| match &part.what {
         What::Command(command) if facts.executes => Some(command),

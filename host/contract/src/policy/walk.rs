@@ -1,4 +1,4 @@
-//! The evaluation itself: one walk over the parts of a call that both decides and can tell how it decided.
+//! Evaluation of the accesses of a call. One pass both decides and records how it decided.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -9,35 +9,35 @@ use super::rule::Rule;
 use super::{Approval, Column, Decision, HookSaid, Identity, Inner, Mode, Policy, RuleSpec, Tier};
 use crate::Effect;
 
-/// Why a part of a call is decided as it is. A rule is a place in the policy's list.
+/// The reason for the decision on an access. A rule is an index into the policy's rules.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Because {
     Rule(usize),
     HookAllows(String),
     HookAsks(Option<String>),
     Mode(Mode, Column),
-    /// Nobody can say what the command would run.
+    /// The command cannot be parsed.
     Unreadable,
-    /// It may change files and names none of them, and a rule guards some.
+    /// The call may change files without naming them, and this rule protects some files.
     Unnamed(usize),
-    /// A tool's result asks for it, and that is no reason to do what changes anything.
+    /// Requested by a tool's result, which does not authorize side effects.
     Tail,
     /// Outside the allowed paths.
     Outside(String),
 }
 
-/// What happened to one part of a call.
+/// How one access was decided.
 #[derive(Debug, Clone)]
 pub(super) struct Trace {
     pub shown: String,
-    /// Rules that speak of it, the strongest of each tier first.
+    /// Matching rules, the strongest of each tier first.
     pub matched: Vec<usize>,
-    /// The rule that decides for its tier, for each tier from low to high.
+    /// The deciding rule of each tier, from low to high.
     pub tiers: [Option<usize>; 5],
-    /// Before the approvals were looked at.
+    /// The decision before saved approvals were considered.
     pub decision: Decision,
     pub because: Because,
-    /// A stored approval, and what came of it.
+    /// Ids of the saved approvals considered, with the result for each.
     pub approvals: Vec<(String, String)>,
     pub approved_by: Option<String>,
     pub may_remember: bool,
@@ -52,12 +52,12 @@ impl Trace {
     }
 }
 
-/// Rules by the names they speak of, so that a call meets only those that may speak of it.
+/// Index of rules by name, so that a call is compared only with rules that can match it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Index {
     by_name: HashMap<String, Vec<usize>>,
     by_plugin: HashMap<String, Vec<usize>>,
-    /// They speak of foreign tools only.
+    /// Rules that match only foreign tools.
     servers: Vec<usize>,
     by_family: [Vec<usize>; 4],
     rest: Vec<usize>,
@@ -101,8 +101,7 @@ impl Index {
             found.extend(&self.servers);
         }
         for family in Family::ALL {
-            // A deny is read more widely than an allow, so this finds every rule that may match. A command may name
-            // any path.
+            // A deny matches more than an allow, so this finds every rule that can match. A command may name any path.
             if facts.runs_command
                 || facts.writes_unnamed
                 || facts
@@ -119,7 +118,7 @@ impl Index {
     }
 }
 
-/// What a person, or a hook, has said before; and what is stored.
+/// Hook decisions and saved approvals that apply to an evaluation.
 #[derive(Clone, Copy)]
 pub(super) struct Said<'a> {
     pub hooks: &'a HookSaid,
@@ -134,7 +133,7 @@ impl Policy {
         match session {
             None => {}
             Some(mode) if mode == modes[0] => {}
-            // `Custom` compares with none; where it is the session's word it comes first.
+            // `Custom` is not comparable; as the session's mode it comes first.
             Some(mode) if modes[0].is_at_least(mode) || mode == Mode::Custom => {
                 modes.insert(0, mode);
             }
@@ -152,7 +151,7 @@ impl Policy {
             .iter()
             .map(|part| {
                 let mut trace = self.rules_on(part, facts, &live);
-                // A hook sees the input, and not the variables of the session.
+                // A hook sees the input but not the variables of the session.
                 if facts.steering.session().is_empty() {
                     self.hook_allows(&mut trace, said.hooks);
                 }
@@ -172,7 +171,7 @@ impl Policy {
             .collect()
     }
 
-    /// What is forbidden before any hook has run: by the allowed paths, or by a rule.
+    /// Finds an access that the allowed paths or a rule forbid regardless of hooks.
     pub(super) fn forbidding(&self, facts: &Facts) -> Option<Trace> {
         let modes = self.modes(facts.request.mode);
         let live = self.live(facts, &modes);
@@ -193,7 +192,7 @@ impl Policy {
         live
     }
 
-    /// Of these rules those that hold for the call, by what they ask of it as a whole.
+    /// Filters rules to those whose conditions on the whole call hold.
     pub(super) fn live_among(
         &self,
         rules: impl Iterator<Item = usize>,
@@ -213,8 +212,8 @@ impl Policy {
         !(narrowed && rule.yields_to_mode) && rule.applies(facts, modes, self.inner.interactive)
     }
 
-    /// Inside a tier the highest priority speaks, and of equals the strictest. Across tiers a deny speaks from
-    /// everywhere, and otherwise the highest tier.
+    /// Matches rules against an access. Within a tier the highest priority decides, of equals the strictest. Across
+    /// tiers a deny applies from every tier, otherwise the highest tier decides.
     fn rules_on(&self, part: &Part, facts: &Facts, live: &[usize]) -> Trace {
         let rules = &self.inner.rules;
         let mut matched: Vec<usize> = live
@@ -223,8 +222,8 @@ impl Policy {
             .filter(|at| rules[*at].covers(part, facts))
             .collect();
         self.inner.sort(&mut matched);
-        // A question that a tool brings upon itself by the name it wishes for takes no rule's place that is as strict:
-        // a hook or a kept yes could answer it.
+        // An ask that matches only an alias requested by the tool must not replace an equally strict rule, because a
+        // hook or a saved approval could answer it.
         let given = matched
             .iter()
             .copied()
@@ -235,7 +234,7 @@ impl Policy {
         }
         let (decision, because, may_remember) = match winner {
             Some(at) => (rules[at].decision, Because::Rule(at), rules[at].remember),
-            // Overwritten by the mode's word.
+            // Overwritten by the mode's decision.
             None => (Decision::Deny, Because::Unreadable, true),
         };
         Trace {
@@ -250,8 +249,8 @@ impl Policy {
         }
     }
 
-    /// Counts like an allow rule of the user with the usual priority: it beats no deny, no ask of an administrator,
-    /// and no ask of the user that is at least as strong.
+    /// Applies a hook's allow, which counts like an allow rule of the user with default priority. It does not override
+    /// a deny, an administrator's ask, or a user's ask of at least that priority.
     fn hook_allows(&self, trace: &mut Trace, hooks: &HookSaid) {
         let Some(reason) = &hooks.allow else { return };
         let beaten = match trace.because {
@@ -269,7 +268,7 @@ impl Policy {
         }
     }
 
-    /// The strictest of the modes that count, each asked about every column of the part.
+    /// The strictest decision of all modes for every class of the access.
     fn modes_on(&self, part: &Part, facts: &Facts, modes: &[Mode]) -> (Decision, Because) {
         let mut worst = (Decision::Allow, Because::Mode(modes[0], part.columns[0]));
         for mode in modes {
@@ -290,7 +289,7 @@ impl Policy {
                 Decision::Allow
             }
             Column::Exec if planning && facts.reads_only => Decision::Ask,
-            // A foreign server's word that its tool only reads is a hint, and a person may believe it.
+            // A foreign server's `read_only` is only a hint, which the user may accept.
             Column::Other
                 if planning
                     && facts.foreign
@@ -302,7 +301,7 @@ impl Policy {
         }
     }
 
-    /// A plan, written where plans are kept.
+    /// Whether the access writes a plan below `plan_dir`.
     fn is_plan(&self, part: &Part, facts: &Facts) -> bool {
         let (
             Some(dir),
@@ -331,8 +330,8 @@ impl Policy {
         (!inside).then(|| shown.clone())
     }
 
-    /// What cannot be read is asked about, however freely the tool itself may run. Only the freest mode lets it pass,
-    /// and only where no rule looks into commands and files.
+    /// Requires approval for a command that cannot be parsed. Only mode yolo allows it, and only if no rule restricts
+    /// commands or files.
     fn careful(
         &self,
         trace: &mut Trace,
@@ -353,8 +352,8 @@ impl Policy {
         }
     }
 
-    /// A mode that lets anything pass knows nothing of the files that a rule guards. A foreign tool changes those of
-    /// another place.
+    /// Requires approval if a mode alone allows unnamed writes while a rule protects files. Foreign tools are exempt:
+    /// they change files of another machine.
     fn unnamed(&self, trace: &mut Trace, facts: &Facts, live: &[usize]) {
         let by_mode = matches!(trace.because, Because::Mode(..));
         let passes = by_mode && trace.decision == Decision::Allow;
@@ -381,7 +380,7 @@ impl Inner {
         });
     }
 
-    /// Of rules that are sorted, the strongest first: who speaks for each tier, and who for all of them.
+    /// The deciding rule of each tier and of all tiers. Expects rules sorted by strength, strongest first.
     fn spokesman(
         &self,
         matched: impl DoubleEndedIterator<Item = usize>,
@@ -396,15 +395,15 @@ impl Inner {
         (tiers, denies.or_else(|| from_above().next()))
     }
 
-    /// The rule of these that decides.
+    /// The deciding rule.
     pub(super) fn strongest(&self, mut matched: Vec<usize>) -> Option<usize> {
         self.sort(&mut matched);
         self.spokesman(matched.into_iter()).1
     }
 }
 
-/// What a tool's result asks for, nobody who may give orders has asked for: where it changes anything, a person says
-/// yes to each. What a foreign server says about its tool is no proof that it changes nothing.
+/// Whether a call requested by a tool's result needs approval. It does if it has side effects; a foreign server's hints
+/// do not prove otherwise.
 fn is_doubtful_tail(facts: &Facts) -> bool {
     let request = &facts.request;
     request.tail && (facts.foreign || request.tool.effect() > Effect::Reads)
@@ -417,11 +416,11 @@ fn tail_asks(trace: &mut Trace, facts: &Facts) {
     if trace.decision == Decision::Allow {
         (trace.decision, trace.because) = (Decision::Ask, Because::Tail);
     }
-    // This keeps stored yeses out of it, and a yes to this one from being stored.
+    // Saved approvals do not apply, and this approval is not saved.
     trace.may_remember = false;
 }
 
-/// A person has to say yes, whatever the rules allow.
+/// Requires approval if a hook asks, whatever the rules allow.
 fn hook_asks(trace: &mut Trace, hooks: &HookSaid) {
     let Some(ask) = &hooks.ask else { return };
     if trace.decision == Decision::Allow {
@@ -432,7 +431,7 @@ fn hook_asks(trace: &mut Trace, hooks: &HookSaid) {
         trace.decision = Decision::Ask;
         trace.because = Because::HookAsks(reason);
     }
-    // A yes to something dangerous is never one to the next of its kind.
+    // An approval of a high-risk call is never reused.
     trace.may_remember &= !ask.is_high_risk();
 }
 
@@ -444,7 +443,7 @@ fn look_up(
     identity: &Identity,
     said: Said<'_>,
 ) {
-    // An approval is for an input, which holds neither the variables of the session nor the program that is typed into.
+    // An approval is bound to the input, which contains neither session variables nor the program that is typed into.
     trace.may_remember &= facts.danger.is_none()
         && facts.steering.session().is_empty()
         && facts.types_into().is_none();
