@@ -1,4 +1,4 @@
-//! Calls that stand beside a rule to show what it means, and that fail the policy when it means something else.
+//! Examples in rules: calls that a rule must or must not match, checked when the policy is compiled.
 
 use std::str::FromStr;
 
@@ -17,11 +17,11 @@ use crate::{Annotations, Descriptor, PluginName, Principal, ToolName, text};
 pub struct Example {
     shown: String,
     tool: String,
-    /// One reading, or where the form leaves it open what its text is, several.
+    /// One input, or several if the form has more than one interpretation.
     inputs: Vec<Value>,
 }
 
-/// The form in a file.
+/// An example as written in a file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(
     untagged,
@@ -125,7 +125,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// An allow speaks of a call when it covers all of it; a deny and an ask when they touch any part.
+/// Whether the rule matches the example: an allow must cover all accesses, a deny or ask any of them.
 fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, String> {
     let (plugin, tool) = tool(&example.tool)?;
     let protected = Protected::new([], places)?;
@@ -137,7 +137,7 @@ fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, St
             name: &tool.name,
             tool: &tool,
             aliases: &[],
-            // It shows what the rule is meant for, and not what a tool may make of it.
+            // An example shows the intent of a rule, independent of a specific tool.
             executes: true,
             shell: None,
             variables: &crate::variables::NO_VARIABLES,
@@ -167,7 +167,7 @@ fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, St
     Ok(false)
 }
 
-/// A tool as the example's name suggests it.
+/// A tool descriptor that fits the example's name.
 fn tool(form: &str) -> Result<(PluginName, Descriptor), String> {
     let (plugin, name) = form.split_once('/').unwrap_or(("example", form));
     let plugin = PluginName::parse(plugin).map_err(|error| error.to_string())?;

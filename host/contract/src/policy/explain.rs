@@ -1,4 +1,4 @@
-//! A decision told step by step, for people and for programs.
+//! Explanations of decisions, as text and JSON.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::decide::Layer;
 use super::walk::Because;
 use super::{Decision, HookSaid, Tier, Verdict};
 
-/// How a decision came about. Made by the walk that decides, so it cannot tell another story.
+/// The steps of a decision. Built from the evaluation that decides, so it cannot differ from the decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     tool: String,
@@ -23,7 +23,7 @@ impl Explanation {
         self.decision
     }
 
-    /// The same for programs.
+    /// The explanation as JSON.
     pub fn to_value(&self) -> &Value {
         &self.value
     }

@@ -1,4 +1,4 @@
-//! Rules as TOML: `[[rule]]`, every key with its place in the file, so that an error can point at it.
+//! Rules in TOML: `[[rule]]` tables with source positions for error messages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::example::{Example, ExampleText};
 use super::rule_spec::{RuleSpec, Tier};
 use crate::explain;
 
-/// A file of rules is not longer than this; a person writes it.
+/// Maximum size of a rule file in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 /// One `[[rule]]`.
@@ -90,7 +90,7 @@ fn yes() -> bool {
     true
 }
 
-/// A file that holds nothing but rules.
+/// A file that contains only rules.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleFile {
@@ -99,7 +99,7 @@ pub struct RuleFile {
 }
 
 impl RuleFile {
-    /// Every rule, or everything that is wrong.
+    /// Parses a rule file. Returns every error found.
     pub fn parse(file: &str, text: &str, tier: Tier) -> Result<Vec<RuleSpec>, Vec<Diagnostic>> {
         if text.len() > MAX_BYTES {
             let message = format!("{} bytes of rules exceed the limit of {MAX_BYTES}", text.len());
@@ -117,7 +117,7 @@ impl RuleFile {
 }
 
 impl RuleTable {
-    /// The rules of a larger file that holds them under a key of its own. `text` is the whole file.
+    /// Converts the rules of a larger file. `text` is the whole file.
     pub fn all(
         tables: Vec<Spanned<RuleTable>>,
         file: &str,
@@ -180,7 +180,7 @@ impl RuleTable {
                 .iter()
                 .map(|server| format!("mcp__{server}__*"))
                 .collect(),
-            // Both together: these tools of these servers.
+            // Both keys: these tools of these servers.
             (tools, servers) => servers
                 .iter()
                 .flat_map(|server| {
