@@ -1,4 +1,4 @@
-//! Loops, branches, groups and functions.
+//! Parser of compound commands: loops, branches, groups and functions.
 
 use super::parser::{Parser, is_name};
 use super::{Parsed, Unparsed};
@@ -110,7 +110,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The body of a function.
+    /// Parses the body of a function.
     pub(super) fn function(&mut self, name: String) -> Parsed {
         if !name
             .chars()

@@ -1,4 +1,4 @@
-//! Words for the prompt when a command could do great harm.
+//! Warnings for prompts about dangerous commands.
 
 use super::{Script, Simple, Target, Word, wrapper};
 
@@ -7,7 +7,7 @@ const FETCHERS: &[&str] = &[
 ];
 const RUNNERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "php"];
 
-/// What is dangerous about it, if something is; the worst comes first.
+/// Describes the worst danger of a command line, if any.
 pub fn danger(script: &Script) -> Option<&'static str> {
     if let Some(words) = script.writes.iter().find_map(dangerous_write) {
         return Some(words);
@@ -69,7 +69,7 @@ fn is_network(path: &str) -> bool {
     path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/")
 }
 
-/// A shell or an interpreter without a script, which takes its commands from its input.
+/// Whether a shell or interpreter runs commands from its standard input.
 fn reads_commands(command: &Simple) -> bool {
     let Some(program) = command.program() else {
         return false;
@@ -154,7 +154,7 @@ fn git(command: &Simple) -> Option<&'static str> {
         .then_some("rewrites the entire history")
 }
 
-/// The root, the home directory, or a directory of the system.
+/// Whether it is the root, the home directory or a system directory.
 fn is_root(word: &Word) -> bool {
     let path = word.shown().trim_end_matches(['/', '*']);
     let home = matches!(path, "~" | "$HOME" | "\"$HOME\"" | "${HOME}");

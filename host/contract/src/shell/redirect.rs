@@ -1,18 +1,18 @@
-//! Redirections: the files that they touch, and the bodies of here-documents.
+//! Parser of redirections and here-documents.
 
 use super::parser::Parser;
 use super::{Parsed, Target, Unparsed, Word};
 
-/// A here-document whose body is still to come.
+/// A here-document whose body follows after the next newline.
 pub(super) struct Document {
     end: String,
     strip_tabs: bool,
     expands: bool,
-    /// A shell reads the body as commands.
+    /// A shell executes the body.
     pub feeds_shell: bool,
 }
 
-/// What the redirections of one command told.
+/// Standard input of a command as set by its redirections.
 #[derive(Default)]
 pub(super) struct Input {
     /// The here-string.
@@ -22,7 +22,7 @@ pub(super) struct Input {
 }
 
 impl Parser<'_> {
-    /// Redirections after a compound command.
+    /// Parses redirections after a compound command.
     pub(super) fn redirections(&mut self) -> Parsed {
         let mut input = Input::default();
         loop {
@@ -39,8 +39,8 @@ impl Parser<'_> {
         }
     }
 
-    /// `&>`: bash redirects both streams, a plain `sh` starts the command in the background and reads on, so what
-    /// follows the path would be arguments for one and a command for the other.
+    /// Parses `&>`. bash redirects both streams; a POSIX `sh` starts the command in the background, so words after the
+    /// path would be arguments for one and a command for the other.
     pub(super) fn redirect_both(&mut self) -> Parsed {
         self.at += 1;
         self.redirect(&mut Input::default())?;
@@ -147,7 +147,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The end of a line, after which the bodies of its here-documents stand.
+    /// Parses the end of a line and the bodies of its here-documents.
     pub(super) fn newline(&mut self) -> Parsed {
         if self.waits_outside {
             return Err(Unparsed::new(
@@ -192,7 +192,7 @@ impl Parser<'_> {
                 0
             };
             let line: String = rest[tabs..length].iter().collect();
-            // The newline of the last line is optional, the one before a body's next line is not.
+            // The newline of the last line is optional; the one before a body's next line is not.
             self.at += length + usize::from(length < rest.len());
             if line == document.end {
                 return Ok(body);
