@@ -194,7 +194,8 @@ proptest! {
         let mut world = World::of(&call);
         let before = decide(&policy, &world);
         world.tool.aliases.push(wanted.to_owned());
-        // A rule that asks may stand in for a mode's deny, also under a name that was only wished for: a person is asked.
+        // A rule that asks may stand in for a mode's deny, also under a name that was only wished for: a person is
+        // asked.
         prop_assert!(decide(&policy, &world) >= before.min(Decision::Ask));
     }
 

@@ -13,8 +13,8 @@ use super::super::{Simple, parse};
 /// Programs that log how they were started. The lines name no other program, and nothing else is in PATH.
 const PROGRAMS: [&str; 3] = ["aa", "bb", "cc"];
 
-/// Words and what may stand between or around them, well-formed or not. No loops, functions or background jobs: a random
-/// line with those may not end.
+/// Words and what may stand between or around them, well-formed or not. No loops, functions or background jobs: a
+/// random line with those may not end.
 const NOISE: &[&str] = &[
     "x",
     "1",
