@@ -1,4 +1,4 @@
-//! Answers that come with other contents than a call proposed.
+//! Tests of answers that edit the proposed changes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use expect_test::expect;
 use super::*;
 use crate::{Edit, FileDiff};
 
-/// The question is about a run that would create `new` and remove `gone`, or about one that has not been.
+/// `has_run`: the question has changes that create `new` and remove `gone`.
 fn check(has_run: bool, edits: &[(&str, &str)], expected: Expect) {
     let change = |path: &str, kind| FileChange {
         path: path.to_owned(),
@@ -56,7 +56,7 @@ fn r_195_a_yes_with_other_contents_is_for_one_call_and_for_files_that_were_shown
         &[("new", "saved")],
         expect![[r#"granted by the user, once, with changes to ["new"]"#]],
     );
-    // What was left as it was proposed is a plain yes.
+    // Unchanged contents are a plain approval.
     check(
         true,
         &[("new", "proposed")],
@@ -77,7 +77,7 @@ fn r_195_a_yes_with_other_contents_is_for_one_call_and_for_files_that_were_shown
             "policy_violation: the edited changes of `write_file` cannot be applied: `/etc/passwd` is not one of the changes; name a file as the question names it"
         ],
     );
-    // A call that has not run proposes nothing.
+    // A call that has not run proposes no changes.
     check(
         false,
         &[("new", "saved")],

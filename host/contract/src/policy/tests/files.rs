@@ -1,3 +1,5 @@
+//! Tests of rule files: parsing, errors with positions, and warnings.
+
 use std::fmt::Write as _;
 
 use expect_test::expect;
@@ -224,7 +226,7 @@ fn tools() -> Vec<Descriptor> {
     ]
 }
 
-/// One rule a row, and what is odd about the whole.
+/// Warnings about rules, one rule per line.
 fn odd(rules: &str) -> String {
     let tools = tools();
     let known: Vec<&Descriptor> = tools.iter().collect();

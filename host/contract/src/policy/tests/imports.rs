@@ -1,3 +1,5 @@
+//! Tests of rules imported from Kode, Sema, Claude Code and Gemini CLI.
+
 use std::fmt::Write as _;
 
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! Calls that have run with nothing real yet: what they changed is judged, and not what they may have meant.
+//! Tests of staged calls, whose known changes are evaluated instead of possible ones.
 
 use expect_test::expect;
 
@@ -121,7 +121,7 @@ fn what_is_asked_for_by_name_is_asked_whatever_it_changed() {
     );
 }
 
-/// A run that makes nothing real is stopped only by what forbids it for sure.
+/// Only a deny rule prevents a staged run.
 #[test]
 fn a_run_is_held_back_unless_a_rule_forbids_it() {
     let policy = policy(

@@ -1,10 +1,12 @@
+//! Tests of session modes, declared effects, timeouts and protected files.
+
 use expect_test::expect;
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// One call for each column of the table, and the exceptions of mode plan.
+/// One call for each column of the mode table, and the exceptions of mode plan.
 const CALLS: [(&str, &str); 12] = [
     ("read", "files/read_file reads kind=read path=src/a.rs"),
     ("pure", "data/json_parse pure"),
@@ -135,7 +137,7 @@ fn r_191_a_tool_that_only_reads_is_not_asked_about() {
             },
         );
     }
-    // A rule is heard before the mode.
+    // A rule takes precedence over the mode.
     check(
         "ask read_file",
         "files/read_file reads path=a",
@@ -431,7 +433,7 @@ fn c_06_a_stricter_mode_of_the_session_wins_over_the_rules_of_the_command_line()
         let narrowed = typed.with_mode(mode).unwrap();
         let answer = told(&narrowed, write);
         assert!(answer.starts_with("deny"), "{mode}: {answer}");
-        // A rule of the configuration file is written for every mode that it does not leave out.
+        // A rule of the configuration file applies in every mode, unless it lists modes.
         let kept = written.with_mode(mode).unwrap();
         assert!(told(&kept, write).starts_with("allow"), "{mode}");
     }
@@ -439,7 +441,7 @@ fn c_06_a_stricter_mode_of_the_session_wins_over_the_rules_of_the_command_line()
     assert!(asked.starts_with("deny"), "{asked}");
     let wider = typed.with_mode(Mode::Auto).unwrap();
     assert!(told(&wider, write).starts_with("allow by rule"));
-    // Whoever starts the host in mode plan and allows a tool means that tool in mode plan.
+    // Allowing a tool while starting the host in mode plan applies to mode plan.
     let plan = policy("mode plan\nallow write_file yields");
     assert!(told(&plan, write).starts_with("allow by rule"));
 }

@@ -1,4 +1,4 @@
-//! What holds for every policy and every call, tried on many.
+//! Property tests over random policies and calls.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -120,7 +120,7 @@ proptest! {
     fn a_deny_or_an_ask_more_never_allows_more(
         rules in any_rules(), more in any_rule(), mode in any_mode(), call in any_call(),
     ) {
-        // An ask of a higher tier may stand in for a mode's deny; a deny never loosens anything.
+        // An ask of a higher tier may replace a mode's deny; a deny never allows more.
         let world = World::of(&call);
         let before = decide(&build(mode, &rules), &world);
         let mut rules = rules;
@@ -194,7 +194,7 @@ proptest! {
         let mut world = World::of(&call);
         let before = decide(&policy, &world);
         world.tool.aliases.push(wanted.to_owned());
-        // A rule that asks may stand in for a mode's deny, also under a name that was only wished for: a person is
+        // An ask rule may replace a mode's deny, also for a requested alias: the user is prompted.
         // asked.
         prop_assert!(decide(&policy, &world) >= before.min(Decision::Ask));
     }
@@ -228,7 +228,7 @@ proptest! {
         let places = spec("").places;
         let spot = place::Spot::of(&path, &places);
         if let Ok(pattern) = place::PathPattern::parse(&pattern, &places) {
-            // Sure is stricter than maybe.
+            // Matching every interpretation implies matching any.
             prop_assert!(!pattern.surely(&spot) || pattern.maybe(&spot));
         }
         let _ = address::host_of(&url);

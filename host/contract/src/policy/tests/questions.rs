@@ -1,10 +1,12 @@
+//! Tests of questions to the user, their offers and the effect of answers.
+
 use expect_test::expect;
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// What is asked, and what is offered.
+/// The reason and the offers of a question.
 fn asked(rules: &str, call: &str) -> String {
     let question = question(rules, call);
     let mut out = format!("{} ({})\n", question.reason, question.kind.as_str());
@@ -138,7 +140,7 @@ fn a_yes_to_what_cannot_be_narrowed_is_for_once() {
     for rules in ["once_only", "ask x remember=no"] {
         assert_eq!(question(rules, "a/x").offers.len(), 1, "{rules}");
     }
-    // A protected file may be named, its directory may not.
+    // A protected file can be offered, but not its directory.
     expect![[r#"
         it changes a protected path: version control runs programs named in it (edit)
           once    Allow `write_file` this once
@@ -150,7 +152,7 @@ fn a_yes_to_what_cannot_be_narrowed_is_for_once() {
         "mode auto",
         "files/write_file writes kind=edit path=.git/hooks/pre-commit",
     ));
-    // Nor may a directory that holds everything.
+    // A directory that contains everything is not offered either.
     expect![[r#"
         it changes files (edit)
           once    Allow `write_file` this once
@@ -316,12 +318,12 @@ fn where_there_is_nobody_to_ask_the_words_say_what_would_allow_the_call() {
         ),
         ("", "x/unknown"),
         ("ask x", "a/x"),
-        // What the operator allows, a hook may still ask about.
+        // A hook may still ask about a call that the operator allows.
         ("allow x", "a/x hook:risk"),
     ] {
         let denial = settle(question(rules, call), Answer::NobodyToAsk).unwrap_err();
         let _ = writeln!(out, "{}", denial.remedy.unwrap());
-        // What it recommends does what it says.
+        // The suggested rules must allow the call.
         let said = out.lines().last().unwrap();
         if let Some((_, list)) = said.split_once("allow = [") {
             let list = list.split_once(']').unwrap().0;

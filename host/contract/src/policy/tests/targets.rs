@@ -1,3 +1,5 @@
+//! Tests of rule targets: commands, addresses, input members, paths and redirections.
+
 use expect_test::expect;
 
 use super::rules::decision;

@@ -1,3 +1,5 @@
+//! Tests of denial texts, rule errors and explanations.
+
 use std::fmt::Write as _;
 
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! Ways to hide `rm` that must not work: it is found, or the text is not read.
+//! Tests of ways to hide `rm`: the parser finds it or rejects the text.
 
 use super::*;
 use expect_test::expect;

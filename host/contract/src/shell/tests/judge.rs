@@ -1,4 +1,4 @@
-//! What may be remembered, what only looks and what is dangerous.
+//! Tests of approval prefixes, read-only detection and danger warnings.
 
 use super::*;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! Commands inside words, and commands that run commands.
+//! Tests of substitutions, wrappers and here-documents.
 
 use super::*;
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! What ordinary command lines hold.
+//! Tests of ordinary command lines.
 
 use super::*;
 use expect_test::expect;

@@ -1,9 +1,9 @@
-//! The right sides of `Bash(…)` rules.
+//! Tests of command patterns in `Bash(…)` rules.
 
 use super::*;
 use expect_test::expect;
 
-/// Per row: the pattern, then each command with `+` (an allow covers it), `?` (only a deny would) or `-`.
+/// Rows of a pattern and commands, marked `+` (an allow rule covers it), `?` (only a deny rule does) or `-`.
 fn check_rules(rows: &[(&str, &[&str])], expect: Expect) {
     let mut out = String::new();
     for (pattern, commands) in rows {
