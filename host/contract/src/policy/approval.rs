@@ -182,7 +182,9 @@ impl fmt::Display for ApprovalState {
             ApprovalState::Live => f.write_str("live"),
             ApprovalState::Expired => f.write_str("expired"),
             ApprovalState::UsedUp => f.write_str("used up"),
-            ApprovalState::Void { was, is } => write!(f, "void: the tool changed from {was} to {is}"),
+            ApprovalState::Void { was, is } => {
+                write!(f, "void: the tool changed from {was} to {is}")
+            }
         }
     }
 }

@@ -188,7 +188,9 @@ impl Policy {
             None => format!("rule {} forbids `{}`", rule.label(), facts.request.name),
         };
         let remedy = match rule.tier {
-            Tier::Admin => "set by an administrator's rule, which only an administrator can change".to_owned(),
+            Tier::Admin => {
+                "set by an administrator's rule, which only an administrator can change".to_owned()
+            }
             _ => format!(
                 "to allow it: remove or narrow rule {} ({})",
                 rule.label(),

@@ -188,14 +188,20 @@ impl fmt::Display for Explanation {
                         text(&part, "decision")
                     )?;
                 } else if because["unreadable_command"] == true {
-                    writeln!(f, "    the command cannot be parsed, so approval is required")?;
+                    writeln!(
+                        f,
+                        "    the command cannot be parsed, so approval is required"
+                    )?;
                 } else if let Some(id) = because["unnamed_files"].as_str() {
                     writeln!(
                         f,
                         "    it does not name the files it changes, and rule {id} protects some files, so approval is required"
                     )?;
                 } else if because["tail"] == true {
-                    writeln!(f, "    a tool's result requests it, so approval is required")?;
+                    writeln!(
+                        f,
+                        "    a tool's result requests it, so approval is required"
+                    )?;
                 } else if because["outside_allowed_paths"].is_string() {
                     writeln!(f, "    outside the allowed paths")?;
                 }

@@ -287,7 +287,8 @@ impl<'a> Facts<'a> {
                 // An unknown path requires approval; the user may know it.
                 Word::Literal(shown) | Word::Dynamic(shown) => {
                     let shown = text::inline(shown, 80);
-                    let reason = format!("only the running shell determines which file `{shown}` is");
+                    let reason =
+                        format!("only the running shell determines which file `{shown}` is");
                     let column = if write {
                         Column::Protected
                     } else {

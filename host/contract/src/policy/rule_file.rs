@@ -102,7 +102,10 @@ impl RuleFile {
     /// Parses a rule file. Returns every error found.
     pub fn parse(file: &str, text: &str, tier: Tier) -> Result<Vec<RuleSpec>, Vec<Diagnostic>> {
         if text.len() > MAX_BYTES {
-            let message = format!("{} bytes of rules exceed the limit of {MAX_BYTES}", text.len());
+            let message = format!(
+                "{} bytes of rules exceed the limit of {MAX_BYTES}",
+                text.len()
+            );
             return Err(vec![Diagnostic::error(&Source::file(file), message)]);
         }
         let parsed: Self = toml::from_str(text).map_err(|error| {
@@ -149,7 +152,8 @@ impl RuleTable {
     ) -> Result<RuleSpec, Diagnostic> {
         let wrong = |span: Range<usize>, message: String| Diagnostic::error(&at(span), message);
         if let Some(checker) = self.safety_checker {
-            let message = "safety_checker is not supported; remove it and use a hook to inspect calls";
+            let message =
+                "safety_checker is not supported; remove it and use a hook to inspect calls";
             return Err(wrong(checker.span(), message.to_owned()));
         }
         let decision = self

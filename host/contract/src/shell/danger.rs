@@ -118,7 +118,9 @@ fn dangerous_command(command: &Simple) -> Option<&'static str> {
         "chmod" | "chown" | "chgrp" if recursive && command.arguments().iter().any(is_root) => {
             Some("changes permissions of the whole system")
         }
-        "chmod" if long("777") || long("a+rwx") || long("0777") => Some("makes files writable by everyone"),
+        "chmod" if long("777") || long("a+rwx") || long("0777") => {
+            Some("makes files writable by everyone")
+        }
         "chown" | "chgrp" if recursive => Some("changes the owner of a whole directory"),
         "mv" if command.arguments().iter().any(is_root) => Some("moves system files"),
         "git" => git(command),

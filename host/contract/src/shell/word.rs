@@ -366,9 +366,7 @@ impl Parser<'_> {
                 | ':'
                 | ',' => {}
                 _ => {
-                    return Err(Unparsed::new(
-                        "arithmetic on variables can run commands",
-                    ));
+                    return Err(Unparsed::new("arithmetic on variables can run commands"));
                 }
             }
             self.at += 1;

@@ -90,12 +90,13 @@ pub(super) fn unwrap(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<b
         "mapfile" | "readarray" if simple.has_short('C') => {
             Err(Unparsed::at("it is not known what is run by", program))
         }
-        "[[" if compares_variables(simple) => Err(Unparsed::new(
-            "arithmetic on variables can run commands",
-        )),
-        "." | "source" if simple.has_dynamic() || reads_stream(simple) => {
-            Err(Unparsed::at("what it runs is not known in advance:", program))
+        "[[" if compares_variables(simple) => {
+            Err(Unparsed::new("arithmetic on variables can run commands"))
         }
+        "." | "source" if simple.has_dynamic() || reads_stream(simple) => Err(Unparsed::at(
+            "what it runs is not known in advance:",
+            program,
+        )),
         "eval" => {
             let text = literal_text(simple.arguments(), program)?;
             sink.nested(&text, "eval").map(|()| false)
@@ -169,7 +170,12 @@ fn run(
         return Ok(false);
     }
     match words[0].literal() {
-        None => return Err(Unparsed::at("the program it runs is not known in advance:", via)),
+        None => {
+            return Err(Unparsed::at(
+                "the program it runs is not known in advance:",
+                via,
+            ));
+        }
         // `time ! rm`
         Some(word) if RESERVED.contains(&word) => {
             return Err(Unparsed::at("a command named", word));
@@ -287,7 +293,10 @@ fn trap(simple: &Simple, sink: &mut Sink) -> Parsed {
         [] | [_] => Ok(()),
         [Word::Literal(text), ..] if text.starts_with('-') || text.is_empty() => Ok(()),
         [Word::Literal(text), ..] => sink.nested(text, "trap"),
-        _ => Err(Unparsed::at("what it runs is not known in advance:", "trap")),
+        _ => Err(Unparsed::at(
+            "what it runs is not known in advance:",
+            "trap",
+        )),
     }
 }
 
@@ -309,7 +318,10 @@ fn find(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<bool> {
         match &words[at] {
             // An expansion can produce several words such as `-exec`; globs and braces produce only names.
             Word::Dynamic(text) if text.contains(['$', '`', '{']) => {
-                return Err(Unparsed::at("what it runs is not known in advance:", "find"));
+                return Err(Unparsed::at(
+                    "what it runs is not known in advance:",
+                    "find",
+                ));
             }
             Word::Literal(text)
                 if matches!(text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir") =>

@@ -26,16 +26,12 @@ fn a_wrong_form_is_an_error_with_its_line() {
     check_error(
         Format::Yaml,
         "policy:\n  deny:\n    - Read()\n",
-        &expect![
-            "toolhost.yaml:3: `Read()` has empty parentheses; omit them to match every call"
-        ],
+        &expect!["toolhost.yaml:3: `Read()` has empty parentheses; omit them to match every call"],
     );
     check_error(
         Format::Json,
         "{\"policy\":\n{\"ask\": [\"WebFetch(example.com)\"]}}",
-        &expect![
-            "toolhost.json:2: `example.com` is not a target; write `domain:example.com`"
-        ],
+        &expect!["toolhost.json:2: `example.com` is not a target; write `domain:example.com`"],
     );
 }
 

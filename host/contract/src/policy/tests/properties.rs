@@ -195,7 +195,6 @@ proptest! {
         let before = decide(&policy, &world);
         world.tool.aliases.push(wanted.to_owned());
         // An ask rule may replace a mode's deny, also for a requested alias: the user is prompted.
-        // asked.
         prop_assert!(decide(&policy, &world) >= before.min(Decision::Ask));
     }
 
