@@ -169,10 +169,10 @@ impl Steering {
             ));
         }
         if !self.own.is_empty() {
-            ways.push("leave the variables out of its input".to_owned());
+            ways.push("remove the variables from its input".to_owned());
         }
         if self.login {
-            ways.push("leave `login` out of its input".to_owned());
+            ways.push("remove `login` from its input".to_owned());
         }
         ways.join(" and ")
     }

@@ -25,7 +25,7 @@ impl Parser<'_> {
                 self.function(name)
             }
             other => Err(Unparsed::new(format!(
-                "`{other}` where a command should be"
+                "`{other}` where a command is expected"
             ))),
         }
     }

@@ -42,7 +42,7 @@ impl Pattern {
         }
         if pattern.len() > 1024 || pattern.chars().any(text::is_hostile) {
             return Err(format!(
-                "the command pattern `{}` is too long or holds control characters",
+                "the command pattern `{}` is too long or contains control characters",
                 text::inline(pattern, 60)
             ));
         }

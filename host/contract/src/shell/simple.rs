@@ -78,7 +78,7 @@ impl Parser<'_> {
         if empty {
             return Err(match self.peek() {
                 Some(c) => Unparsed::at("unexpected", &c.to_string()),
-                None => Unparsed::new("it ends where a command should be"),
+                None => Unparsed::new("it ends where a command is expected"),
             });
         }
         if words.is_empty() && assignments.is_empty() {

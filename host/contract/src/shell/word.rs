@@ -269,7 +269,7 @@ impl Parser<'_> {
 
     /// Parses the rest of `${…}`.
     fn braced(&mut self, quoted: bool) -> Parsed {
-        let refused = || Unparsed::new("an expansion `${…}` that could evaluate a text");
+        let refused = || Unparsed::new("an expansion `${…}` that could evaluate text");
         let length = self.peek() == Some('#') && self.second() != Some('}');
         if length {
             self.at += 1;

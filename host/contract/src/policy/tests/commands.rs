@@ -71,7 +71,7 @@ fn a_05_the_refusal_names_the_variable_and_the_remedy() {
     );
     let denial = settle(question, Answer::NobodyToAsk).unwrap_err();
     expect!["`shell` requires approval (it runs a command; the variable `MAKEFILES` (set for the session) and the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it), and no terminal is available to ask for it"].assert_eq(&denial.reason);
-    expect![[r#"to allow it: remove the variable `MAKEFILES` with `set_env` without a value and leave the variables out of its input, or to allow it with any variables run host with --allow-tool shell/shell, or put `allow = ["shell/shell"]` under [policy] in toolhost.toml"#]].assert_eq(&denial.remedy.unwrap());
+    expect![[r#"to allow it: remove the variable `MAKEFILES` with `set_env` without a value and remove the variables from its input, or to allow it with any variables run host with --allow-tool shell/shell, or put `allow = ["shell/shell"]` under [policy] in toolhost.toml"#]].assert_eq(&denial.remedy.unwrap());
     let policy = policy("allow Bash(make *)");
     let world = World::of(&call);
     expect![[r#"
@@ -80,7 +80,7 @@ fn a_05_the_refusal_names_the_variable_and_the_remedy() {
           run `make test`: ask
             the variable `MAKEFILES` (set for the session) and the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it
             no rule matches; mode default, exec: ask
-        remedy: remove the variable `MAKEFILES` with `set_env` without a value and leave the variables out of its input, or to allow it with any variables run host with --allow-tool shell/shell, or put `allow = ["shell/shell"]` under [policy] in toolhost.toml
+        remedy: remove the variable `MAKEFILES` with `set_env` without a value and remove the variables from its input, or to allow it with any variables run host with --allow-tool shell/shell, or put `allow = ["shell/shell"]` under [policy] in toolhost.toml
     "#]].assert_eq(
         &policy
             .explain(world.request(), &world.hooks, &[], NOW)

@@ -258,7 +258,7 @@ fn disguises_of_a_program_are_seen_through() {
             git() { rm x; }; git status
                 rm x | git status
             coproc rm x
-                ? `coproc` where a command should be
+                ? `coproc` where a command is expected
             ~99999999999999999999 x
                 «~99999999999999999999» x
             =rm x

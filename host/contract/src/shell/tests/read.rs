@@ -83,11 +83,11 @@ fn quotes_are_removed_and_expansions_are_dynamic() {
             echo $[1]
                 ? `$[` is arithmetic in one shell and text in another
             echo ${x@P}
-                ? an expansion `${…}` that could evaluate a text
+                ? an expansion `${…}` that could evaluate text
             echo ${!x}
-                ? an expansion `${…}` that could evaluate a text
+                ? an expansion `${…}` that could evaluate text
             echo ${x:1:2}
-                ? an expansion `${…}` that could evaluate a text
+                ? an expansion `${…}` that could evaluate text
             echo ${#x} ${x%.rs} ${x##*/} ${x/a/b}
                 echo «${#x}» «${x%.rs}» «${x##*/}» «${x/a/b}»
             echo "${x:-$(rm y)}"
@@ -248,13 +248,13 @@ fn every_operator_separates_commands() {
             time { a; }
                 ? a command named `{`
             coproc a
-                ? `coproc` where a command should be
+                ? `coproc` where a command is expected
             select x in a; do b; done
-                ? `select` where a command should be
+                ? `select` where a command is expected
             a; ; b
                 ? unexpected `;`
             a &&
-                ? it ends where a command should be
+                ? it ends where a command is expected
             a | | b
                 ? unexpected `|`
             | a
@@ -270,11 +270,11 @@ fn every_operator_separates_commands() {
             { }
                 ? no command before `}`
             }
-                ? `}` where a command should be
+                ? `}` where a command is expected
             if a; fi
-                ? `fi` where a command should be
+                ? `fi` where a command is expected
             then
-                ? `then` where a command should be
+                ? `then` where a command is expected
             if; then b; fi
                 ? no command before `then`
             a &; b
@@ -282,7 +282,7 @@ fn every_operator_separates_commands() {
             a ;; b
                 ? unexpected `;`
             {a; }
-                ? `}` where a command should be
+                ? `}` where a command is expected
             echo if then fi
                 echo if then fi
             echo { }

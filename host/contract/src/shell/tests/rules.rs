@@ -218,7 +218,7 @@ fn patterns_match_whole_words_of_one_command() {
             " "
                 ! an empty command pattern matches nothing; write `*` for every command
             "a\u{7}b"
-                ! the command pattern `a\u{7}b` is too long or holds control characters
+                ! the command pattern `a\u{7}b` is too long or contains control characters
             "git 'x"
                 ! a quote in the command pattern `git 'x` is never closed
         "#]],
