@@ -103,7 +103,7 @@ impl Invocation {
     }
 
     /// Candidate positions of the subcommand. An unknown option may take the next word or not, so there can be several.
-    /// `None`: more than [`MAX_PLACES`].
+    /// `None`: more than [`MAX_SUBCOMMAND_POSITIONS`].
     pub(super) fn subcommands(&self) -> Option<Vec<usize>> {
         let mut reached = vec![false; self.words.len() + 2];
         reached[0] = true;

@@ -243,7 +243,7 @@ fn of_invocation(invocation: &Invocation) -> Vec<RiskyOption> {
     let Some(subcommands) = invocation.subcommands() else {
         return vec![RiskyOption {
             program: invocation.program.clone(),
-            option: "an unknown option".to_owned(),
+            option: "one of many options".to_owned(),
             effect: None,
             source: "",
         }];
