@@ -190,7 +190,7 @@ impl fmt::Display for Explanation {
                 } else if because["unreadable_command"] == true {
                     writeln!(
                         f,
-                        "    the command cannot be parsed, so approval is required"
+                        "    the command cannot be analyzed, so approval is required"
                     )?;
                 } else if let Some(id) = because["unnamed_files"].as_str() {
                     writeln!(

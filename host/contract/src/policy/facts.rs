@@ -34,7 +34,7 @@ pub(super) enum What {
         write: bool,
     },
     Command(shell::Simple),
-    /// A command that could not be parsed, with the reason.
+    /// A command that cannot be parsed or a redirection to an unknown path, with the reason.
     Unknown(String),
     /// `named`: the input contains an address, valid or not.
     Address {
@@ -63,7 +63,7 @@ impl Part {
                 format!("{verb} `{shown}`")
             }
             What::Command(command) => format!("run `{}`", text::inline(&command.text(), 200)),
-            What::Unknown(reason) => format!("run a command that cannot be parsed ({reason})"),
+            What::Unknown(reason) => format!("run a command that cannot be analyzed ({reason})"),
             What::Address {
                 host: Some(host), ..
             } => format!("reach `{host}`"),

@@ -16,7 +16,7 @@ pub(super) enum Because {
     HookAllows(String),
     HookAsks(Option<String>),
     Mode(Mode, Column),
-    /// The command cannot be parsed.
+    /// The command or its redirection target cannot be determined.
     Unreadable,
     /// The call may change files without naming them, and this rule protects some files.
     Unnamed(usize),
@@ -330,7 +330,7 @@ impl Policy {
         (!inside).then(|| shown.clone())
     }
 
-    /// Requires approval for a command that cannot be parsed. Only mode yolo allows it, and only if no rule restricts
+    /// Requires approval for an unknown command or redirection. Only mode yolo allows it, and only if no rule restricts
     /// commands or files.
     fn careful(
         &self,
