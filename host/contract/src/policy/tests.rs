@@ -56,7 +56,7 @@ pub(super) fn spec(text: &str) -> PolicySpec {
             "protect" => spec.protected.push(value()),
             "no_yolo" => spec.disable_yolo = true,
             "once_only" => spec.disable_always_allow = true,
-            "nobody" => spec.interactive = false,
+            "no_prompt" => spec.interactive = false,
             "callback" => spec.has_callback = true,
             _ => spec.rules.push(rule(&words)),
         }

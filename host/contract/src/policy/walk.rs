@@ -353,7 +353,7 @@ impl Policy {
     }
 
     /// Requires approval if a mode alone allows unnamed writes while a rule protects files. Foreign tools are exempt:
-    /// they change files of another machine.
+    /// they change files elsewhere.
     fn unnamed(&self, trace: &mut Trace, facts: &Facts, live: &[usize]) {
         let by_mode = matches!(trace.because, Because::Mode(..));
         let passes = by_mode && trace.decision == Decision::Allow;

@@ -372,7 +372,7 @@ async fn so_many_calls_wait_for_one_client_and_no_more() {
         .ask(&able(call(99, "wipe", json!({"n": 99})), forms()))
         .await;
     let said = ended(&answer["result"]);
-    assert!(said.contains("got no answer"), "{said}");
+    assert!(said.contains("was not answered in time"), "{said}");
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
 

@@ -298,7 +298,7 @@ fn r_204_a_rule_may_depend_on_the_user_the_agent_the_version_and_the_hints() {
         ("allow * modes=default", "a/x", Decision::Allow),
         ("allow * modes=default", "a/x in:plan", Decision::Deny),
         ("allow * interactive=no", "a/x", Decision::Ask),
-        ("nobody\nallow * interactive=no", "a/x", Decision::Allow),
+        ("no_prompt\nallow * interactive=no", "a/x", Decision::Allow),
     ] {
         assert_eq!(decision(rules, call), expected, "{rules} | {call}");
     }

@@ -260,7 +260,7 @@ async fn r_194_r_201_what_a_person_says_is_what_happens() {
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.CANCELLED
           on disk: requested, picked, found, asked, cancelled"#]]).await;
     check(Setup::answers([Answer::TimedOut]), "erase", json!({}), expect![[r#"
-        Denied [policy_violation]: Permission denied: the question about `erase` got no answer (it may destroy data)
+        Denied [policy_violation]: Permission denied: the prompt for `erase` was not answered in time (it may destroy data)
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
           on disk: requested, picked, found, asked, denied"#]]).await;
     let modify = |n: i64| Answer::Modify {
