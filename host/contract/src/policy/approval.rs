@@ -111,28 +111,30 @@ pub struct PathNarrowing {
 }
 
 impl Narrowing {
-    pub(super) fn covers(&self, part: &Part, facts: &Facts) -> bool {
+    pub(super) fn covers(&self, part: &Part, analysis: &Facts) -> bool {
         if let Some(input) = &self.input
-            && input != facts.request.input
+            && input != analysis.request.input
         {
             return false;
         }
         match &part.what {
             What::Unknown(_) => false,
             // The accesses of such a call do not name everything it does.
-            _ if facts.says_too_little(part) && self.input.is_none() && !self.tool => false,
-            What::Command(_) if !facts.executes => self.input.is_some(),
+            _ if analysis.says_too_little(part) && self.input.is_none() && !self.tool => false,
+            What::Command(_) if !analysis.executes => self.input.is_some(),
             // What cannot be offered today is not accepted either, wherever the approval came from.
             What::Command(command) => shell::prefix(command).is_some_and(|words| {
                 let covers = |prefix: &Vec<String>| !prefix.is_empty() && words.starts_with(prefix);
                 self.commands.iter().any(covers)
             }),
-            What::Path { spot, write, .. } => self.paths.iter().any(|path| {
+            What::Path {
+                path_ref, write, ..
+            } => self.paths.iter().any(|path| {
                 (path.write || !write)
                     && if path.tree {
-                        spot.is_below(&path.path) && !part.columns.contains(&Column::Protected)
+                        path_ref.is_below(&path.path) && !part.columns.contains(&Column::Protected)
                     } else {
-                        spot.exact() == Some(path.path.as_str())
+                        path_ref.exact() == Some(path.path.as_str())
                     }
             }),
             What::Address {
@@ -235,12 +237,12 @@ impl Approval {
     /// Why the approval does not apply to this call; `None` if it may.
     pub(super) fn obstacle(
         &self,
-        facts: &Facts,
+        analysis: &Facts,
         modes: &[Mode],
         now: &Identity,
         now_ms: i64,
     ) -> Option<String> {
-        let caller = facts.request.caller;
+        let caller = analysis.request.caller;
         if !self.identity.is_same_tool(now) {
             return Some("it is for another tool".to_owned());
         }

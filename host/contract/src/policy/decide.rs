@@ -22,7 +22,7 @@ pub struct Hold {
 /// The evaluation of a call by one policy: the session's own or a limit of the sub-agent.
 pub(super) struct Layer<'a> {
     pub policy: &'a Policy,
-    pub facts: Facts<'a>,
+    pub analysis: Facts<'a>,
     pub traces: Vec<Trace>,
 }
 
@@ -37,9 +37,9 @@ impl Policy {
     /// Returns a denial if a rule or the allowed paths forbid the call regardless of hooks.
     pub fn forbids(&self, request: Request<'_>) -> Option<Denial> {
         self.layers(request).find_map(|policy| {
-            let facts = policy.facts(request);
-            let trace = policy.forbidding(&facts)?;
-            Some(policy.denied(&trace, &facts))
+            let analysis = policy.facts(request);
+            let trace = policy.forbidding(&analysis)?;
+            Some(policy.denied(&trace, &analysis))
         })
     }
 
@@ -165,12 +165,12 @@ impl Policy {
         self.layers(request)
             .enumerate()
             .map(|(at, policy)| {
-                let facts = policy.facts(request);
+                let analysis = policy.facts(request);
                 let hooks = if at == 0 { said.hooks } else { &held };
-                let traces = policy.walk(&facts, Said { hooks, ..said });
+                let traces = policy.walk(&analysis, Said { hooks, ..said });
                 Layer {
                     policy,
-                    facts,
+                    analysis,
                     traces,
                 }
             })
@@ -181,11 +181,11 @@ impl Policy {
         Facts::of(request, &self.inner.places, &self.inner.protected)
     }
 
-    fn denied_by_rule(&self, at: usize, facts: &Facts) -> Denial {
+    fn denied_by_rule(&self, at: usize, analysis: &Facts) -> Denial {
         let rule = &self.inner.rules[at];
         let reason = match &rule.deny_message {
             Some(message) => crate::text::block(message, 1_000),
-            None => format!("rule {} forbids `{}`", rule.label(), facts.request.name),
+            None => format!("rule {} forbids `{}`", rule.label(), analysis.request.name),
         };
         let remedy = match rule.tier {
             Tier::Admin => {
@@ -204,23 +204,23 @@ impl Policy {
         }
     }
 
-    fn denied(&self, trace: &Trace, facts: &Facts) -> Denial {
-        let name = facts.request.name;
+    fn denied(&self, trace: &Trace, analysis: &Facts) -> Denial {
+        let name = analysis.request.name;
         match &trace.because {
-            Because::Rule(at) => self.denied_by_rule(*at, facts),
+            Because::Rule(at) => self.denied_by_rule(*at, analysis),
             Because::Outside(path) => Denial::outside(path),
             Because::Mode(mode, column) => Denial {
                 remedy: Some(format!(
                     "to allow it: {}, or choose a mode that allows more",
-                    super::offer::how_to_allow(facts, &facts.parts)
+                    super::offer::how_to_allow(analysis, &analysis.parts)
                 )),
                 ..Denial::new(
                     DenialCode::PolicyViolation,
                     format!(
                         "`{name}` may not {} in mode {mode}: {}{}",
                         trace.shown.replace("the call", "run"),
-                        super::question::words(*column, facts, &trace.shown),
-                        facts
+                        super::question::words(*column, analysis, &trace.shown),
+                        analysis
                             .steering
                             .reason()
                             .map_or_else(String::new, |why| format!("; {why}"))
@@ -277,7 +277,7 @@ fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
                 .iter()
                 .find(|trace| trace.outcome() == Decision::Deny);
             Verdict::Deny(match trace {
-                Some(trace) => strictest.policy.denied(trace, &strictest.facts),
+                Some(trace) => strictest.policy.denied(trace, &strictest.analysis),
                 None => Denial::new(
                     DenialCode::PolicyViolation,
                     "the call contains no access to evaluate",
@@ -299,7 +299,7 @@ fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
             if more > 0 {
                 by = format!("{by} and {more} more");
             }
-            Verdict::Allow(Grant::new(&first.facts.request, by, used(layers)))
+            Verdict::Allow(Grant::new(&first.analysis.request, by, used(layers)))
         }
     }
 }

@@ -154,13 +154,13 @@ fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, St
             tail: false,
             known: false,
         };
-        let facts = Facts::of(request, places, &protected);
-        let mut parts = facts.parts.iter();
+        let analysis = Facts::of(request, places, &protected);
+        let mut parts = analysis.parts.iter();
         let covers = match rule.decision() {
-            Decision::Allow => parts.all(|part| rule.covers(part, &facts)),
-            Decision::Ask | Decision::Deny => parts.any(|part| rule.covers(part, &facts)),
+            Decision::Allow => parts.all(|part| rule.covers(part, &analysis)),
+            Decision::Ask | Decision::Deny => parts.any(|part| rule.covers(part, &analysis)),
         };
-        if covers && rule.fits_input(&facts) {
+        if covers && rule.fits_input(&analysis) {
             return Ok(true);
         }
     }

@@ -39,7 +39,7 @@ impl Explanation {
             Verdict::Deny(denial) => (Decision::Deny, denial.reason.clone(), denial.remedy.clone()),
         };
         let tool = layers.first().map_or_else(String::new, |layer| {
-            let request = &layer.facts.request;
+            let request = &layer.analysis.request;
             format!("{}/{}", request.plugin, request.name)
         });
         let value = json!({
@@ -67,14 +67,14 @@ fn show_layer(at: usize, layer: &Layer<'_>) -> Value {
     let rules = &layer.policy.inner.rules;
     let modes: Vec<&str> = layer
         .policy
-        .modes(layer.facts.request.mode)
+        .modes(layer.analysis.request.mode)
         .iter()
         .map(|mode| mode.as_str())
         .collect();
     let parts: Vec<Value> = layer
         .traces
         .iter()
-        .zip(&layer.facts.parts)
+        .zip(&layer.analysis.parts)
         .map(|(trace, part)| {
             let tiers: Vec<Value> = Tier::ALL
                 .into_iter()
@@ -113,7 +113,7 @@ fn show_layer(at: usize, layer: &Layer<'_>) -> Value {
                 "part": trace.shown, "columns": columns, "tiers": tiers,
                 "decision": trace.decision.as_str(), "because": because,
                 "approvals": approvals, "outcome": trace.outcome().as_str(),
-                "steered": layer.facts.steering.reason().filter(|_| part.is_command()),
+                "steered": layer.analysis.steering.reason().filter(|_| part.is_command()),
             })
         })
         .collect();

@@ -29,7 +29,7 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) enum What {
     Path {
-        spot: Spot,
+        path_ref: Spot,
         shown: String,
         write: bool,
     },
@@ -111,7 +111,7 @@ impl<'a> Facts<'a> {
             runner || subject.command.is_some() && (effect > Effect::Reads || foreign);
         let steering = Steering::of(&request);
         let executes = runs_command && request.executes && !steering.is_some();
-        let mut facts = Self {
+        let mut analysis = Self {
             names: Names::of(&request),
             request,
             foreign,
@@ -127,9 +127,9 @@ impl<'a> Facts<'a> {
             sorted: OnceCell::new(),
         };
         match &subject.command {
-            Some(command) if runs_command => facts.command(command, places, protected),
+            Some(command) if runs_command => analysis.command(command, places, protected),
             // For example a tool that stops a running command.
-            None if runner => facts.push(What::Whole, Column::Exec),
+            None if runner => analysis.push(What::Whole, Column::Exec),
             Some(_) | None => {}
         }
         // Paths next to a command state where it runs; what it writes follows from the command.
@@ -141,25 +141,26 @@ impl<'a> Facts<'a> {
             .map(|one| (Spot::on_host(&one.path, places), one.executable))
             .collect();
         for one in subject.paths.iter().filter(|one| !one.on_host) {
-            let spot = Spot::of(&one.path, places);
+            let path_ref = Spot::of(&one.path, places);
             // A path that was both named and changed is one access, shown by the name in the input.
-            let same = |changed: &Spot| spot.exact().is_some() && changed.exact() == spot.exact();
+            let same =
+                |changed: &Spot| path_ref.exact().is_some() && changed.exact() == path_ref.exact();
             let before = changed.len();
             let executable = changed.iter().any(|(one, runs)| *runs && same(one));
             changed.retain(|(changed, _)| !same(changed));
             let write = (one.write || changed.len() < before) && !beside && !request.delegates;
-            facts.path(spot, &one.path, write, protected);
-            facts.is_executable(executable && write);
+            analysis.path(path_ref, &one.path, write, protected);
+            analysis.is_executable(executable && write);
         }
-        for (spot, executable) in changed {
-            let shown = spot.exact().unwrap_or("a path").to_owned();
-            facts.path(spot, &shown, true, protected);
-            facts.is_executable(executable);
+        for (path_ref, executable) in changed {
+            let shown = path_ref.exact().unwrap_or("a path").to_owned();
+            analysis.path(path_ref, &shown, true, protected);
+            analysis.is_executable(executable);
         }
         // Inputs of delegated calls are analyzed when those calls are made.
         if subject.unclear && !request.delegates {
             let write = effect > Effect::Reads && !beside;
-            facts.path(
+            analysis.path(
                 Spot::anywhere(),
                 "paths that were not examined",
                 write,
@@ -173,7 +174,7 @@ impl<'a> Facts<'a> {
         // A command or a foreign tool requires approval anyway, at least as strictly as network access does in every
         // mode, so only an address that is named is a separate access.
         let covered =
-            (runs_command || foreign) && subject.urls.is_empty() && !facts.parts.is_empty();
+            (runs_command || foreign) && subject.urls.is_empty() && !analysis.parts.is_empty();
         if (reaches_out || tool.kind == "fetch") && !covered {
             let mut hosts = Vec::new();
             for url in &subject.urls {
@@ -187,16 +188,16 @@ impl<'a> Facts<'a> {
                 hosts.push(None);
             }
             for host in hosts {
-                facts.push(What::Address { host, named }, Column::Network);
+                analysis.push(What::Address { host, named }, Column::Network);
             }
         }
         for (name, value) in &subject.variables {
             let named = mentions_text(request.input, name) && mentions_text(request.input, value);
             let name = name.clone();
-            facts.push(What::Variable { name, named }, Column::Other);
+            analysis.push(What::Variable { name, named }, Column::Other);
         }
-        facts.effects();
-        if facts.parts.is_empty() {
+        analysis.effects();
+        if analysis.parts.is_empty() {
             let column = match effect {
                 Effect::Pure | Effect::Reads if tool.annotations.interactive == Some(true) => {
                     Column::Interactive
@@ -204,25 +205,25 @@ impl<'a> Facts<'a> {
                 Effect::Pure | Effect::Reads => Column::Read,
                 Effect::Writes | Effect::Destroys if request.delegates => Column::Read,
                 Effect::Writes | Effect::Destroys if request.known => Column::Read,
-                Effect::Writes | Effect::Destroys if facts.hides_writes => Column::Protected,
+                Effect::Writes | Effect::Destroys if analysis.hides_writes => Column::Protected,
                 Effect::Writes | Effect::Destroys => Column::Other,
             };
-            facts.push(What::Whole, column);
+            analysis.push(What::Whole, column);
         }
         // Every access also gets the classes of the worst unnamed effect. A tool declares its own kind and hints, and
         // must not be able to avoid a prompt with them.
         let besides = [
-            (facts.hides_writes, Column::Protected),
-            (facts.other_effects, Column::Other),
+            (analysis.hides_writes, Column::Protected),
+            (analysis.other_effects, Column::Other),
         ];
         for (_, column) in besides.into_iter().filter(|(holds, _)| *holds) {
-            for part in &mut facts.parts {
+            for part in &mut analysis.parts {
                 if !part.columns.contains(&column) {
                     part.columns.push(column);
                 }
             }
         }
-        facts
+        analysis
     }
 
     /// Computes the effects that the accesses do not name.
@@ -312,15 +313,26 @@ impl<'a> Facts<'a> {
                 .any(named)
     }
 
-    fn path(&mut self, spot: Spot, shown: &str, write: bool, protected: &Protected) {
-        let why = if write { protected.why(&spot) } else { None };
+    fn path(&mut self, path_ref: Spot, shown: &str, write: bool, protected: &Protected) {
+        let why = if write {
+            protected.why(&path_ref)
+        } else {
+            None
+        };
         let column = match (write, why) {
             (true, Some(_)) => Column::Protected,
             (true, None) => Column::Write,
             (false, _) => Column::Read,
         };
         let shown = text::inline(shown, 200);
-        self.push(What::Path { spot, shown, write }, column);
+        self.push(
+            What::Path {
+                path_ref,
+                shown,
+                write,
+            },
+            column,
+        );
         if let Some(part) = self.parts.last_mut() {
             part.protected = why;
         }

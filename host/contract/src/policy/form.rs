@@ -156,8 +156,8 @@ impl Target {
         !self.commands.is_empty() || self.command_regex.is_some()
     }
 
-    pub(super) fn matches(&self, part: &Part, facts: &Facts, decision: Decision) -> bool {
-        let input = facts.request.input;
+    pub(super) fn matches(&self, part: &Part, analysis: &Facts, decision: Decision) -> bool {
+        let input = analysis.request.input;
         let allows = decision == Decision::Allow;
         // A variable that the input does not name is not covered by an allow rule for the input.
         if allows && matches!(part.what, What::Variable { named: false, .. }) {
@@ -167,8 +167,10 @@ impl Target {
             return argument(input, name, &Value::String(pattern.clone()));
         }
         match &part.what {
-            What::Path { spot, .. } if allows => self.paths.iter().any(|path| path.surely(spot)),
-            What::Path { spot, .. } => self.paths.iter().any(|path| path.maybe(spot)),
+            What::Path { path_ref, .. } if allows => {
+                self.paths.iter().any(|path| path.surely(path_ref))
+            }
+            What::Path { path_ref, .. } => self.paths.iter().any(|path| path.maybe(path_ref)),
             What::Command(command) if allows => {
                 let known = || {
                     command.assignments.is_empty()

@@ -63,8 +63,8 @@ fn fuzz_path() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let text = assembled(bytes, PATHS);
         let (pattern, path) = text.split_once('\n').unwrap_or(("**", &text));
-        let spot = Spot::of(path, &places);
-        for reading in spot.readings() {
+        let path_ref = Spot::of(path, &places);
+        for reading in path_ref.readings() {
             let mut names = reading.strip_prefix('/').expect(reading).split('/');
             let is_plain = |name| reading == "/" || !matches!(name, "" | "." | "..");
             assert!(names.all(is_plain), "{reading}");
@@ -73,13 +73,13 @@ fn fuzz_path() {
         for (one, other) in [("/", "//"), ("/", "/./")] {
             let written = path.replace(one, other);
             if written.len() < 4_096 && !path.starts_with('~') {
-                assert_eq!(Spot::of(&written, &places), spot, "{written}");
+                assert_eq!(Spot::of(&written, &places), path_ref, "{written}");
             }
         }
         match PathPattern::parse(pattern, &places) {
             Err(error) => check_message(&error),
             // A path that an allow rule matches is also matched by a deny rule.
-            Ok(pattern) if pattern.surely(&spot) => assert!(pattern.maybe(&spot), "{text}"),
+            Ok(pattern) if pattern.surely(&path_ref) => assert!(pattern.maybe(&path_ref), "{text}"),
             Ok(_) => {}
         }
     });

@@ -59,10 +59,10 @@ impl Family {
     /// kind: `Read` allows no tool that can do more than read, `Edit` none that can do more than change files, `Bash`
     /// none whose commands the host does not run, `WebFetch` none that changes unnamed files, and no family allows a
     /// tool of a foreign server.
-    pub(super) fn covers(self, part: &Part, facts: &Facts, decision: Decision) -> bool {
+    pub(super) fn covers(self, part: &Part, analysis: &Facts, decision: Decision) -> bool {
         let allows = decision == Decision::Allow;
-        let tool = facts.request.tool;
-        if allows && facts.foreign {
+        let tool = analysis.request.tool;
+        if allows && analysis.foreign {
             return false;
         }
         match self {
@@ -80,11 +80,13 @@ impl Family {
                 }
             }
             // Any access of it may concern an unnamed file.
-            Family::Edit if facts.hides_writes && !allows => true,
+            Family::Edit if analysis.hides_writes && !allows => true,
             Family::Edit => {
                 let edits = matches!(tool.kind.as_str(), "edit" | "delete" | "move");
                 match &part.what {
-                    What::Path { write, .. } if allows => !facts.other_effects && (*write || edits),
+                    What::Path { write, .. } if allows => {
+                        !analysis.other_effects && (*write || edits)
+                    }
                     What::Path { write, .. } => *write,
                     What::Whole => edits,
                     What::Command(_)
@@ -94,8 +96,8 @@ impl Family {
                 }
             }
             // A command's redirections belong to it. A kind chosen by a plugin does not make the host run its command.
-            Family::Bash => facts.executes || facts.runs_command && !allows,
-            Family::Fetch if facts.writes_unnamed && allows => false,
+            Family::Bash => analysis.executes || analysis.runs_command && !allows,
+            Family::Fetch if analysis.writes_unnamed && allows => false,
             Family::Fetch => match &part.what {
                 What::Address { .. } => true,
                 What::Whole => tool.kind == "fetch",
@@ -210,23 +212,23 @@ impl NamePattern {
     }
 
     /// Whether the pattern matches this access for a rule with this decision.
-    pub(super) fn covers(&self, part: &Part, facts: &Facts, decision: Decision) -> bool {
+    pub(super) fn covers(&self, part: &Part, analysis: &Facts, decision: Decision) -> bool {
         let named = match decision {
-            Decision::Allow => self.names_for_sure(&facts.names),
-            Decision::Ask | Decision::Deny => self.names(&facts.names),
+            Decision::Allow => self.names_for_sure(&analysis.names),
+            Decision::Ask | Decision::Deny => self.names(&analysis.names),
         };
         named
             || self
                 .family()
-                .is_some_and(|family| family.covers(part, facts, decision))
+                .is_some_and(|family| family.covers(part, analysis, decision))
     }
 
     /// Like `covers` for an ask rule, but ignores aliases that the tool only requests.
-    pub(super) fn covers_unwished(&self, part: &Part, facts: &Facts) -> bool {
-        self.names_among(&facts.names.unwished, &facts.names)
+    pub(super) fn covers_unwished(&self, part: &Part, analysis: &Facts) -> bool {
+        self.names_among(&analysis.names.unwished, &analysis.names)
             || self
                 .family()
-                .is_some_and(|family| family.covers(part, facts, Decision::Ask))
+                .is_some_and(|family| family.covers(part, analysis, Decision::Ask))
     }
 
     /// For an allow rule: whether the pattern matches a name that only this tool has. A family name is never such a

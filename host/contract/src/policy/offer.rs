@@ -22,10 +22,13 @@ pub struct Offer {
 const MOST_FORMS: usize = 4;
 
 /// Suggests the smallest configuration change that allows these accesses.
-pub(super) fn how_to_allow<'a>(facts: &Facts, parts: impl IntoIterator<Item = &'a Part>) -> String {
-    let request = &facts.request;
+pub(super) fn how_to_allow<'a>(
+    analysis: &Facts,
+    parts: impl IntoIterator<Item = &'a Part>,
+) -> String {
+    let request = &analysis.request;
     // A family name does not allow a tool whose commands the host does not run.
-    let name = if Family::is_word(request.name.as_str()) && !facts.executes {
+    let name = if Family::is_word(request.name.as_str()) && !analysis.executes {
         format!("{}/{}", request.plugin, request.tool.name)
     } else {
         request.name.to_string()
@@ -43,12 +46,12 @@ pub(super) fn how_to_allow<'a>(facts: &Facts, parts: impl IntoIterator<Item = &'
     if forms.is_empty() || forms.len() > MOST_FORMS || forms.contains(&name) {
         forms = vec![name];
     }
-    let without = if facts.steering.is_some() {
+    let without = if analysis.steering.is_some() {
         // A rule for commands would not cover it.
         forms = vec![format!("{}/{}", request.plugin, request.tool.name)];
         format!(
             "{}, or to allow it with any variables ",
-            facts.steering.remedy()
+            analysis.steering.remedy()
         )
     } else {
         String::new()
@@ -102,15 +105,15 @@ fn narrowed(part: &Part) -> Option<String> {
 /// addresses, longer offers are limited to them.
 pub(super) fn offers(
     asking: &[&Part],
-    facts: &Facts,
+    analysis: &Facts,
     may_remember: bool,
     places: &Places,
 ) -> Vec<Offer> {
-    let name = &facts.request.name;
+    let name = &analysis.request.name;
     let mut offers = vec![Offer {
         scope: Scope::Once,
         narrowing: Narrowing {
-            input: Some(facts.request.input.clone()),
+            input: Some(analysis.request.input.clone()),
             ..Narrowing::default()
         },
         words: format!("Allow `{name}` this once"),
@@ -118,13 +121,13 @@ pub(super) fn offers(
     if !may_remember {
         return offers;
     }
-    let Some(narrowest) = narrow(asking, facts, false, places) else {
+    let Some(narrowest) = narrow(asking, analysis, false, places) else {
         return offers;
     };
-    let wider = narrow(asking, facts, true, places).filter(|wider| wider.0 != narrowest.0);
+    let wider = narrow(asking, analysis, true, places).filter(|wider| wider.0 != narrowest.0);
     let narrowings = [Some(narrowest), wider].into_iter().flatten();
     let mut scopes = vec![Scope::Session];
-    if Identity::of(&facts.request).is_lasting() {
+    if Identity::of(&analysis.request).is_lasting() {
         scopes.extend([Scope::Project, Scope::User]);
     }
     for (narrowing, what) in narrowings {
@@ -140,10 +143,10 @@ pub(super) fn offers(
 }
 
 /// An approval that covers exactly this call.
-pub(super) fn exactly(asking: &[&Part], facts: &Facts, places: &Places) -> Option<Narrowing> {
-    let (narrowing, _) = narrow(asking, facts, false, places)?;
+pub(super) fn exactly(asking: &[&Part], analysis: &Facts, places: &Places) -> Option<Narrowing> {
+    let (narrowing, _) = narrow(asking, analysis, false, places)?;
     Some(Narrowing {
-        input: Some(facts.request.input.clone()),
+        input: Some(analysis.request.input.clone()),
         ..narrowing
     })
 }
@@ -152,28 +155,30 @@ pub(super) fn exactly(asking: &[&Part], facts: &Facts, places: &Places) -> Optio
 /// saved.
 fn narrow(
     asking: &[&Part],
-    facts: &Facts,
+    analysis: &Facts,
     wide: bool,
     places: &Places,
 ) -> Option<(Narrowing, String)> {
-    let name = &facts.request.name;
+    let name = &analysis.request.name;
     let mut narrowing = Narrowing::default();
     let mut words: Vec<String> = Vec::new();
-    let exact = asking.iter().any(|part| facts.says_too_little(part));
+    let exact = asking.iter().any(|part| analysis.says_too_little(part));
     let wide = wide && !exact;
     if exact {
-        narrowing.input = Some(facts.request.input.clone());
+        narrowing.input = Some(analysis.request.input.clone());
     }
     for part in asking {
         match &part.what {
-            What::Command(_) if !facts.executes => {}
+            What::Command(_) if !analysis.executes => {}
             What::Command(command) => {
                 let prefix = shell::prefix(command)?;
                 words.push(format!("`{} …`", text::inline(&prefix.join(" "), 120)));
                 narrowing.commands.push(prefix);
             }
-            What::Path { spot, write, .. } => {
-                let file = spot.exact()?;
+            What::Path {
+                path_ref, write, ..
+            } => {
+                let file = path_ref.exact()?;
                 let dir = directory(file, places)
                     .filter(|_| wide && !part.columns.contains(&Column::Protected));
                 words.push(match dir {
@@ -200,7 +205,7 @@ fn narrow(
                 narrowing.tool = true;
             }
             What::Variable { named: true, .. } | What::Address { .. } | What::Whole => {
-                narrowing.input = Some(facts.request.input.clone());
+                narrowing.input = Some(analysis.request.input.clone());
             }
         }
     }

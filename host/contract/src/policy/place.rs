@@ -83,23 +83,23 @@ pub(super) struct Spot {
 
 impl Spot {
     pub(super) fn of(path: &str, places: &Places) -> Self {
-        let mut spot = Self::on_host(path, places);
-        let Some(text) = spot.sure.first().cloned() else {
-            return spot;
+        let mut path_ref = Self::on_host(path, places);
+        let Some(text) = path_ref.sure.first().cloned() else {
+            return path_ref;
         };
         if let Some(rest) = path.strip_prefix('~') {
             match (&places.home, rest.strip_prefix('/')) {
-                (Some(home), Some(rest)) => spot.sure.push(resolve(home, rest).0),
-                (Some(home), None) if rest.is_empty() => spot.sure.push(resolve("/", home).0),
+                (Some(home), Some(rest)) => path_ref.sure.push(resolve(home, rest).0),
+                (Some(home), None) if rest.is_empty() => path_ref.sure.push(resolve("/", home).0),
                 _ => {}
             }
         }
         if let Some(host) = places.on_host(&text)
             && host != text
         {
-            spot.maybe = std::mem::replace(&mut spot.sure, vec![host]);
+            path_ref.maybe = std::mem::replace(&mut path_ref.sure, vec![host]);
         }
-        spot
+        path_ref
     }
 
     /// A path that the host resolved itself, so it is unambiguous.
@@ -309,25 +309,26 @@ impl PathPattern {
     }
 
     /// For an allow rule: whether every interpretation of the path matches.
-    pub(super) fn surely(&self, spot: &Spot) -> bool {
-        spot.climbed.is_none()
-            && !spot.sure.is_empty()
-            && spot
+    pub(super) fn surely(&self, path_ref: &Spot) -> bool {
+        path_ref.climbed.is_none()
+            && !path_ref.sure.is_empty()
+            && path_ref
                 .sure
                 .iter()
                 .all(|path| below(path, &self.start).is_some() && self.exact.matches(path))
     }
 
     /// Whether any interpretation of the path matches, ignoring where `..` leads.
-    pub(super) fn touches(&self, spot: &Spot) -> bool {
-        spot.readings()
+    pub(super) fn touches(&self, path_ref: &Spot) -> bool {
+        path_ref
+            .readings()
             .any(|path| below_any_case(path, &self.start) && self.wary.matches(path))
     }
 
     /// For an ask or deny rule: whether any interpretation may match. Ignores case, because a volume may.
-    pub(super) fn maybe(&self, spot: &Spot) -> bool {
-        self.touches(spot)
-            || spot.climbed.as_deref().is_some_and(|base| {
+    pub(super) fn maybe(&self, path_ref: &Spot) -> bool {
+        self.touches(path_ref)
+            || path_ref.climbed.as_deref().is_some_and(|base| {
                 below(&self.start, base).is_some() || below(base, &self.start).is_some()
             })
     }

@@ -117,7 +117,7 @@ impl Protected {
     }
 
     /// Why a change of this path requires approval; `None` if it is not protected.
-    pub(super) fn why(&self, spot: &Spot) -> Option<&'static str> {
+    pub(super) fn why(&self, path_ref: &Spot) -> Option<&'static str> {
         let of_path = |path: &str| {
             let lower = path.to_lowercase();
             let parts: Vec<&str> = lower.split('/').collect();
@@ -131,13 +131,14 @@ impl Protected {
         let by_pattern = || {
             let mut patterns = self.patterns.iter();
             patterns
-                .any(|pattern| pattern.maybe(spot))
+                .any(|pattern| pattern.maybe(path_ref))
                 .then_some(CONFIGURED)
         };
-        spot.readings()
+        path_ref
+            .readings()
             .find_map(of_path)
             .or_else(by_pattern)
-            .or_else(|| spot.is_unsure().then_some(UNSURE))
+            .or_else(|| path_ref.is_unsure().then_some(UNSURE))
     }
 }
 

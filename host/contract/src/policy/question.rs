@@ -251,15 +251,15 @@ impl Question {
     }
 
     pub(super) fn of(layers: &[Layer<'_>], strictest: &Layer<'_>, hooks: &HookSaid) -> Self {
-        let facts = &strictest.facts;
-        let request = &facts.request;
+        let analysis = &strictest.analysis;
+        let request = &analysis.request;
         // An access requires approval if any layer asks; all layers have the same accesses.
         let asks = |at: usize| {
             layers
                 .iter()
                 .any(|layer| layer.traces[at].outcome() == Decision::Ask)
         };
-        let asking: Vec<&Part> = facts
+        let asking: Vec<&Part> = analysis
             .parts
             .iter()
             .enumerate()
@@ -298,20 +298,20 @@ impl Question {
             (None, Some(Because::HookAsks(_))) => {
                 "answer at a terminal, or change the hook that asks".to_owned()
             }
-            (None, _) => how_to_allow(facts, asking.iter().copied()),
+            (None, _) => how_to_allow(analysis, asking.iter().copied()),
         };
         Self {
             plugin: request.plugin.clone(),
             tool: request.name.clone(),
             effect: request.tool.effect(),
             network: request.tool.annotations.open_world == Some(true),
-            kind: kind(&asking, facts),
+            kind: kind(&asking, analysis),
             reason: first.map_or_else(String::new, |trace| {
                 let unreadable = asking.iter().any(|part| {
                     matches!(part.what, What::Unknown(_)) && part.shown() == trace.shown
                 });
                 let mut reason = reason(trace, unreadable, strictest);
-                if let Some(why) = option_reason(&asking, facts) {
+                if let Some(why) = option_reason(&asking, analysis) {
                     reason.push_str("; ");
                     reason.push_str(&why);
                 }
@@ -327,14 +327,14 @@ impl Question {
                 .map(|_| request.caller.agent.clone()),
             changes: None,
             variables: {
-                let session = facts.steering.session().iter();
+                let session = analysis.steering.session().iter();
                 let session = session.map(|(name, value)| (name.clone(), value.clone()));
                 session
                     .chain(request.subject.variables.iter().cloned())
                     .collect()
             },
-            offers: offers(&asking, facts, may_remember, places),
-            exact: exactly(&asking, facts, places).filter(|_| may_look_up),
+            offers: offers(&asking, analysis, may_remember, places),
+            exact: exactly(&asking, analysis, places).filter(|_| may_look_up),
             remedy,
             grant: Grant::new(request, "the user".to_owned(), used(layers)),
             identity: Identity::of(request),
@@ -345,10 +345,10 @@ impl Question {
     }
 }
 
-fn kind(asking: &[&Part], facts: &Facts) -> AskKind {
-    if facts.runs_command {
+fn kind(asking: &[&Part], analysis: &Facts) -> AskKind {
+    if analysis.runs_command {
         AskKind::Exec
-    } else if facts.foreign {
+    } else if analysis.foreign {
         AskKind::Mcp
     } else if asking.iter().any(|part| {
         part.columns
@@ -362,13 +362,13 @@ fn kind(asking: &[&Part], facts: &Facts) -> AskKind {
 }
 
 /// Why the mode does not allow the access. `shown`: text of the access.
-pub(super) fn words(column: Column, facts: &Facts, shown: &str) -> String {
+pub(super) fn words(column: Column, analysis: &Facts, shown: &str) -> String {
     match column {
-        Column::Protected if facts.hides_writes => {
+        Column::Protected if analysis.hides_writes => {
             "it changes files without naming them".to_owned()
         }
         Column::Protected => {
-            let mut parts = facts.parts.iter().filter(|part| part.shown() == shown);
+            let mut parts = analysis.parts.iter().filter(|part| part.shown() == shown);
             match parts.find_map(|part| part.protected) {
                 Some(why) => format!("{}: {why}", column.words()),
                 None => column.words().to_owned(),
@@ -379,14 +379,14 @@ pub(super) fn words(column: Column, facts: &Facts, shown: &str) -> String {
 }
 
 fn sets_variable(trace: &Trace, layer: &Layer<'_>) -> bool {
-    let mut parts = layer.facts.parts.iter();
+    let mut parts = layer.analysis.parts.iter();
     parts.any(|part| matches!(part.what, What::Variable { .. }) && part.shown() == trace.shown)
 }
 
 /// Why neither a wildcard rule nor a saved approval covers a command.
-fn option_reason(asking: &[&Part], facts: &Facts) -> Option<String> {
+fn option_reason(asking: &[&Part], analysis: &Facts) -> Option<String> {
     let mut commands = asking.iter().filter_map(|part| match &part.what {
-        What::Command(command) if facts.executes => Some(command),
+        What::Command(command) if analysis.executes => Some(command),
         _ => None,
     });
     let found = commands.find_map(|command| shell::risky_options(command).into_iter().next())?;
@@ -417,19 +417,19 @@ fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
             format!("it would {}, which can change what they run", trace.shown)
         }
         Because::Mode(_, column) => {
-            let destroys =
-                layer.facts.request.tool.effect() == Effect::Destroys && !layer.facts.runs_command;
+            let destroys = layer.analysis.request.tool.effect() == Effect::Destroys
+                && !layer.analysis.runs_command;
             match column {
                 Column::Other | Column::Write if destroys => "it may destroy data".to_owned(),
-                column => words(*column, &layer.facts, &trace.shown),
+                column => words(*column, &layer.analysis, &trace.shown),
             }
         }
         Because::HookAllows(_) | Because::Outside(_) => String::new(),
     };
     let remarks = [
-        layer.facts.danger.map(str::to_owned),
-        layer.facts.types_into(),
-        layer.facts.steering.reason(),
+        layer.analysis.danger.map(str::to_owned),
+        layer.analysis.types_into(),
+        layer.analysis.steering.reason(),
     ];
     for remark in remarks.into_iter().flatten() {
         reason.push_str("; ");

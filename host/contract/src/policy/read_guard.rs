@@ -84,11 +84,11 @@ impl Layer {
         if !inner.guards_reads {
             return None;
         }
-        let facts = policy.facts(request);
-        let live = policy.live_among(0..inner.rules.len(), &facts);
+        let analysis = policy.facts(request);
+        let live = policy.live_among(0..inner.rules.len(), &analysis);
         let probe = Part {
             what: What::Path {
-                spot: Spot::anywhere(),
+                path_ref: Spot::anywhere(),
                 shown: String::new(),
                 write: false,
             },
@@ -101,9 +101,9 @@ impl Layer {
         let mut answered = Vec::new();
         for at in live {
             let rule = &inner.rules[at];
-            let speaks = |form: &usize| rule.reads_by(*form, &probe, &facts);
+            let speaks = |form: &usize| rule.reads_by(*form, &probe, &analysis);
             forms.extend((0..rule.forms.len()).filter(speaks).map(|form| (at, form)));
-            if rule.decision == Decision::Ask && speaks_of_a_part(policy, at, &facts) {
+            if rule.decision == Decision::Ask && speaks_of_a_part(policy, at, &analysis) {
                 answered.push(at);
             }
         }
@@ -120,15 +120,15 @@ impl Layer {
 
     fn refuses(&self, path: &str) -> Option<String> {
         let rules = &self.policy.rules;
-        let spot = Spot::on_host(path, &self.policy.places);
+        let path_ref = Spot::on_host(path, &self.policy.places);
         let fits = |at: usize, form: usize| {
             let allows = rules[at].decision == Decision::Allow;
             rules[at].paths_of(form).all(|paths| {
                 paths.iter().any(|pattern| {
                     if allows {
-                        pattern.surely(&spot)
+                        pattern.surely(&path_ref)
                     } else {
-                        pattern.maybe(&spot)
+                        pattern.maybe(&path_ref)
                     }
                 })
             })
@@ -156,9 +156,12 @@ impl Layer {
 }
 
 /// Whether a rule matches an access of the call. If it asked, the user has answered for the paths that the call names.
-fn speaks_of_a_part(policy: &Policy, at: usize, facts: &Facts) -> bool {
+fn speaks_of_a_part(policy: &Policy, at: usize, analysis: &Facts) -> bool {
     let rule = &policy.inner.rules[at];
-    facts.parts.iter().any(|part| rule.covers(part, facts))
+    analysis
+        .parts
+        .iter()
+        .any(|part| rule.covers(part, analysis))
 }
 
 impl fmt::Debug for ReadGuard {

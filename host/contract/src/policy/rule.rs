@@ -85,9 +85,9 @@ impl Rule {
     }
 
     /// Whether the conditions on the call as a whole hold. `modes` are those of the session, the narrowest first.
-    pub(super) fn applies(&self, facts: &Facts, modes: &[Mode], interactive: bool) -> bool {
+    pub(super) fn applies(&self, analysis: &Facts, modes: &[Mode], interactive: bool) -> bool {
         let allows = self.decision == Decision::Allow;
-        let request = &facts.request;
+        let request = &analysis.request;
         let mode = self.modes.is_empty()
             || if allows {
                 modes.first().is_some_and(|mode| self.modes.contains(mode))
@@ -115,17 +115,17 @@ impl Rule {
             && self.annotations.iter().all(|(name, wanted)| {
                 annotation(hints, name).flatten().map_or(!allows, |said| said == *wanted)
             })
-            && self.fits_input(facts)
+            && self.fits_input(analysis)
     }
 
-    pub(super) fn fits_input(&self, facts: &Facts) -> bool {
+    pub(super) fn fits_input(&self, analysis: &Facts) -> bool {
         self.args
             .iter()
-            .all(|(name, wanted)| argument(facts.request.input, name, wanted))
+            .all(|(name, wanted)| argument(analysis.request.input, name, wanted))
             && self
                 .args_regex
                 .as_ref()
-                .is_none_or(|regex| regex.is_match(facts.sorted_input()))
+                .is_none_or(|regex| regex.is_match(analysis.sorted_input()))
     }
 
     /// Whether the rule applies to every call of its tools.
@@ -141,26 +141,26 @@ impl Rule {
     }
 
     /// Whether the rule matches this access.
-    pub(super) fn covers(&self, part: &Part, facts: &Facts) -> bool {
-        self.speaks_of(part, facts)
-            || self.allow_redirection && self.redirects(part, facts)
-            || self.decision != Decision::Allow && self.is_mentioned(part, facts)
+    pub(super) fn covers(&self, part: &Part, analysis: &Facts) -> bool {
+        self.speaks_of(part, analysis)
+            || self.allow_redirection && self.redirects(part, analysis)
+            || self.decision != Decision::Allow && self.is_mentioned(part, analysis)
     }
 
     /// Whether it is an ask rule that matches only through an alias that the tool requested but was not assigned.
-    pub(super) fn is_wished_for(&self, part: &Part, facts: &Facts) -> bool {
+    pub(super) fn is_wished_for(&self, part: &Part, analysis: &Facts) -> bool {
         self.decision == Decision::Ask
-            && !self.speaks_by(part, facts, |name| name.covers_unwished(part, facts))
-            && !self.is_mentioned(part, facts)
+            && !self.speaks_by(part, analysis, |name| name.covers_unwished(part, analysis))
+            && !self.is_mentioned(part, analysis)
     }
 
     /// Whether the rule could match an access whose command is unknown.
-    pub(super) fn may_cover(&self, part: &Part, facts: &Facts) -> bool {
+    pub(super) fn may_cover(&self, part: &Part, analysis: &Facts) -> bool {
         self.decision != Decision::Allow
             && self.forms.iter().any(|form| {
                 let narrowed = form.target.is_some() || self.target.is_some();
                 let files = matches!(form.name.family(), Some(Family::Read | Family::Edit));
-                narrowed && (files || form.name.covers(part, facts, self.decision))
+                narrowed && (files || form.name.covers(part, analysis, self.decision))
             })
     }
 
@@ -176,21 +176,21 @@ impl Rule {
 
     /// Whether an argument of a command matches a path of the rule. A path that may not be read must not be passed to a
     /// command; one that may not be changed can be passed to read-only commands.
-    fn is_mentioned(&self, part: &Part, facts: &Facts) -> bool {
+    fn is_mentioned(&self, part: &Part, analysis: &Facts) -> bool {
         !part.mentions.is_empty()
             && self.forms.iter().any(|form| {
                 let meant = match form.name.family() {
                     Some(Family::Read) => true,
-                    Some(Family::Edit) => !facts.reads_only,
+                    Some(Family::Edit) => !analysis.reads_only,
                     Some(Family::Bash | Family::Fetch) => false,
                     None => matches!(form.name, NamePattern::All),
                 };
                 let narrowed = form.target.is_some() || self.target.is_some();
                 meant
                     && narrowed
-                    && part.mentions.iter().any(|spot| {
+                    && part.mentions.iter().any(|path_ref| {
                         let mut targets = form.target.iter().chain(&self.target);
-                        targets.all(|target| target.paths.iter().any(|path| path.touches(spot)))
+                        targets.all(|target| target.paths.iter().any(|path| path.touches(path_ref)))
                     })
             })
     }
@@ -209,12 +209,12 @@ impl Rule {
     }
 
     /// Whether the form matches file reads, by its name and its conditions on the input.
-    pub(super) fn reads_by(&self, form: usize, probe: &Part, facts: &Facts) -> bool {
+    pub(super) fn reads_by(&self, form: usize, probe: &Part, analysis: &Facts) -> bool {
         let form = &self.forms[form];
         let mut targets = form.target.iter().chain(&self.target);
-        form.name.covers(probe, facts, self.decision)
+        form.name.covers(probe, analysis, self.decision)
             && targets.all(|target| match &target.argument {
-                Some(_) => target.matches(probe, facts, self.decision),
+                Some(_) => target.matches(probe, analysis, self.decision),
                 None => !target.paths.is_empty(),
             })
     }
@@ -227,41 +227,49 @@ impl Rule {
             .filter(|paths| !paths.is_empty())
     }
 
-    fn speaks_of(&self, part: &Part, facts: &Facts) -> bool {
-        self.speaks_by(part, facts, |name| name.covers(part, facts, self.decision))
-    }
-
-    fn speaks_by(&self, part: &Part, facts: &Facts, covers: impl Fn(&NamePattern) -> bool) -> bool {
-        self.forms.iter().any(|form| {
-            let mut targets = form.target.iter().chain(&self.target);
-            covers(&form.name) && targets.all(|target| self.fits(target, form, part, facts))
+    fn speaks_of(&self, part: &Part, analysis: &Facts) -> bool {
+        self.speaks_by(part, analysis, |name| {
+            name.covers(part, analysis, self.decision)
         })
     }
 
-    fn fits(&self, target: &Target, form: &Form, part: &Part, facts: &Facts) -> bool {
+    fn speaks_by(
+        &self,
+        part: &Part,
+        analysis: &Facts,
+        covers: impl Fn(&NamePattern) -> bool,
+    ) -> bool {
+        self.forms.iter().any(|form| {
+            let mut targets = form.target.iter().chain(&self.target);
+            covers(&form.name) && targets.all(|target| self.fits(target, form, part, analysis))
+        })
+    }
+
+    fn fits(&self, target: &Target, form: &Form, part: &Part, analysis: &Facts) -> bool {
         match self.decision {
             // An unnamed file is not covered by an allowed path, and a command that the host does not run says nothing
             // about the tool, unless the rule names exactly this tool.
             Decision::Allow => {
-                let named = !facts.hides_writes
+                let named = !analysis.hides_writes
                     || !matches!(part.what, What::Path { .. })
                     || target.paths.is_empty();
-                let run = facts.executes
+                let run = analysis.executes
                     || !part.is_command()
-                    || form.name.is_one_tool() && !facts.steering.is_some();
-                named && run && target.matches(part, facts, self.decision)
+                    || form.name.is_one_tool() && !analysis.steering.is_some();
+                named && run && target.matches(part, analysis, self.decision)
             }
             // An unnamed file may be any file that a rule forbids to change.
             Decision::Ask | Decision::Deny => {
-                let may_write = facts.hides_writes && form.name.family() != Some(Family::Read);
-                may_write && !target.paths.is_empty() || target.matches(part, facts, self.decision)
+                let may_write = analysis.hides_writes && form.name.family() != Some(Family::Read);
+                may_write && !target.paths.is_empty()
+                    || target.matches(part, analysis, self.decision)
             }
         }
     }
 
     /// Whether the access is a redirection and the rule allows every command of the call.
-    fn redirects(&self, part: &Part, facts: &Facts) -> bool {
-        let mut commands = facts
+    fn redirects(&self, part: &Part, analysis: &Facts) -> bool {
+        let mut commands = analysis
             .parts
             .iter()
             .filter(|part| part.is_command())
@@ -269,7 +277,7 @@ impl Rule {
         self.decision == Decision::Allow
             && part.redirected
             && commands.peek().is_some()
-            && commands.all(|command| self.speaks_of(command, facts))
+            && commands.all(|command| self.speaks_of(command, analysis))
     }
 }
 

@@ -86,28 +86,28 @@ impl Index {
         index
     }
 
-    fn candidates(&self, facts: &Facts) -> Vec<usize> {
+    fn candidates(&self, analysis: &Facts) -> Vec<usize> {
         let mut found = self.rest.clone();
-        for name in &facts.names.all {
+        for name in &analysis.names.all {
             found.extend(self.by_name.get(name).into_iter().flatten());
         }
         found.extend(
             self.by_plugin
-                .get(facts.names.plugin())
+                .get(analysis.names.plugin())
                 .into_iter()
                 .flatten(),
         );
-        if facts.names.is_foreign() {
+        if analysis.names.is_foreign() {
             found.extend(&self.servers);
         }
         for family in Family::ALL {
             // A deny matches more than an allow, so this finds every rule that can match. A command may name any path.
-            if facts.runs_command
-                || facts.writes_unnamed
-                || facts
+            if analysis.runs_command
+                || analysis.writes_unnamed
+                || analysis
                     .parts
                     .iter()
-                    .any(|part| family.covers(part, facts, Decision::Deny))
+                    .any(|part| family.covers(part, analysis, Decision::Deny))
             {
                 found.extend(&self.by_family[family as usize]);
             }
@@ -142,41 +142,41 @@ impl Policy {
         modes
     }
 
-    pub(super) fn walk(&self, facts: &Facts, said: Said<'_>) -> Vec<Trace> {
-        let modes = self.modes(facts.request.mode);
-        let live = self.live(facts, &modes);
-        let identity = Identity::of(&facts.request);
-        facts
+    pub(super) fn walk(&self, analysis: &Facts, said: Said<'_>) -> Vec<Trace> {
+        let modes = self.modes(analysis.request.mode);
+        let live = self.live(analysis, &modes);
+        let identity = Identity::of(&analysis.request);
+        analysis
             .parts
             .iter()
             .map(|part| {
-                let mut trace = self.rules_on(part, facts, &live);
+                let mut trace = self.rules_on(part, analysis, &live);
                 // A hook sees the input but not the variables of the session.
-                if facts.steering.session().is_empty() {
+                if analysis.steering.session().is_empty() {
                     self.hook_allows(&mut trace, said.hooks);
                 }
                 if trace.matched.is_empty() && !matches!(trace.because, Because::HookAllows(_)) {
-                    (trace.decision, trace.because) = self.modes_on(part, facts, &modes);
+                    (trace.decision, trace.because) = self.modes_on(part, analysis, &modes);
                 }
                 if let Some(path) = self.outside(part) {
                     (trace.decision, trace.because) = (Decision::Deny, Because::Outside(path));
                 }
-                self.careful(&mut trace, part, facts, &live, &modes);
-                self.unnamed(&mut trace, facts, &live);
-                tail_asks(&mut trace, facts);
+                self.careful(&mut trace, part, analysis, &live, &modes);
+                self.unnamed(&mut trace, analysis, &live);
+                tail_asks(&mut trace, analysis);
                 hook_asks(&mut trace, said.hooks);
-                look_up(&mut trace, part, facts, &modes, &identity, said);
+                look_up(&mut trace, part, analysis, &modes, &identity, said);
                 trace
             })
             .collect()
     }
 
     /// Finds an access that the allowed paths or a rule forbid regardless of hooks.
-    pub(super) fn forbidding(&self, facts: &Facts) -> Option<Trace> {
-        let modes = self.modes(facts.request.mode);
-        let live = self.live(facts, &modes);
-        facts.parts.iter().find_map(|part| {
-            let mut trace = self.rules_on(part, facts, &live);
+    pub(super) fn forbidding(&self, analysis: &Facts) -> Option<Trace> {
+        let modes = self.modes(analysis.request.mode);
+        let live = self.live(analysis, &modes);
+        analysis.parts.iter().find_map(|part| {
+            let mut trace = self.rules_on(part, analysis, &live);
             if let Some(path) = self.outside(part) {
                 trace.because = Because::Outside(path);
                 return Some(trace);
@@ -186,9 +186,9 @@ impl Policy {
         })
     }
 
-    fn live(&self, facts: &Facts, modes: &[Mode]) -> Vec<usize> {
-        let mut live = self.inner.index.candidates(facts);
-        live.retain(|at| self.is_live(*at, facts, modes));
+    fn live(&self, analysis: &Facts, modes: &[Mode]) -> Vec<usize> {
+        let mut live = self.inner.index.candidates(analysis);
+        live.retain(|at| self.is_live(*at, analysis, modes));
         live
     }
 
@@ -196,30 +196,30 @@ impl Policy {
     pub(super) fn live_among(
         &self,
         rules: impl Iterator<Item = usize>,
-        facts: &Facts,
+        analysis: &Facts,
     ) -> Vec<usize> {
-        let modes = self.modes(facts.request.mode);
+        let modes = self.modes(analysis.request.mode);
         rules
-            .filter(|at| self.is_live(*at, facts, &modes))
+            .filter(|at| self.is_live(*at, analysis, &modes))
             .collect()
     }
 
-    fn is_live(&self, at: usize, facts: &Facts, modes: &[Mode]) -> bool {
+    fn is_live(&self, at: usize, analysis: &Facts, modes: &[Mode]) -> bool {
         let rule = &self.inner.rules[at];
         let narrowed = modes
             .first()
             .is_some_and(|mode| *mode < self.inner.configured_mode);
-        !(narrowed && rule.yields_to_mode) && rule.applies(facts, modes, self.inner.interactive)
+        !(narrowed && rule.yields_to_mode) && rule.applies(analysis, modes, self.inner.interactive)
     }
 
     /// Matches rules against an access. Within a tier the highest priority decides, of equals the strictest. Across
     /// tiers a deny applies from every tier, otherwise the highest tier decides.
-    fn rules_on(&self, part: &Part, facts: &Facts, live: &[usize]) -> Trace {
+    fn rules_on(&self, part: &Part, analysis: &Facts, live: &[usize]) -> Trace {
         let rules = &self.inner.rules;
         let mut matched: Vec<usize> = live
             .iter()
             .copied()
-            .filter(|at| rules[*at].covers(part, facts))
+            .filter(|at| rules[*at].covers(part, analysis))
             .collect();
         self.inner.sort(&mut matched);
         // An ask that matches only an alias requested by the tool must not replace an equally strict rule, because a
@@ -227,7 +227,7 @@ impl Policy {
         let given = matched
             .iter()
             .copied()
-            .filter(|at| !rules[*at].is_wished_for(part, facts));
+            .filter(|at| !rules[*at].is_wished_for(part, analysis));
         let (mut tiers, mut winner) = self.inner.spokesman(given);
         if winner.is_none_or(|at| rules[at].decision == Decision::Allow) {
             (tiers, winner) = self.inner.spokesman(matched.iter().copied());
@@ -269,11 +269,11 @@ impl Policy {
     }
 
     /// The strictest decision of all modes for every class of the access.
-    fn modes_on(&self, part: &Part, facts: &Facts, modes: &[Mode]) -> (Decision, Because) {
+    fn modes_on(&self, part: &Part, analysis: &Facts, modes: &[Mode]) -> (Decision, Because) {
         let mut worst = (Decision::Allow, Because::Mode(modes[0], part.columns[0]));
         for mode in modes {
             for column in &part.columns {
-                let decision = self.mode_on(*mode, *column, part, facts);
+                let decision = self.mode_on(*mode, *column, part, analysis);
                 if decision > worst.0 {
                     worst = (decision, Because::Mode(*mode, *column));
                 }
@@ -282,18 +282,18 @@ impl Policy {
         worst
     }
 
-    fn mode_on(&self, mode: Mode, column: Column, part: &Part, facts: &Facts) -> Decision {
+    fn mode_on(&self, mode: Mode, column: Column, part: &Part, analysis: &Facts) -> Decision {
         let planning = mode == Mode::Plan;
         match column {
-            Column::Write | Column::Protected if planning && self.is_plan(part, facts) => {
+            Column::Write | Column::Protected if planning && self.is_plan(part, analysis) => {
                 Decision::Allow
             }
-            Column::Exec if planning && facts.reads_only => Decision::Ask,
+            Column::Exec if planning && analysis.reads_only => Decision::Ask,
             // A foreign server's `read_only` is only a hint, which the user may accept.
             Column::Other
                 if planning
-                    && facts.foreign
-                    && facts.request.tool.annotations.read_only == Some(true) =>
+                    && analysis.foreign
+                    && analysis.request.tool.annotations.read_only == Some(true) =>
             {
                 Decision::Ask
             }
@@ -302,31 +302,36 @@ impl Policy {
     }
 
     /// Whether the access writes a plan below `plan_dir`.
-    fn is_plan(&self, part: &Part, facts: &Facts) -> bool {
+    fn is_plan(&self, part: &Part, analysis: &Facts) -> bool {
         let (
             Some(dir),
             What::Path {
-                spot, write: true, ..
+                path_ref,
+                write: true,
+                ..
             },
         ) = (&self.inner.plan_dir, &part.what)
         else {
             return false;
         };
         !matches!(
-            facts.request.tool.kind.as_str(),
+            analysis.request.tool.kind.as_str(),
             "delete" | "move" | "execute"
-        ) && spot.is_below(dir)
-            && spot
+        ) && path_ref.is_below(dir)
+            && path_ref
                 .exact()
                 .is_some_and(|path| path.strip_suffix(".md").is_some())
     }
 
     fn outside(&self, part: &Part) -> Option<String> {
-        let What::Path { spot, shown, .. } = &part.what else {
+        let What::Path {
+            path_ref, shown, ..
+        } = &part.what
+        else {
             return None;
         };
         let allowed = &self.inner.allowed_paths;
-        let inside = allowed.is_empty() || allowed.iter().any(|dir| spot.is_below(dir));
+        let inside = allowed.is_empty() || allowed.iter().any(|dir| path_ref.is_below(dir));
         (!inside).then(|| shown.clone())
     }
 
@@ -336,7 +341,7 @@ impl Policy {
         &self,
         trace: &mut Trace,
         part: &Part,
-        facts: &Facts,
+        analysis: &Facts,
         live: &[usize],
         modes: &[Mode],
     ) {
@@ -344,7 +349,7 @@ impl Policy {
         trace.may_remember = false;
         let looked_into = || {
             live.iter()
-                .any(|at| self.inner.rules[*at].may_cover(part, facts))
+                .any(|at| self.inner.rules[*at].may_cover(part, analysis))
         };
         let free = modes.iter().all(|mode| *mode == Mode::Yolo) && !looked_into();
         if trace.decision == Decision::Allow && !free {
@@ -354,10 +359,10 @@ impl Policy {
 
     /// Requires approval if a mode alone allows unnamed writes while a rule protects files. Foreign tools are exempt:
     /// they change files elsewhere.
-    fn unnamed(&self, trace: &mut Trace, facts: &Facts, live: &[usize]) {
+    fn unnamed(&self, trace: &mut Trace, analysis: &Facts, live: &[usize]) {
         let by_mode = matches!(trace.because, Because::Mode(..));
         let passes = by_mode && trace.decision == Decision::Allow;
-        if !passes || !facts.writes_unnamed || facts.foreign {
+        if !passes || !analysis.writes_unnamed || analysis.foreign {
             return;
         }
         let guards = |at: &&usize| self.inner.rules[**at].guards_files();
@@ -404,13 +409,13 @@ impl Inner {
 
 /// Whether a call requested by a tool's result needs approval. It does if it has side effects; a foreign server's hints
 /// do not prove otherwise.
-fn is_doubtful_tail(facts: &Facts) -> bool {
-    let request = &facts.request;
-    request.tail && (facts.foreign || request.tool.effect() > Effect::Reads)
+fn is_doubtful_tail(analysis: &Facts) -> bool {
+    let request = &analysis.request;
+    request.tail && (analysis.foreign || request.tool.effect() > Effect::Reads)
 }
 
-fn tail_asks(trace: &mut Trace, facts: &Facts) {
-    if !is_doubtful_tail(facts) {
+fn tail_asks(trace: &mut Trace, analysis: &Facts) {
+    if !is_doubtful_tail(analysis) {
         return;
     }
     if trace.decision == Decision::Allow {
@@ -438,15 +443,15 @@ fn hook_asks(trace: &mut Trace, hooks: &HookSaid) {
 fn look_up(
     trace: &mut Trace,
     part: &Part,
-    facts: &Facts,
+    analysis: &Facts,
     modes: &[Mode],
     identity: &Identity,
     said: Said<'_>,
 ) {
     // An approval is bound to the input, which contains neither session variables nor the program that is typed into.
-    trace.may_remember &= facts.danger.is_none()
-        && facts.steering.session().is_empty()
-        && facts.types_into().is_none();
+    trace.may_remember &= analysis.danger.is_none()
+        && analysis.steering.session().is_empty()
+        && analysis.types_into().is_none();
     if trace.decision != Decision::Ask || !trace.may_remember {
         return;
     }
@@ -455,9 +460,9 @@ fn look_up(
         .iter()
         .filter(|approval| approval.identity.is_same_tool(identity))
     {
-        let outcome = match approval.obstacle(facts, modes, identity, said.now_ms) {
+        let outcome = match approval.obstacle(analysis, modes, identity, said.now_ms) {
             Some(obstacle) => obstacle,
-            None if approval.narrowing.covers(part, facts) => {
+            None if approval.narrowing.covers(part, analysis) => {
                 trace.approved_by = Some(approval.id.clone());
                 "covers it".to_owned()
             }

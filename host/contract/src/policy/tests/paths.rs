@@ -10,8 +10,8 @@ use super::*;
 fn matches(pattern: &str, path: &str) -> (bool, bool) {
     let places = spec("").places;
     let pattern = place::PathPattern::parse(pattern, &places).unwrap();
-    let spot = place::Spot::of(path, &places);
-    (pattern.surely(&spot), pattern.maybe(&spot))
+    let path_ref = place::Spot::of(path, &places);
+    (pattern.surely(&path_ref), pattern.maybe(&path_ref))
 }
 
 #[test]
@@ -406,14 +406,14 @@ fn of_two_mounts_the_inner_one_is_meant() {
             .into(),
         ..Places::default()
     };
-    let spot = place::Spot::of("/workspace/data/x", &places);
-    assert_eq!(spot.exact(), Some("/srv/data/x"));
+    let path_ref = place::Spot::of("/workspace/data/x", &places);
+    assert_eq!(path_ref.exact(), Some("/srv/data/x"));
     // A deny matches it by either path.
     for pattern in ["//srv/data/**", "//workspace/data/**"] {
         assert!(
             place::PathPattern::parse(pattern, &places)
                 .unwrap()
-                .maybe(&spot),
+                .maybe(&path_ref),
             "{pattern}"
         );
     }

@@ -225,10 +225,10 @@ proptest! {
     #[test]
     fn no_path_and_no_pattern_make_it_stumble(path in ".{0,40}", pattern in ".{0,40}", url in ".{0,40}") {
         let places = spec("").places;
-        let spot = place::Spot::of(&path, &places);
+        let path_ref = place::Spot::of(&path, &places);
         if let Ok(pattern) = place::PathPattern::parse(&pattern, &places) {
             // Matching every interpretation implies matching any.
-            prop_assert!(!pattern.surely(&spot) || pattern.maybe(&spot));
+            prop_assert!(!pattern.surely(&path_ref) || pattern.maybe(&path_ref));
         }
         let _ = address::host_of(&url);
         let _ = RuleSpec::new(Decision::Allow, format!("{pattern}({path})")).compile(1, &places);
@@ -239,9 +239,9 @@ proptest! {
         let places = spec("").places;
         let deny = place::PathPattern::parse("a/b", &places).unwrap();
         let plain = place::resolve("/w", &path);
-        let spot = place::Spot::of(&path, &places);
+        let path_ref = place::Spot::of(&path, &places);
         let inside = place::below(&plain.0, "/w/a/b").is_some() && plain.1.is_none();
-        prop_assert_eq!(deny.surely(&spot), inside, "{}", path);
-        prop_assert!(!inside || deny.maybe(&spot));
+        prop_assert_eq!(deny.surely(&path_ref), inside, "{}", path);
+        prop_assert!(!inside || deny.maybe(&path_ref));
     }
 }
