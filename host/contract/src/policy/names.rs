@@ -366,7 +366,7 @@ impl Names {
     }
 }
 
-/// Adds the forms without `mcp__`, and those with one underscore between server and tool, as the seed writes them.
+/// Adds the forms without `mcp__`, and those with one underscore between server and tool, which some systems use.
 fn with_short_forms(mut names: Vec<String>) -> Vec<String> {
     for at in 0..names.len() {
         let Some((server, tool)) = names[at]

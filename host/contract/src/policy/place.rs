@@ -344,7 +344,7 @@ impl Match {
     }
 }
 
-/// Like [`below`], but ignores case. Called for every pattern of every rule, so the common case compares bytes and does
+/// Like [`strip_dir`], but ignores case. Called for every pattern of every rule, so the common case compares bytes and does
 /// not allocate.
 pub(super) fn below_any_case(path: &str, dir: &str) -> bool {
     if dir == "/" {

@@ -27,7 +27,7 @@ struct Layer {
     answered: Vec<usize>,
 }
 
-/// A part of the file system that a rule denies to read.
+/// Paths that a rule denies reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeniedPlace {
     /// The path and everything below it.

@@ -247,7 +247,7 @@ impl Rule {
 
     fn fits(&self, target: &Target, form: &Form, part: &Part, analysis: &Facts) -> bool {
         match self.decision {
-            // An unnamed file is not covered by an allowed path, and a command that the host does not run says nothing
+            // An unnamed file is not covered by an allowed path, and a command that the host does not run proves nothing
             // about the tool, unless the rule names exactly this tool.
             Decision::Allow => {
                 let named = !analysis.hides_writes

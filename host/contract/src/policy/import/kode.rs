@@ -8,7 +8,7 @@ use crate::policy::{Decision, Tier};
 
 /// Imports the configuration itself, or an agent template that contains it as `permission`.
 ///
-/// The seed checks the lists in the order deny, allow, ask. A tool in both of the last two runs without a prompt, so it
+/// Kode checks the lists in the order deny, allow, ask. A tool in both of the last two runs without a prompt, so it
 /// is omitted from the ask rules, which would take precedence here.
 pub fn kode(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Diagnostic> {
     let template = value.get("id").is_some() || value.get("permission").is_some();
