@@ -72,7 +72,7 @@ impl Identity {
     }
 }
 
-/// The text to hash for [`Identity::definition`]: every property by which the user judged the tool.
+/// The text to hash for [`ToolIdentity::definition`]: every property by which the user judged the tool.
 pub fn definition(tool: &Descriptor) -> String {
     let hints = &tool.annotations;
     sorted(&serde_json::json!({
