@@ -253,7 +253,7 @@ fn killed_while_a_person_is_asked() {
         &[],
         Some("cancel"),
         expect![[r#"
-            cancelled: requested picked found scheduled started asked cancelled; cancelled: Permission denied: the user cancelled at the question about `write_file`; not written
+            cancelled: requested picked found scheduled started asked cancelled; cancelled: Permission denied: the user cancelled the prompt for `write_file`; not written
         "#]],
     );
 }

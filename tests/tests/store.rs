@@ -275,7 +275,7 @@ fn an_approval_is_explained_narrowed_and_taken_back() {
     assert!(packed.status.success());
     let changed = changed.to_string_lossy();
     let void = desk.run(&["approvals", "explain", approval, "--plugins", &changed]);
-    check(&void, 0, "state     void: the tool was sha256:");
+    check(&void, 0, "state     void: the tool changed from sha256:");
 
     check(
         &desk.run(&[

@@ -1,14 +1,14 @@
-//! Who may do what: pure functions over values, and the only way to a [`Grant`].
+//! Permission policy: decides which calls may run. Pure functions; the only source of a [`Grant`].
 //!
-//! A call is cut into parts: each file it names, each command it would run, the address it reaches. Every part needs
-//! a yes of its own, and one no is a no to the call. A part is judged in this order, which [`Policy::explain`] prints
-//! step by step:
+//! A call is split into accesses: each file it names, each command it would run, the address it connects to. Every
+//! access must be allowed; one denied access denies the call. An access is evaluated in this order, which
+//! [`Policy::explain`] prints step by step:
 //!
-//! 1. rules, tier by tier: a deny counts from every tier, otherwise the highest tier that speaks;
-//! 2. what hooks said: an allow counts like the user's, an ask makes an allow an ask;
-//! 3. where no rule spoke, the table of the mode;
-//! 4. for an ask, approvals that a person gave before;
-//! 5. the person, or where there is nobody, no.
+//! 1. rules, tier by tier: a deny applies from every tier, otherwise the highest tier with a matching rule decides;
+//! 2. hook decisions: an allow counts like a rule of the user, an ask turns an allow into an ask;
+//! 3. the table of the mode, when no rule matched;
+//! 4. saved approvals, when the decision is ask;
+//! 5. the user; without a way to prompt, the call is denied.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,64 +65,64 @@ pub use rule_file::{RuleFile, RuleTable};
 pub use rule_spec::{RuleSpec, Tier};
 pub use subject::{PathUse, Subject, TaskUse};
 
-/// Everything a decision depends on, besides the policy.
+/// The call to decide and its context: everything a decision depends on besides the policy.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     pub plugin: &'a PluginName,
-    /// The name the caller used for it, after qualification.
+    /// The qualified name that the caller used.
     pub name: &'a ToolName,
     pub tool: &'a Descriptor,
-    /// The further names that lead to the tool, in any case, because whoever keeps the names gave them to it. What the
-    /// tool only asks for stands in its description and does not count for an allow.
+    /// Further names, in any case, that the registry assigned to the tool. Aliases that the tool only requests are in
+    /// its descriptor and do not count for an allow rule.
     pub aliases: &'a [String],
-    /// Does the host start processes for it? A tool that only says so changes whatever it was granted itself, and what
-    /// its input calls a command tells nothing about that.
+    /// Whether the host starts processes for this tool. A plugin may claim to run commands; then its `command` input
+    /// does not bound what the call can change.
     pub executes: bool,
-    /// The shell that runs the command of its input, by name.
+    /// Name of the shell that runs the input's command.
     pub shell: Option<&'a str>,
-    /// Environment variables of the session, as the host has them now.
+    /// Environment variables of the session at the time of the call.
     pub variables: &'a Variables,
-    /// The program in the background that its input names.
+    /// The background job that the input names.
     pub job: Option<&'a RunningJob>,
-    /// All that the call can do it does through calls of other tools, and these are judged by themselves.
+    /// The call acts only through calls of other tools, which are authorized separately.
     pub delegates: bool,
-    /// Of the component's bytes.
+    /// Digest of the component's bytes.
     pub digest: Option<&'a Digest>,
-    /// Of [`definition`], for a tool that has no bytes here.
+    /// Digest of [`definition`], for a tool without local bytes.
     pub definition: Option<&'a Digest>,
     pub input: &'a Value,
     pub subject: &'a Subject,
-    /// From configuration or the plugin's manifest, before the tool's own wish.
+    /// From the configuration or the plugin's manifest; takes precedence over the tool's own timeout.
     pub timeout: Option<Duration>,
     pub caller: &'a Principal,
-    /// Of the session. It narrows the policy's mode and never widens it.
+    /// Mode of the session. It can narrow the policy's mode but not widen it.
     pub mode: Option<Mode>,
-    /// What a sub-agent is held to, on top of everything else.
+    /// Additional limits of a sub-agent.
     pub narrow: Option<&'a Restriction>,
-    /// The result of a tool asks for the call, and nobody else does.
+    /// The call was requested by a tool's result, not by the model or the user.
     pub tail: bool,
-    /// The call has run, nothing of it is real yet, and the subject says what it changes and reads: what its
-    /// description might hide counts no more.
+    /// The call has run staged, and `subject` lists what it changed and read, so accesses that its description does not
+    /// name need no longer be assumed.
     pub known: bool,
 }
 
-/// What hooks said about a call before it runs. A veto or an answer of theirs ends the call and does not come here.
+/// Hook decisions for a call before it runs. A deny or a result from a hook ends the call earlier and is not included.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HookSaid {
     pub ask: Option<HookAsk>,
-    /// Why a hook allows it.
+    /// Reason that a hook gave for allowing the call.
     pub allow: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HookAsk {
     pub reason: Option<String>,
-    /// For the prompt, such as `{"risk": "high"}`.
+    /// Metadata for the prompt, such as `{"risk": "high"}`.
     pub meta: Option<Value>,
 }
 
 impl HookSaid {
-    /// Takes in what one more hook decided. Of several questions one about a high risk is kept.
+    /// Adds the decision of one more hook. Keeps the first ask with a high risk, or else the first ask.
     pub fn hear(&mut self, decision: &hook::Decision) {
         match decision {
             hook::Decision::Allow { reason } => {
@@ -142,7 +142,7 @@ impl HookSaid {
                     self.ask = Some(ask);
                 }
             }
-            // These end the call before the policy is asked again.
+            // These end the call before the policy is evaluated again.
             hook::Decision::Continue | hook::Decision::Deny { .. } | hook::Decision::Result(_) => {}
         }
     }
@@ -156,7 +156,7 @@ impl HookAsk {
     }
 }
 
-/// The limits of a sub-agent: further policies that all have to say yes. A sub-agent of a sub-agent has more of them.
+/// Limits of a sub-agent: additional policies that must all allow a call. Nested sub-agents add further policies.
 #[derive(Debug, Clone, Default)]
 pub struct Restriction {
     layers: Vec<Policy>,
@@ -169,8 +169,8 @@ impl Restriction {
         }
     }
 
-    /// Forbids what names a file outside of these directories of the host, and nothing else. The names mean what they
-    /// mean to `policy`.
+    /// Denies accesses to files outside these directories of the host, and nothing else. Paths are resolved as in
+    /// `policy`.
     pub fn within(directories: &[String], policy: &Policy) -> Result<Self, Vec<Diagnostic>> {
         let spec = PolicySpec {
             mode: Mode::Yolo,
@@ -181,7 +181,7 @@ impl Restriction {
         Policy::new(spec).map(Self::new)
     }
 
-    /// The lists of directories that it holds files to: what is used lies in one of each list.
+    /// The directory lists of all policies. A file must lie in a directory of each list.
     pub fn directories(&self) -> Vec<Arc<[String]>> {
         let lists = self.layers.iter().map(|layer| &layer.inner.allowed_paths);
         lists.filter(|list| !list.is_empty()).cloned().collect()
@@ -197,19 +197,19 @@ impl Restriction {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
     Allow(Grant),
-    /// The grant waits inside for an [`Answer`].
+    /// The question holds the grant until an [`Answer`] is applied.
     Ask(Box<Question>),
     Deny(Denial),
 }
 
-/// What becomes of a question where there is no terminal.
+/// How an ask is handled without a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnHeadlessAsk {
     #[default]
     Deny,
-    /// The question is kept, and the program ends with a code that says so.
+    /// Stores the question; the program exits with a code that indicates it.
     Defer,
-    /// Another program answers.
+    /// Lets a callback program answer.
     Callback,
 }
 
@@ -222,33 +222,33 @@ impl std::str::FromStr for OnHeadlessAsk {
             "defer" => Ok(OnHeadlessAsk::Defer),
             "callback" => Ok(OnHeadlessAsk::Callback),
             _ => Err(format!(
-                "`{}` is not known for on_headless_ask; write deny, defer or callback",
+                "`{}` is not a value of on_headless_ask; write deny, defer or callback",
                 crate::text::inline(word, 40)
             )),
         }
     }
 }
 
-/// Everything a policy is made of, as plain values.
+/// The uncompiled contents of a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicySpec {
     pub mode: Mode,
-    /// In the order of their files; where two are equal the first speaks.
+    /// In file order; of equally strong rules the first one decides.
     pub rules: Vec<RuleSpec>,
     pub places: Places,
-    /// Where plans are kept; in mode plan, `*.md` below it may be written.
+    /// Directory of plans; in mode plan, `*.md` files below it may be written.
     pub plan_dir: Option<String>,
-    /// On top of the table of protected paths.
+    /// Protected paths in addition to the built-in table.
     pub protected: Vec<String>,
-    /// A file tool may name nothing outside of them; empty: what the sandbox was granted decides alone.
+    /// Directories that file tools are limited to. Empty: limited only by what the sandbox was granted.
     pub allowed_paths: Vec<String>,
     pub headless: OnHeadlessAsk,
-    /// Can a person be asked?
+    /// Whether the user can be prompted.
     pub interactive: bool,
     pub disable_yolo: bool,
-    /// Only yeses for one call are offered.
+    /// Offers only approvals for a single call.
     pub disable_always_allow: bool,
-    /// A hook or a callback is there to decide in mode custom.
+    /// A hook or a callback exists that decides in mode custom.
     pub has_callback: bool,
 }
 
@@ -281,9 +281,9 @@ pub struct Policy {
 struct Inner {
     rules: Vec<Rule>,
     index: walk::Index,
-    /// Before any session changed its mode.
+    /// The mode before any session changed it.
     configured_mode: Mode,
-    /// A rule may keep some files from being read.
+    /// Some rule restricts reading of files.
     guards_reads: bool,
     places: Places,
     plan_dir: Option<String>,
@@ -297,7 +297,7 @@ struct Inner {
 }
 
 impl Policy {
-    /// Compiles everything, or tells everything that is wrong: a policy with a broken rule is no policy.
+    /// Compiles the policy. Returns every error found; a policy with an invalid rule is rejected as a whole.
     pub fn new(spec: PolicySpec) -> Result<Self, Vec<Diagnostic>> {
         let nowhere = Source::default();
         let mut wrong = Vec::new();
@@ -356,15 +356,15 @@ impl Policy {
             .map_err(|diagnostic| vec![diagnostic])
     }
 
-    /// The same rules in another mode, because a person switched.
+    /// The same rules in another mode, after the user switched modes.
     pub fn with_mode(&self, mode: Mode) -> Result<Self, Diagnostic> {
         let wrong = |message: &str| Err(Diagnostic::error(&Source::default(), message));
         match mode {
             Mode::Yolo if self.inner.disable_yolo => {
-                wrong("mode yolo is switched off by disable_yolo; choose another mode")
+                wrong("mode yolo is disabled by disable_yolo; choose another mode")
             }
             Mode::Custom if !self.inner.has_callback => wrong(
-                "mode custom leaves every decision to a callback or a hook, and there is none; configure one or choose another mode",
+                "mode custom requires a callback or a hook, but none exists; configure one or choose another mode",
             ),
             mode => Ok(Self {
                 mode,
@@ -377,7 +377,7 @@ impl Policy {
         self.mode
     }
 
-    /// The host's name of a path as a call writes it.
+    /// Resolves a path as written in a call to its path on the host.
     pub fn place(&self, path: &str) -> String {
         self.inner.places.resolve(path)
     }

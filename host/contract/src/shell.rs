@@ -1,11 +1,11 @@
-//! What a shell command line would run, so that the permission rules can judge every part of it.
+//! Shell parser for permission rules: finds every command, redirection and nested script of a command line.
 //!
-//! A model writes the text and a shell will read it, so a reading that differs from the shell's is a hole. Hence the
-//! two rules of this module: whatever `bash` and a plain `sh` might read differently is not read at all, and what is
-//! not read is an [`Unparsed`], upon which the policy asks a person. Nothing here runs anything.
+//! A model writes the text and a shell executes it, so any difference between this parser and the shell is a security
+//! hole. Therefore syntax that `bash` and a POSIX `sh` may parse differently is rejected with [`UnparsedCommand`], for
+//! which the policy requires approval. Nothing here runs anything.
 //!
-//! The parser is our own. The crate `brush-parser` 0.4 reads `echo \$'\' ; rm x #'` as a single harmless word where
-//! bash runs `rm`, panics on `~99999999999999999999` and overflows its stack on nested `$(`.
+//! `brush-parser` 0.4 is not used: it parses `echo \$'\' ; rm x #'` as one harmless word where bash runs `rm`, panics
+//! on `~99999999999999999999` and overflows its stack on nested `$(`.
 
 mod compound;
 mod danger;
@@ -32,17 +32,17 @@ pub use risky_options::{RiskyOption, risky_options, risky_options_of};
 
 use crate::text;
 
-/// A longer text than this is not read.
+/// Maximum length of a command line in bytes.
 pub const MAX_BYTES: usize = 16 * 1024;
-/// How deep groups, substitutions, wrappers and nested scripts may sit inside one another. A level costs some 10 kB of
-/// stack in a debug build, so this many stay far below the 2 MiB of a worker thread.
+/// Maximum nesting of groups, substitutions, wrappers and nested scripts. A level takes about 10 kB of stack in a debug
+/// build, so this stays far below the 2 MiB of a worker thread.
 pub const MAX_DEPTH: usize = 32;
-/// How many commands one text may hold, counting the ones inside wrappers.
+/// Maximum number of commands in a text, including those inside wrappers.
 pub const MAX_COMMANDS: usize = 500;
-/// How often a text may hand a text to another shell: `bash -c "bash -c …"`.
+/// Maximum nesting of shells that run a shell: `bash -c "bash -c …"`.
 pub const MAX_SCRIPTS: usize = 4;
 
-/// Reads a command line; every command that it could run is in the answer.
+/// Parses a command line. The result contains every command that it could run.
 pub fn parse(command: &str) -> Result<Script, Unparsed> {
     if command.len() > MAX_BYTES {
         return Err(Unparsed::new(format!(
@@ -51,7 +51,7 @@ pub fn parse(command: &str) -> Result<Script, Unparsed> {
         )));
     }
     if command.contains('\0') {
-        return Err(Unparsed::new("it holds a NUL character"));
+        return Err(Unparsed::new("it contains a NUL character"));
     }
     let mut sink = Sink::default();
     parser::script(command, &mut sink)?;
@@ -59,16 +59,16 @@ pub fn parse(command: &str) -> Result<Script, Unparsed> {
         && sink.script.writes.is_empty()
         && sink.script.reads.is_empty()
     {
-        return Err(Unparsed::new("it holds no command"));
+        return Err(Unparsed::new("it contains no command"));
     }
     Ok(sink.script)
 }
 
-/// The text cannot be told apart well enough to judge; a person should be asked.
+/// A command line that cannot be parsed reliably; it requires approval.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot tell what this command runs: {reason}")]
 pub struct Unparsed {
-    /// What was in the way, in words fit for a prompt: whatever came from the text is escaped and cut.
+    /// The reason for a prompt. Fragments of the text are escaped and truncated.
     pub reason: String,
 }
 
@@ -79,7 +79,7 @@ impl Unparsed {
         }
     }
 
-    /// `what` with the offending text in it.
+    /// `what` followed by the offending text.
     fn at(what: &str, shown: &str) -> Self {
         Self::new(format!("{what} `{}`", text::inline(shown, 60)))
     }
@@ -87,54 +87,54 @@ impl Unparsed {
 
 type Parsed<T = ()> = Result<T, Unparsed>;
 
-/// Everything that one command line runs, writes and reads.
+/// Everything that a command line runs, writes and reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
-    /// Every command, wrappers and what they wrap alike, in order of appearance.
+    /// Every command in order of appearance, including wrappers and the commands they run.
     pub commands: Vec<Simple>,
-    /// Files that redirections write; `/dev/null` and the standard streams are left out.
+    /// Files written by redirections, except `/dev/null` and the standard streams.
     pub writes: Vec<Target>,
-    /// Files that redirections read.
+    /// Files read by redirections.
     pub reads: Vec<Target>,
-    /// Names of the functions that the text defines.
+    /// Names of functions that the text defines.
     functions: Vec<String>,
 }
 
 impl Script {
-    /// One command and nothing around it: no operator, no wrapper, no substitution.
+    /// Whether it is a single command without operators, wrappers or substitutions.
     pub fn is_single(&self) -> bool {
         self.commands.len() == 1 && self.functions.is_empty()
     }
 }
 
-/// One command with its words.
+/// A simple command: its words and the context it was found in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Simple {
     /// The program and its arguments. Empty when the command only sets variables.
     pub words: Vec<Word>,
-    /// What it was found in, outermost first: `bash -c`, `xargs`, `$(…)`.
+    /// Enclosing constructs, outermost first: `bash -c`, `xargs`, `$(…)`.
     pub via: Vec<String>,
-    /// Names of the variables that are set for it.
+    /// Names of variables that are set for it.
     pub assignments: Vec<String>,
-    /// Its input comes through a pipe from the command before.
+    /// Its standard input is a pipe from the previous command.
     pub piped: bool,
 }
 
 impl Simple {
-    /// The program's name without its directory; none when only the shell will know it.
+    /// The program's name without its directory; `None` if it is known only when the shell runs.
     pub fn program(&self) -> Option<&str> {
         let name = self.words.first()?.literal()?;
         let base = name.rsplit('/').next().unwrap_or(name);
         (!base.is_empty()).then_some(base)
     }
 
-    /// The words joined by one space, as rules match them.
+    /// The words joined by single spaces, as rules match them.
     pub fn text(&self) -> String {
         let words: Vec<&str> = self.words.iter().map(Word::shown).collect();
         words.join(" ")
     }
 
-    /// Only sets variables that live in the shell itself: nothing runs, and no later program sees them.
+    /// Whether it only sets shell variables: nothing runs, and no later program sees them.
     pub fn sets_only_locals(&self) -> bool {
         self.words.is_empty()
             && self.assignments.iter().all(|name| {
@@ -145,8 +145,8 @@ impl Simple {
             })
     }
 
-    /// The texts that a rule which denies may be compared with: as it is written, without the program's directory, and
-    /// without the options before a subcommand.
+    /// Texts to compare with a deny rule: as written, without the program's directory, and without options before a
+    /// subcommand.
     pub fn texts(&self) -> Vec<String> {
         let readings = invocation::Invocation::readings(self);
         std::iter::once(self.text())
@@ -163,14 +163,14 @@ impl Simple {
         self.words.iter().any(|word| word.literal().is_none())
     }
 
-    /// Whether an argument reads exactly so.
+    /// Whether an argument equals this text.
     fn has(&self, argument: &str) -> bool {
         self.arguments()
             .iter()
             .any(|word| word.literal() == Some(argument))
     }
 
-    /// Whether a cluster of short flags such as `-rf` holds `flag`.
+    /// Whether a cluster of short flags such as `-rf` contains `flag`.
     fn has_short(&self, flag: char) -> bool {
         self.arguments()
             .iter()
@@ -181,7 +181,7 @@ impl Simple {
             })
     }
 
-    /// The first argument that is no flag.
+    /// The first argument that is not a flag.
     fn operand(&self) -> Option<&str> {
         self.arguments()
             .iter()
@@ -193,14 +193,14 @@ impl Simple {
 /// One word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
-    /// The program will get exactly this; quotes are removed. A plain `~` at the start stays as it is.
+    /// The exact argument of the program, with quotes removed. An unquoted `~` at the start is kept.
     Literal(String),
-    /// The shell, or the input of `xargs`, will decide; the text as written.
+    /// Determined by the shell or by the input of `xargs`; the text as written.
     Dynamic(String),
 }
 
 impl Word {
-    /// The text, when it is certain.
+    /// The text, if it is known.
     pub fn literal(&self) -> Option<&str> {
         match self {
             Self::Literal(text) => Some(text),
@@ -215,16 +215,16 @@ impl Word {
     }
 }
 
-/// A file that a redirection touches.
+/// The file of a redirection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The path as the shell would open it.
+    /// The path as the shell opens it.
     pub path: Word,
-    /// It is added to, not replaced.
+    /// The output is appended.
     pub append: bool,
 }
 
-/// What the parsers of one text and of the texts inside it fill together; the bounds are counted here.
+/// The result shared by the parsers of a text and of the scripts nested in it; enforces the limits.
 #[derive(Default)]
 struct Sink {
     script: Script,
@@ -249,7 +249,7 @@ impl Sink {
         self.depth -= 1;
     }
 
-    /// Puts a command at `index`, which was noted where its first word began.
+    /// Inserts a command at `index`, the position recorded before its first word.
     fn insert(
         &mut self,
         index: usize,
@@ -258,7 +258,7 @@ impl Sink {
     ) -> Parsed<Simple> {
         if self.script.commands.len() >= MAX_COMMANDS {
             return Err(Unparsed::new(format!(
-                "it holds more than {MAX_COMMANDS} commands"
+                "it contains more than {MAX_COMMANDS} commands"
             )));
         }
         let simple = Simple {
@@ -271,7 +271,7 @@ impl Sink {
         Ok(simple)
     }
 
-    /// Reads a text that another shell will get.
+    /// Parses a text that another shell runs.
     fn nested(&mut self, text: &str, via: &str) -> Parsed {
         self.scripts += 1;
         if self.scripts > MAX_SCRIPTS {
@@ -284,7 +284,7 @@ impl Sink {
         result
     }
 
-    /// Runs `read` one level deeper, with `via` on the way there.
+    /// Calls `read` one nesting level deeper, inside the construct `via`.
     fn inside<T>(&mut self, via: &str, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         self.enter()?;
         self.via.push(via.to_owned());

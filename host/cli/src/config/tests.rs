@@ -255,7 +255,7 @@ fn a_value_of_another_kind_is_told_in_the_words_of_the_file() {
         (
             Format::Toml,
             "[[rule]]\ntool = 3\ndecision = \"allow\"\n",
-            "toolhost.toml:2:8: error: a text or a list of texts is wanted",
+            "toolhost.toml:2:8: error: expected a string or a list of strings",
         ),
     ] {
         assert_eq!(wrong(format, text).lines().next(), Some(told));
@@ -293,7 +293,7 @@ fn a_wrong_value_is_an_error_with_its_line() {
         Format::Yaml,
         "policy:\n  deny:\n    - a b\n",
         &expect![
-            "toolhost.yaml:3: `a b` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`"
+            "toolhost.yaml:3: `a b` is not a tool name; write one such as `read_file`, `plugin/tool` or `Bash(git *)`"
         ],
     );
     check_error(

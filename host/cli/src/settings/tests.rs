@@ -372,7 +372,7 @@ fn what_is_wrong_with_rules_is_said_with_its_place() {
         rules,
         "[[rule]]\ntool = \"Read()\"\ndecision = \"deny\"\n",
         &expect_test::expect![
-            "/etc/f.toml:2:8: error: `Read()` has nothing between its parentheses; leave them away to mean every call"
+            "/etc/f.toml:2:8: error: `Read()` has empty parentheses; omit them to match every call"
         ],
     );
     check(
@@ -407,14 +407,14 @@ fn what_is_wrong_with_rules_is_said_with_its_place() {
         "[policy]\nmode = \"yolo\"\ndisable_yolo = true",
         "",
         &expect_test::expect![
-            "/etc/t.toml: error: mode yolo is switched off by disable_yolo; choose another mode"
+            "/etc/t.toml: error: mode yolo is disabled by disable_yolo; choose another mode"
         ],
     );
     check(
         "[policy]\nmode = \"custom\"",
         "",
         &expect_test::expect![
-            "/etc/t.toml: error: mode custom leaves every decision to a callback or a hook, and there is none; configure one or choose another mode"
+            "/etc/t.toml: error: mode custom requires a callback or a hook, but none exists; configure one or choose another mode"
         ],
     );
     check(

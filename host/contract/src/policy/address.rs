@@ -1,11 +1,11 @@
-//! The host of an address, and the patterns that rules compare it with.
+//! Hosts of URLs, and domain patterns of rules.
 
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A host in lower case without a dot at the end. `None`: not an address that can be judged.
+/// The host of a URL in lower case without a trailing dot; `None` if the URL cannot be evaluated.
 pub(super) fn host_of(url: &str) -> Option<String> {
-    // A backslash or a blank is read differently by different parsers, which is how filters are passed.
+    // URL parsers disagree about backslashes and whitespace, which is a known way to bypass filters.
     if url.len() > 8_192
         || url
             .chars()
@@ -38,8 +38,8 @@ pub(super) fn host_of(url: &str) -> Option<String> {
     fits.then(|| one_spelling(&host)).flatten()
 }
 
-/// An address has one spelling here, and is not judged in another: `2130706433` and `0x7f.1` are 127.0.0.1 to whoever
-/// connects, and would be no address that a rule names. Neither is a name with an empty label.
+/// Normalizes a host, or rejects one that has another spelling: `2130706433` and `0x7f.1` connect to 127.0.0.1 but
+/// would not match a rule for it. A name with an empty label is rejected too.
 fn one_spelling(host: &str) -> Option<String> {
     if host.contains(':') {
         let address: Ipv6Addr = host.parse().ok()?;
@@ -56,7 +56,7 @@ fn one_spelling(host: &str) -> Option<String> {
     (is_plain && (!is_number || host.parse::<Ipv4Addr>().is_ok())).then(|| host.to_owned())
 }
 
-/// `example.com`, `*.example.com` (what lies below it, and not itself) or `*`.
+/// `example.com`, `*.example.com` (subdomains only) or `*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DomainPattern(String);
 
@@ -96,7 +96,7 @@ impl DomainPattern {
     }
 }
 
-/// `*` stands for any characters; nothing else has a meaning.
+/// Matches a pattern in which `*` stands for any characters; no other character is special.
 pub(super) fn wildcard(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
@@ -116,7 +116,7 @@ pub(super) fn wildcard(pattern: &str, text: &str) -> bool {
     rest.len() >= last.len() && rest.ends_with(last)
 }
 
-/// A member of the input as text, for comparison.
+/// A scalar member of the input as text.
 pub(super) fn scalar(value: &serde_json::Value) -> Option<Cow<'_, str>> {
     match value {
         serde_json::Value::String(text) => Some(Cow::Borrowed(text)),

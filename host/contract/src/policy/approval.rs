@@ -1,4 +1,4 @@
-//! A person's yes that was kept: whose tool it is for, what it covers, how far and how long it holds.
+//! Saved approvals: which tool they apply to, what they cover and how long they are valid.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use super::place::below;
 use super::{Column, Mode, Request};
 use crate::{Descriptor, Digest, PluginName, SessionId, ToolName, UserId, shell, text};
 
-/// How far a yes reaches.
+/// Lifetime of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -41,14 +41,14 @@ impl Scope {
     }
 }
 
-/// Which tool, down to its bytes: a yes for one component is no yes for the next one of the same name.
+/// Identifies a tool down to its bytes: an approval of one component does not apply to another one of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub plugin: PluginName,
     pub tool: ToolName,
-    /// Of the component's bytes.
+    /// Digest of the component's bytes.
     pub digest: Option<Digest>,
-    /// Of [`definition`], for tools that have no bytes here.
+    /// Digest of [`definition`], for a tool without local bytes.
     pub definition: Option<Digest>,
 }
 
@@ -62,7 +62,7 @@ impl Identity {
         }
     }
 
-    /// Is there anything to tell it from another tool of the same name by?
+    /// Whether a digest distinguishes it from another tool of the same name.
     pub fn is_lasting(&self) -> bool {
         self.digest.is_some() || self.definition.is_some()
     }
@@ -72,7 +72,7 @@ impl Identity {
     }
 }
 
-/// The text to hash for [`Identity::definition`]: everything that a person judged the tool by.
+/// The text to hash for [`ToolIdentity::definition`]: every property by which the user judged the tool.
 pub fn definition(tool: &Descriptor) -> String {
     let hints = &tool.annotations;
     sorted(&serde_json::json!({
@@ -83,8 +83,8 @@ pub fn definition(tool: &Descriptor) -> String {
     .to_string()
 }
 
-/// What a yes covers. A part of a call is covered by the list for its own kind; `input` covers a call with this very
-/// input; `tool` covers calls that touch no path, command or address.
+/// What an approval covers. An access is covered by the list for its own kind; `input` covers calls with exactly this
+/// input; `tool` covers calls without paths, commands or addresses.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Narrowing {
@@ -105,34 +105,36 @@ pub struct Narrowing {
 pub struct PathNarrowing {
     /// Absolute, without `.` and `..`.
     pub path: String,
-    /// With everything below it, except what is protected.
+    /// Includes everything below it, except protected paths.
     pub tree: bool,
     pub write: bool,
 }
 
 impl Narrowing {
-    pub(super) fn covers(&self, part: &Part, facts: &Facts) -> bool {
+    pub(super) fn covers(&self, part: &Part, analysis: &Facts) -> bool {
         if let Some(input) = &self.input
-            && input != facts.request.input
+            && input != analysis.request.input
         {
             return false;
         }
         match &part.what {
             What::Unknown(_) => false,
-            // What its parts name is not all that such a call does.
-            _ if facts.says_too_little(part) && self.input.is_none() && !self.tool => false,
-            What::Command(_) if !facts.executes => self.input.is_some(),
-            // What could not be offered today is not honoured either, wherever the approval came from.
+            // The accesses of such a call do not name everything it does.
+            _ if analysis.says_too_little(part) && self.input.is_none() && !self.tool => false,
+            What::Command(_) if !analysis.executes => self.input.is_some(),
+            // What cannot be offered today is not accepted either, wherever the approval came from.
             What::Command(command) => shell::prefix(command).is_some_and(|words| {
                 let covers = |prefix: &Vec<String>| !prefix.is_empty() && words.starts_with(prefix);
                 self.commands.iter().any(covers)
             }),
-            What::Path { spot, write, .. } => self.paths.iter().any(|path| {
+            What::Path {
+                path_ref, write, ..
+            } => self.paths.iter().any(|path| {
                 (path.write || !write)
                     && if path.tree {
-                        spot.is_below(&path.path) && !part.columns.contains(&Column::Protected)
+                        path_ref.is_below(&path.path) && !part.columns.contains(&Column::Protected)
                     } else {
-                        spot.exact() == Some(path.path.as_str())
+                        path_ref.exact() == Some(path.path.as_str())
                     }
             }),
             What::Address {
@@ -145,18 +147,18 @@ impl Narrowing {
     }
 }
 
-/// A yes as it is stored. Everything a person can list, export and revoke.
+/// A stored approval, which the user can list, export and revoke.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Approval {
     pub id: String,
     pub identity: Identity,
     pub narrowing: Narrowing,
     pub scope: Scope,
-    /// Whose call was asked about. It speaks for no other user, whatever its scope is.
+    /// The user whose call was approved. It never applies to another user, whatever its scope.
     pub user: UserId,
-    /// The session that it was given in; binding when the scope is `session`.
+    /// The session in which it was given; required to match if the scope is `session`.
     pub session: Option<SessionId>,
-    /// Holds in this mode and in those that allow more.
+    /// Valid in this mode and in more permissive ones.
     pub mode_min: Mode,
     pub created_ms: i64,
     pub by: String,
@@ -169,7 +171,7 @@ pub enum ApprovalState {
     Live,
     Expired,
     UsedUp,
-    /// The tool is not what it was when the yes was given.
+    /// The tool has changed since the approval was given.
     Void {
         was: String,
         is: String,
@@ -182,7 +184,9 @@ impl fmt::Display for ApprovalState {
             ApprovalState::Live => f.write_str("live"),
             ApprovalState::Expired => f.write_str("expired"),
             ApprovalState::UsedUp => f.write_str("used up"),
-            ApprovalState::Void { was, is } => write!(f, "void: the tool was {was} and is {is}"),
+            ApprovalState::Void { was, is } => {
+                write!(f, "void: the tool changed from {was} to {is}")
+            }
         }
     }
 }
@@ -210,14 +214,14 @@ impl Approval {
                 };
             }
         }
-        // Whether it is the same tool tomorrow nobody can tell, so a yes to it ends with the session.
+        // Without a digest a later tool of the same name cannot be told apart, so the approval ends with the session.
         if !now.is_lasting() && self.scope > Scope::Session {
             return ApprovalState::Void {
                 was: shown(&None),
                 is: shown(&None),
             };
         }
-        // A clock that was set back before the yes was given proves nothing about how old it is.
+        // If the clock was set back to before the approval was given, its age is unknown.
         if self
             .expires_ms
             .is_some_and(|expires| now_ms >= expires || now_ms < self.created_ms)
@@ -230,15 +234,15 @@ impl Approval {
         }
     }
 
-    /// Why it does not speak for this call at all; `None`: it may.
+    /// Why the approval does not apply to this call; `None` if it may.
     pub(super) fn obstacle(
         &self,
-        facts: &Facts,
+        analysis: &Facts,
         modes: &[Mode],
         now: &Identity,
         now_ms: i64,
     ) -> Option<String> {
-        let caller = facts.request.caller;
+        let caller = analysis.request.caller;
         if !self.identity.is_same_tool(now) {
             return Some("it is for another tool".to_owned());
         }
@@ -262,7 +266,7 @@ impl Approval {
     }
 }
 
-/// Everything of an approval that is known before it has an id and a date.
+/// An approval without id and date.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewApproval {
     pub identity: Identity,
@@ -291,7 +295,7 @@ impl NewApproval {
     }
 }
 
-/// The form on disk. A member that is not known is an error: it may hold a restriction.
+/// Serialized form. Unknown members are errors because they may hold a restriction.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wire {
@@ -304,7 +308,7 @@ struct Wire {
     definition: Option<String>,
     narrowing: Narrowing,
     scope: Scope,
-    /// None: the local user.
+    /// `None`: the local user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     user: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -354,7 +358,7 @@ impl Approval {
         };
         if wire.scope == Scope::Session && wire.session.is_none() {
             return Err(error(
-                "its scope is session and it names no session".to_owned(),
+                "its scope is `session` but it names no session".to_owned(),
             ));
         }
         for path in &wire.narrowing.paths {

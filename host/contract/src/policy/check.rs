@@ -1,4 +1,4 @@
-//! What is odd about rules, seen beside the tools that there are: names nobody has, words nobody hears.
+//! Warnings about rules, checked against the loaded tools: unknown names, rules that never apply, missing parameters.
 
 use super::diagnostic::Diagnostic;
 use super::form::{Form, Target};
@@ -7,11 +7,11 @@ use super::rule::Rule;
 use super::{Decision, Policy};
 use crate::{Descriptor, nearest, shell, text};
 
-/// Names of single tools that people write when they mean every tool that changes files.
+/// Names of single tools that users write when they mean every tool that changes files.
 const WRITERS: [&str; 4] = ["write", "multiedit", "notebookedit", "write_file"];
 
 impl Policy {
-    /// Warnings for whoever wrote the rules. They change no decision.
+    /// Checks the rules against the loaded tools. The warnings affect no decision.
     pub fn check(&self, tools: &[&Descriptor]) -> Vec<Diagnostic> {
         let known: Vec<Known> = tools.iter().map(|tool| Known::of(tool)).collect();
         let rules = self.rules();
@@ -26,13 +26,13 @@ impl Policy {
             if let Some((_, stronger)) = hidden {
                 let message = match (rule.decision(), stronger.decision()) {
                     (Decision::Allow, Decision::Deny) => format!(
-                        "rule {} never allows anything: rule {} ({}) denies it",
+                        "rule {} never allows a call: rule {} ({}) denies it",
                         rule.label(),
                         stronger.label(),
                         stronger.source()
                     ),
                     _ => format!(
-                        "rule {} is never heard: rule {} ({}) speaks first",
+                        "rule {} never applies: rule {} ({}) takes precedence",
                         rule.label(),
                         stronger.label(),
                         stronger.source()
@@ -45,10 +45,10 @@ impl Policy {
     }
 }
 
-/// How many options of a program a warning names.
+/// Maximum number of options named in a warning.
 const NAMED_OPTIONS: usize = 6;
 
-/// Warns of an allow whose wildcard stands for options that run programs or write files.
+/// Warns about allow rules whose wildcard would match options that run programs or write files.
 fn wildcards_of(rule: &Rule, found: &mut Vec<Diagnostic>) {
     if rule.decision != Decision::Allow {
         return;
@@ -69,7 +69,7 @@ fn wildcards_of(rule: &Rule, found: &mut Vec<Diagnostic>) {
             more => format!(" and {more} more"),
         };
         let message = format!(
-            "the wildcard of rule {} does not cover what makes `{program}` run programs, write files or take other settings ({}{and_more}); such a command is asked about; to allow it, write the option in a rule",
+            "the wildcard of rule {} does not cover options that make `{program}` run programs, write files or load other settings ({}{and_more}); such commands require approval; to allow one, write the option in a rule",
             rule.label(),
             options.join(", "),
         );
@@ -78,7 +78,7 @@ fn wildcards_of(rule: &Rule, found: &mut Vec<Diagnostic>) {
 }
 
 impl Policy {
-    /// Notes on the rules that allow by a wildcard which leaves something out. For whoever checks the rules.
+    /// Warns about allow rules whose wildcard does not cover risky options.
     pub fn check_wildcards(&self) -> Vec<Diagnostic> {
         let mut found = Vec::new();
         for rule in self.rules() {
@@ -103,7 +103,7 @@ impl<'a> Known<'a> {
 
     fn is_meant(&self, name: &NamePattern) -> bool {
         match name {
-            // The tools are given without their plugins.
+            // The tools are passed without their plugins.
             NamePattern::Plugin { tool: None, .. } => true,
             NamePattern::Plugin {
                 tool: Some(tool), ..
@@ -123,7 +123,7 @@ fn form_on(rule: &Rule, form: &Form, known: &[Known], found: &mut Vec<Diagnostic
         .collect();
     let mut warn = |message: String| found.push(Diagnostic::warning(rule.source(), message));
     if meant.is_empty() {
-        // A family, or everything, may well have nothing in it today.
+        // A family or `*` may match no tool currently.
         if form.name.family().is_none() && !matches!(form.name, NamePattern::All) {
             let written = form.shown.split('(').next().unwrap_or_default();
             let all = known.iter().flat_map(|one| {
@@ -143,7 +143,7 @@ fn form_on(rule: &Rule, form: &Form, known: &[Known], found: &mut Vec<Diagnostic
             .iter()
             .any(|one| is_open(one) || parameters.iter().any(|name| has_parameter(one.tool, name)))
     };
-    // Another tool does what is forbidden to this one; what is allowed to this one it is free to have alone.
+    // Another tool could do what this rule denies for one tool. An allow rule for one tool is fine.
     if rule.decision != Decision::Allow
         && let NamePattern::Name(name) = &form.name
         && WRITERS.contains(&name.as_str())
@@ -154,7 +154,7 @@ fn form_on(rule: &Rule, form: &Form, known: &[Known], found: &mut Vec<Diagnostic
     {
         let what = form.shown.split_once('(').map_or("", |(_, what)| what);
         warn(format!(
-            "`{}` speaks of one tool; write `Edit({what}` to speak of every tool that changes files",
+            "`{}` applies to one tool; write `Edit({what}` to cover every tool that changes files",
             form.shown
         ));
     }
@@ -183,13 +183,13 @@ fn form_on(rule: &Rule, form: &Form, known: &[Known], found: &mut Vec<Diagnostic
     }
 }
 
-/// What the tools would need for the target to match, if they have nothing of the kind.
+/// Why the target cannot match any of the tools; `None` if it can.
 fn lacking(target: &Target, has: &impl Fn(&[&str]) -> bool) -> Option<&'static str> {
     let paths = target.paths.is_empty() || has(&super::subject::PATHS);
     let commands = !target.names_commands() || has(&["command"]);
     let domains = target.domains.is_empty() || has(&["url"]);
     let titles = target.titles.is_empty() || has(&super::form::TITLES);
-    // A form whose text may be several things is fine when one of them can be.
+    // A form whose target has several interpretations is valid if one of them can match.
     if !target.titles.is_empty() {
         return (!paths && !commands && !titles)
             .then_some("the tool takes no path, command or name");
@@ -202,13 +202,13 @@ fn lacking(target: &Target, has: &impl Fn(&[&str]) -> bool) -> Option<&'static s
     }
 }
 
-/// Nothing is known about its parameters.
+/// Whether the tool's parameters are unknown.
 fn is_open(known: &Known) -> bool {
     let properties = known.tool.input_schema.get("properties");
     properties.is_none() && is_foreign(known.tool.name.as_str(), known.tool)
 }
 
-/// Is `rule` never heard because `stronger` always speaks for the same calls?
+/// Whether `rule` never applies because `stronger` takes precedence for the same calls.
 fn hides(stronger: &Rule, stronger_at: usize, rule: &Rule, at: usize, known: &[Known]) -> bool {
     if !stronger.is_unconditional() || stronger.allow_redirection != rule.allow_redirection {
         return false;
@@ -219,7 +219,7 @@ fn hides(stronger: &Rule, stronger_at: usize, rule: &Rule, at: usize, known: &[K
             || strength(stronger) == strength(rule) && stronger_at < at
     } else {
         let deny = |rule: &Rule| rule.decision() == Decision::Deny;
-        // A deny is heard from every tier; of two others the higher one is.
+        // A deny applies from every tier; of two other rules the higher tier decides.
         deny(stronger) && !deny(rule) || stronger.tier() > rule.tier() && !deny(rule)
     };
     louder
@@ -243,7 +243,7 @@ fn same_or_wider(wide: &Form, form: &Form, known: &[Known]) -> bool {
                 .peekable();
             meant.peek().is_some() && meant.all(|one| wide.name.names(&one.names))
         }
-        // A pattern of names may mean tools that come tomorrow.
+        // A name pattern may match tools that are added later.
         (_, _) => wide.shown == form.shown,
     }
 }

@@ -1,4 +1,4 @@
-//! The command of a call as it is authorized: its arguments, working directory, variables and standard input.
+//! Authorized commands: arguments, working directory, variables and standard input.
 
 use serde_json::{Value, json};
 
@@ -7,21 +7,21 @@ use crate::life::{masked, masked_text};
 use crate::text;
 use crate::variables::{Variables, is_inert};
 
-/// Characters of an argument that the record keeps.
+/// Maximum bytes of an argument in the record.
 const MAX_RECORDED: usize = 4_000;
-/// Variables that a reason names.
+/// Maximum number of variables named in a reason.
 const NAMED: usize = 8;
 
-/// A command that was authorized. It is carried by value to the process that runs it; nothing in it is looked up again.
+/// An authorized command. It is passed by value to the process that runs it; nothing in it is resolved again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizedCommand {
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// As the caller wrote it; the first granted directory when absent.
+    /// As written by the caller; `None`: the first granted directory.
     pub cwd: Option<String>,
-    /// Those of the session when the call was authorized, and over them those of the call.
+    /// Variables of the session at authorization, overridden by those of the call.
     pub variables: Variables,
-    /// It gets a terminal. Only then does its standard input stay open in the background.
+    /// Runs with a terminal. Only then does its standard input stay open in the background.
     pub tty: bool,
 }
 
@@ -43,10 +43,10 @@ impl AuthorizedCommand {
         })
     }
 
-    /// For the record, with secrets masked and long texts cut.
+    /// JSON for the record, with secrets masked and long texts truncated.
     pub fn recorded(&self) -> Value {
         let words = |word: &String| {
-            // Masked first: of a secret that was cut, what is left may look like none.
+            // Mask first: a truncated secret may not be recognized.
             let masked = masked_text(text::head(word, 2 * MAX_RECORDED));
             let shown = text::head(&masked, MAX_RECORDED);
             let is_cut = shown.len() < masked.len() || word.len() > 2 * MAX_RECORDED;
@@ -57,7 +57,7 @@ impl AuthorizedCommand {
             "cwd": self.cwd.as_ref().map(words),
             "stdin": if self.tty { "terminal" } else { "closed" },
         });
-        // All names: `masked` leaves out members beyond its own limit.
+        // One by one, because `masked` drops members beyond its own limit.
         let variables = self.variables.iter().map(|(name, value)| {
             let one = masked(&json!({ name: value }));
             let value = one.get(name).cloned().unwrap_or(Value::Null);
@@ -68,10 +68,10 @@ impl AuthorizedCommand {
     }
 }
 
-/// A program in the background that a call may end, and may type a text into. The call may start no program.
+/// A background program that a call may end or type text into. The call may not start a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthorizedTask {
-    /// The job as the host found it when the call was authorized; None: there was none.
+    /// The job that existed at authorization; `None`: there was none.
     pub job: Option<String>,
     pub text: String,
 }
@@ -86,20 +86,20 @@ impl AuthorizedTask {
     }
 }
 
-/// A program in the background that a call names.
+/// A background program that a call names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningJob {
     pub id: String,
-    /// What it runs, for a person.
+    /// The command it runs, for display.
     pub command: String,
 }
 
-/// What changes a command besides its words, so that nothing which was said of the words covers it.
+/// Variables and options that can change what a command does, so that rules for its words do not cover it.
 #[derive(Debug, Default)]
 pub(super) struct Steering {
     /// Variables of the session that are not inert.
     session: Variables,
-    /// Names of such variables in the input of the call.
+    /// Names of such variables in the input.
     own: Vec<String>,
     login: bool,
 }
@@ -130,12 +130,12 @@ impl Steering {
         self.login || !self.session.is_empty() || !self.own.is_empty()
     }
 
-    /// Those of the session, which the input of the call does not show.
+    /// Variables of the session, which the input does not show.
     pub(super) fn session(&self) -> &Variables {
         &self.session
     }
 
-    /// Why rules and approvals for the words of the command do not cover it. None: they may.
+    /// Why rules and approvals for commands do not cover it; `None` if they do.
     pub(super) fn reason(&self) -> Option<String> {
         let mut causes = Vec::new();
         let session: Vec<&String> = self.session.keys().collect();
@@ -158,7 +158,7 @@ impl Steering {
         ))
     }
 
-    /// How the command would be covered again.
+    /// How to make rules for commands cover it.
     pub(super) fn remedy(&self) -> String {
         let mut ways = Vec::new();
         if !self.session.is_empty() {
@@ -169,10 +169,10 @@ impl Steering {
             ));
         }
         if !self.own.is_empty() {
-            ways.push("leave the variables out of its input".to_owned());
+            ways.push("remove the variables from its input".to_owned());
         }
         if self.login {
-            ways.push("leave `login` out of its input".to_owned());
+            ways.push("remove `login` from its input".to_owned());
         }
         ways.join(" and ")
     }

@@ -1,4 +1,4 @@
-//! From the walk to a verdict: the strictest part of the strictest layer speaks.
+//! Verdicts for calls: combines the evaluations of all policy layers; the strictest decides.
 
 use super::facts::Facts;
 use super::names::Names;
@@ -11,18 +11,18 @@ use super::{
 };
 use crate::{ChangeSet, Descriptor, PluginName, ToolName};
 
-/// A call may run with nothing real.
+/// Permission to run a call staged, without applying its effects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hold {
     pub grant: Grant,
-    /// What it reads it may read without a question, so what it says while it runs may be heard.
+    /// Its reads need no approval, so its output may be forwarded while it runs.
     pub may_speak: bool,
 }
 
-/// One policy's say on a call: the session's own, or a limit of the sub-agent.
+/// The evaluation of a call by one policy: the session's own or a limit of the sub-agent.
 pub(super) struct Layer<'a> {
     pub policy: &'a Policy,
-    pub facts: Facts<'a>,
+    pub analysis: Facts<'a>,
     pub traces: Vec<Trace>,
 }
 
@@ -34,16 +34,16 @@ impl Layer<'_> {
 }
 
 impl Policy {
-    /// Does a rule, or its being outside of the allowed paths, forbid it before any hook has run?
+    /// Returns a denial if a rule or the allowed paths forbid the call regardless of hooks.
     pub fn forbids(&self, request: Request<'_>) -> Option<Denial> {
         self.layers(request).find_map(|policy| {
-            let facts = policy.facts(request);
-            let trace = policy.forbidding(&facts)?;
-            Some(policy.denied(&trace, &facts))
+            let analysis = policy.facts(request);
+            let trace = policy.forbidding(&analysis)?;
+            Some(policy.denied(&trace, &analysis))
         })
     }
 
-    /// Does a rule deny every call of a tool, whatever its input and whoever makes it? Such a tool is not listed.
+    /// Whether a rule denies every call of a tool, whatever its input and caller. Such a tool is not listed.
     pub fn never_allows(
         &self,
         plugin: &PluginName,
@@ -62,7 +62,7 @@ impl Policy {
                     .iter()
                     .any(|form| form.target.is_none() && form.name.always_means(&names, tool))
         };
-        // Within a tier a rule of a higher priority speaks in its place, perhaps for some calls only.
+        // Within a tier, a rule with a higher priority can take precedence for some calls.
         let outweighed = |deny: &Rule| {
             rules.iter().any(|rule| {
                 rule.tier == deny.tier
@@ -73,8 +73,8 @@ impl Policy {
         rules.iter().any(|rule| denies(rule) && !outweighed(rule))
     }
 
-    /// A grant for a run that makes nothing real, when nothing forbids what the call names. What it changes is judged
-    /// afterwards by [`Policy::decide`] with a request that is `known`.
+    /// Authorizes a staged run unless something denies what the call names. Its changes are evaluated afterwards by
+    /// [`Policy::decide`] with a request whose `effects_known` is set.
     pub fn hold(
         &self,
         request: Request<'_>,
@@ -83,7 +83,7 @@ impl Policy {
         now_ms: i64,
     ) -> Result<Hold, Denial> {
         if let Some(denial) = self.forbids(Request {
-            // What the tool does not name will be known.
+            // Effects that the tool does not name are known after the run.
             known: true,
             ..request
         }) {
@@ -113,7 +113,7 @@ impl Policy {
         Ok(Hold { grant, may_speak })
     }
 
-    /// The whole evaluation, with what hooks said and what a person approved before.
+    /// Evaluates a call, including hook decisions and saved approvals.
     pub fn decide(
         &self,
         request: Request<'_>,
@@ -134,7 +134,7 @@ impl Policy {
         }
     }
 
-    /// The same evaluation, told step by step.
+    /// Evaluates a call like [`Policy::decide`] and returns every step.
     pub fn explain(
         &self,
         request: Request<'_>,
@@ -157,7 +157,7 @@ impl Policy {
     }
 
     fn evaluate<'a>(&'a self, request: Request<'a>, said: Said<'_>) -> Vec<Layer<'a>> {
-        // What a hook allows, it allows the session. A sub-agent's limits are lifted by nobody.
+        // A hook's allow applies to the session only; it never lifts a sub-agent's limits.
         let held = HookSaid {
             ask: said.hooks.ask.clone(),
             allow: None,
@@ -165,12 +165,12 @@ impl Policy {
         self.layers(request)
             .enumerate()
             .map(|(at, policy)| {
-                let facts = policy.facts(request);
+                let analysis = policy.facts(request);
                 let hooks = if at == 0 { said.hooks } else { &held };
-                let traces = policy.walk(&facts, Said { hooks, ..said });
+                let traces = policy.walk(&analysis, Said { hooks, ..said });
                 Layer {
                     policy,
-                    facts,
+                    analysis,
                     traces,
                 }
             })
@@ -181,14 +181,16 @@ impl Policy {
         Facts::of(request, &self.inner.places, &self.inner.protected)
     }
 
-    fn denied_by_rule(&self, at: usize, facts: &Facts) -> Denial {
+    fn denied_by_rule(&self, at: usize, analysis: &Facts) -> Denial {
         let rule = &self.inner.rules[at];
         let reason = match &rule.deny_message {
             Some(message) => crate::text::block(message, 1_000),
-            None => format!("rule {} forbids `{}`", rule.label(), facts.request.name),
+            None => format!("rule {} forbids `{}`", rule.label(), analysis.request.name),
         };
         let remedy = match rule.tier {
-            Tier::Admin => "an administrator's rule; only they can change it".to_owned(),
+            Tier::Admin => {
+                "set by an administrator's rule, which only an administrator can change".to_owned()
+            }
             _ => format!(
                 "to allow it: remove or narrow rule {} ({})",
                 rule.label(),
@@ -202,23 +204,23 @@ impl Policy {
         }
     }
 
-    fn denied(&self, trace: &Trace, facts: &Facts) -> Denial {
-        let name = facts.request.name;
+    fn denied(&self, trace: &Trace, analysis: &Facts) -> Denial {
+        let name = analysis.request.name;
         match &trace.because {
-            Because::Rule(at) => self.denied_by_rule(*at, facts),
+            Because::Rule(at) => self.denied_by_rule(*at, analysis),
             Because::Outside(path) => Denial::outside(path),
             Because::Mode(mode, column) => Denial {
                 remedy: Some(format!(
                     "to allow it: {}, or choose a mode that allows more",
-                    super::offer::how_to_allow(facts, &facts.parts)
+                    super::offer::how_to_allow(analysis, &analysis.parts)
                 )),
                 ..Denial::new(
                     DenialCode::PolicyViolation,
                     format!(
                         "`{name}` may not {} in mode {mode}: {}{}",
                         trace.shown.replace("the call", "run"),
-                        super::question::words(*column, facts, &trace.shown),
-                        facts
+                        super::question::words(*column, analysis, &trace.shown),
+                        analysis
                             .steering
                             .reason()
                             .map_or_else(String::new, |why| format!("; {why}"))
@@ -236,7 +238,7 @@ impl Policy {
         }
     }
 
-    /// Who allowed a part, for the record.
+    /// What allowed an access, for the record.
     pub(super) fn allowed_by(&self, trace: &Trace) -> String {
         if let Some(id) = &trace.approved_by {
             return format!("approval:{id}");
@@ -250,7 +252,7 @@ impl Policy {
             | Because::Unreadable
             | Because::Unnamed(_)
             | Because::Tail
-            | Because::Outside(_) => "a person".to_owned(),
+            | Because::Outside(_) => "the user".to_owned(),
         }
     }
 }
@@ -265,7 +267,7 @@ fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
     let (Some(strictest), Some(first)) = (strictest, layers.first()) else {
         return Verdict::Deny(Denial::new(
             DenialCode::PolicyViolation,
-            "no policy was asked",
+            "no policy was evaluated",
         ));
     };
     match outcome {
@@ -275,10 +277,10 @@ fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
                 .iter()
                 .find(|trace| trace.outcome() == Decision::Deny);
             Verdict::Deny(match trace {
-                Some(trace) => strictest.policy.denied(trace, &strictest.facts),
+                Some(trace) => strictest.policy.denied(trace, &strictest.analysis),
                 None => Denial::new(
                     DenialCode::PolicyViolation,
-                    "the call has no parts to judge",
+                    "the call contains no access to evaluate",
                 ),
             })
         }
@@ -297,12 +299,12 @@ fn conclude(layers: &[Layer<'_>], hooks: &HookSaid) -> Verdict {
             if more > 0 {
                 by = format!("{by} and {more} more");
             }
-            Verdict::Allow(Grant::new(&first.facts.request, by, used(layers)))
+            Verdict::Allow(Grant::new(&first.analysis.request, by, used(layers)))
         }
     }
 }
 
-/// Ids of the approvals that the call rests on.
+/// Ids of the approvals that the verdict depends on.
 pub(super) fn used(layers: &[Layer<'_>]) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     for id in layers

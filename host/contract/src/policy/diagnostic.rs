@@ -1,8 +1,8 @@
-//! What is wrong, or odd, with a rule, and where it was written.
+//! Errors and warnings about rules, with source positions.
 
 use std::fmt;
 
-/// Where a rule was written. Line and column start at 1; 0 means that only the file is known.
+/// Source position of a rule. Line and column start at 1; 0 means that only the file is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Source {
     pub file: String,
@@ -19,7 +19,7 @@ impl Source {
         }
     }
 
-    /// The place of a byte in a text.
+    /// The position of a byte offset in a text.
     pub fn of(file: &str, text: &str, offset: usize) -> Self {
         let before = &text[..text.floor_char_boundary(offset)];
         let start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -48,11 +48,11 @@ impl fmt::Display for Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     Warning,
-    /// The policy is not used.
+    /// The policy is rejected.
     Error,
 }
 
-/// One finding. `file:line:column: severity: message`.
+/// An error or warning, displayed as `file:line:column: severity: message`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Diagnostic {
     pub severity: Severity,

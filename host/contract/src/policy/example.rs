@@ -1,4 +1,4 @@
-//! Calls that stand beside a rule to show what it means, and that fail the policy when it means something else.
+//! Examples in rules: calls that a rule must or must not match, checked when the policy is compiled.
 
 use std::str::FromStr;
 
@@ -17,15 +17,15 @@ use crate::{Annotations, Descriptor, PluginName, Principal, ToolName, text};
 pub struct Example {
     shown: String,
     tool: String,
-    /// One reading, or where the form leaves it open what its text is, several.
+    /// One input, or several if the form has more than one interpretation.
     inputs: Vec<Value>,
 }
 
-/// The form in a file.
+/// An example as written in a file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(
     untagged,
-    expecting = "a form such as `Bash(git *)` or a table of `tool` and `input` is wanted"
+    expecting = "expected a form such as `Bash(git *)` or a table with `tool` and `input`"
 )]
 pub(super) enum ExampleText {
     Form(String),
@@ -67,7 +67,7 @@ impl FromStr for Example {
             Some((tool, rest)) => {
                 let what = rest
                     .strip_suffix(')')
-                    .ok_or_else(|| format!("example `{shown}` has no `)` at its end"))?;
+                    .ok_or_else(|| format!("example `{shown}` is missing its closing `)`"))?;
                 (tool, Some(what))
             }
         };
@@ -125,7 +125,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// An allow speaks of a call when it covers all of it; a deny and an ask when they touch any part.
+/// Whether the rule matches the example: an allow must cover all accesses, a deny or ask any of them.
 fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, String> {
     let (plugin, tool) = tool(&example.tool)?;
     let protected = Protected::new([], places)?;
@@ -137,7 +137,7 @@ fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, St
             name: &tool.name,
             tool: &tool,
             aliases: &[],
-            // It shows what the rule is meant for, and not what a tool may make of it.
+            // An example shows the intent of a rule, independent of a specific tool.
             executes: true,
             shell: None,
             variables: &crate::variables::NO_VARIABLES,
@@ -154,20 +154,20 @@ fn speaks_of(rule: &Rule, example: &Example, places: &Places) -> Result<bool, St
             tail: false,
             known: false,
         };
-        let facts = Facts::of(request, places, &protected);
-        let mut parts = facts.parts.iter();
+        let analysis = Facts::of(request, places, &protected);
+        let mut parts = analysis.parts.iter();
         let covers = match rule.decision() {
-            Decision::Allow => parts.all(|part| rule.covers(part, &facts)),
-            Decision::Ask | Decision::Deny => parts.any(|part| rule.covers(part, &facts)),
+            Decision::Allow => parts.all(|part| rule.covers(part, &analysis)),
+            Decision::Ask | Decision::Deny => parts.any(|part| rule.covers(part, &analysis)),
         };
-        if covers && rule.fits_input(&facts) {
+        if covers && rule.fits_input(&analysis) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// A tool as the example's name suggests it.
+/// A tool descriptor that fits the example's name.
 fn tool(form: &str) -> Result<(PluginName, Descriptor), String> {
     let (plugin, name) = form.split_once('/').unwrap_or(("example", form));
     let plugin = PluginName::parse(plugin).map_err(|error| error.to_string())?;

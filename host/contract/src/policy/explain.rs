@@ -1,4 +1,4 @@
-//! A decision told step by step, for people and for programs.
+//! Explanations of decisions, as text and JSON.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::decide::Layer;
 use super::walk::Because;
 use super::{Decision, HookSaid, Tier, Verdict};
 
-/// How a decision came about. Made by the walk that decides, so it cannot tell another story.
+/// The steps of a decision. Built from the evaluation that decides, so it cannot differ from the decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     tool: String,
@@ -23,7 +23,7 @@ impl Explanation {
         self.decision
     }
 
-    /// The same for programs.
+    /// The explanation as JSON.
     pub fn to_value(&self) -> &Value {
         &self.value
     }
@@ -39,7 +39,7 @@ impl Explanation {
             Verdict::Deny(denial) => (Decision::Deny, denial.reason.clone(), denial.remedy.clone()),
         };
         let tool = layers.first().map_or_else(String::new, |layer| {
-            let request = &layer.facts.request;
+            let request = &layer.analysis.request;
             format!("{}/{}", request.plugin, request.name)
         });
         let value = json!({
@@ -67,14 +67,14 @@ fn show_layer(at: usize, layer: &Layer<'_>) -> Value {
     let rules = &layer.policy.inner.rules;
     let modes: Vec<&str> = layer
         .policy
-        .modes(layer.facts.request.mode)
+        .modes(layer.analysis.request.mode)
         .iter()
         .map(|mode| mode.as_str())
         .collect();
     let parts: Vec<Value> = layer
         .traces
         .iter()
-        .zip(&layer.facts.parts)
+        .zip(&layer.analysis.parts)
         .map(|(trace, part)| {
             let tiers: Vec<Value> = Tier::ALL
                 .into_iter()
@@ -113,7 +113,7 @@ fn show_layer(at: usize, layer: &Layer<'_>) -> Value {
                 "part": trace.shown, "columns": columns, "tiers": tiers,
                 "decision": trace.decision.as_str(), "because": because,
                 "approvals": approvals, "outcome": trace.outcome().as_str(),
-                "steered": layer.facts.steering.reason().filter(|_| part.is_command()),
+                "steered": layer.analysis.steering.reason().filter(|_| part.is_command()),
             })
         })
         .collect();
@@ -141,7 +141,7 @@ impl fmt::Display for Explanation {
         if !hooks["ask"].is_null() {
             let reason = crate::text::inline(&text(&hooks["ask"], "reason"), 200);
             let colon = if reason.is_empty() { "" } else { ": " };
-            writeln!(f, "a hook wants a person asked{colon}{reason}")?;
+            writeln!(f, "a hook requires approval{colon}{reason}")?;
         }
         for layer in list(&self.value, "layers") {
             let modes: Vec<String> = list(&layer, "modes")
@@ -161,7 +161,7 @@ impl fmt::Display for Explanation {
                     for rule in list(&tier, "matched") {
                         let id = text(&rule, "id");
                         let mark = if id == speaks {
-                            "speaks for its tier"
+                            "decides for its tier"
                         } else {
                             "matches"
                         };
@@ -183,19 +183,25 @@ impl fmt::Display for Explanation {
                 if let Some(mode) = because["mode"].as_str() {
                     writeln!(
                         f,
-                        "    no rule speaks; mode {mode}, {}: {}",
+                        "    no rule matches; mode {mode}, {}: {}",
                         text(because, "column"),
                         text(&part, "decision")
                     )?;
                 } else if because["unreadable_command"] == true {
-                    writeln!(f, "    the command cannot be read, so a person is asked")?;
+                    writeln!(
+                        f,
+                        "    the command cannot be analyzed, so approval is required"
+                    )?;
                 } else if let Some(id) = because["unnamed_files"].as_str() {
                     writeln!(
                         f,
-                        "    it does not say which files it changes, and rule {id} guards some, so a person is asked"
+                        "    it does not name the files it changes, and rule {id} protects some files, so approval is required"
                     )?;
                 } else if because["tail"] == true {
-                    writeln!(f, "    a tool's result asks for it, so a person is asked")?;
+                    writeln!(
+                        f,
+                        "    a tool's result requests it, so approval is required"
+                    )?;
                 } else if because["outside_allowed_paths"].is_string() {
                     writeln!(f, "    outside the allowed paths")?;
                 }
@@ -210,7 +216,7 @@ impl fmt::Display for Explanation {
             }
         }
         match &self.remedy {
-            Some(remedy) => writeln!(f, "to change it: {remedy}"),
+            Some(remedy) => writeln!(f, "remedy: {remedy}"),
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! What a decision depends on, worked out once per call: the call cut into the parts that rules speak of.
+//! Analysis of a call: the accesses that rules are matched against, computed once per call.
 
 use std::cell::OnceCell;
 
@@ -12,41 +12,41 @@ use super::{Column, Places, Request};
 use crate::shell::{self, Word};
 use crate::{Effect, text};
 
-/// One thing that a call touches. Each part needs its own yes, and one no is a no to the call.
+/// One access of a call: a path, a command, an address, a variable or the call as a whole. Each must be allowed.
 #[derive(Debug)]
 pub(super) struct Part {
     pub what: What,
-    /// What the table of modes is asked about; the strictest answer counts.
+    /// Columns of the mode table that apply; the strictest decision counts.
     pub columns: Vec<Column>,
-    /// Paths that stand among the words of a command. What it does with them nobody knows.
+    /// Paths among the words of a command. How the command uses them is unknown.
     pub mentions: Vec<Spot>,
-    /// A file that a command's output goes to or its input comes from.
+    /// A redirection target or source of a command.
     pub redirected: bool,
-    /// Why a write to this path is asked about where other writes are not.
+    /// Why a write to this path requires approval where other writes do not.
     pub protected: Option<&'static str>,
 }
 
 #[derive(Debug)]
 pub(super) enum What {
     Path {
-        spot: Spot,
+        path_ref: Spot,
         shown: String,
         write: bool,
     },
     Command(shell::Simple),
-    /// A command that could not be read, and why.
+    /// A command that cannot be parsed or a redirection to an unknown path, with the reason.
     Unknown(String),
-    /// `named`: the input holds an address, readable or not.
+    /// `named`: the input contains an address, valid or not.
     Address {
         host: Option<String>,
         named: bool,
     },
-    /// A variable for the programs of the session. `named`: the input holds its name and its value.
+    /// A variable set for programs of the session. `named`: the input contains its name and its value.
     Variable {
         name: String,
         named: bool,
     },
-    /// The call as such, when there is nothing finer.
+    /// The call as a whole, when it has no other access.
     Whole,
 }
 
@@ -55,7 +55,7 @@ impl Part {
         matches!(self.what, What::Command(_) | What::Unknown(_))
     }
 
-    /// For people: `write src/a.rs`, `git status`.
+    /// Text for prompts and messages: "write `src/a.rs`", "run `git status`".
     pub(super) fn shown(&self) -> String {
         match &self.what {
             What::Path { shown, write, .. } => {
@@ -63,11 +63,11 @@ impl Part {
                 format!("{verb} `{shown}`")
             }
             What::Command(command) => format!("run `{}`", text::inline(&command.text(), 200)),
-            What::Unknown(reason) => format!("run a command that cannot be read ({reason})"),
+            What::Unknown(reason) => format!("run a command that cannot be analyzed ({reason})"),
             What::Address {
                 host: Some(host), ..
             } => format!("reach `{host}`"),
-            What::Address { .. } => "reach out".to_owned(),
+            What::Address { .. } => "access the network".to_owned(),
             What::Variable { name, .. } => format!(
                 "set the variable `{}` for the programs of this session",
                 text::inline(name, 80)
@@ -80,22 +80,22 @@ impl Part {
 pub(super) struct Facts<'a> {
     pub request: Request<'a>,
     pub names: Names,
-    /// A tool of a server that runs outside the sandbox: what it says of itself is a hint.
+    /// A tool of an MCP server, which runs outside the sandbox; its annotations are only hints.
     pub foreign: bool,
-    /// It has a command, or says of itself that it runs some.
+    /// The input contains a command, or the tool declares that it runs commands.
     pub runs_command: bool,
-    /// The host runs the command, and nothing but its words says what it does, so that what they say is what happens.
+    /// The host runs the command and nothing modifies it, so its words determine what happens.
     pub executes: bool,
-    /// What besides its words says what the command does.
+    /// Variables and options that change what the command does.
     pub steering: Steering,
-    /// The tool may change files, and its input names none that it writes.
+    /// The tool may change files but its input names none that it writes.
     pub writes_unnamed: bool,
-    /// The same of a tool whose business it is to change files: any file may be meant.
+    /// `writes_unnamed` for a tool of an editing kind: any file may be affected.
     pub hides_writes: bool,
-    /// The tool may change more than the files and commands that its input names.
+    /// The tool may have effects besides the files and commands that its input names.
     pub other_effects: bool,
     pub parts: Vec<Part>,
-    /// The command only reads, as far as its words tell.
+    /// The command is read-only according to its words.
     pub reads_only: bool,
     pub danger: Option<&'static str>,
     sorted: OnceCell<String>,
@@ -111,7 +111,7 @@ impl<'a> Facts<'a> {
             runner || subject.command.is_some() && (effect > Effect::Reads || foreign);
         let steering = Steering::of(&request);
         let executes = runs_command && request.executes && !steering.is_some();
-        let mut facts = Self {
+        let mut analysis = Self {
             names: Names::of(&request),
             request,
             foreign,
@@ -127,12 +127,12 @@ impl<'a> Facts<'a> {
             sorted: OnceCell::new(),
         };
         match &subject.command {
-            Some(command) if runs_command => facts.command(command, places, protected),
-            // Such as one that stops a running command.
-            None if runner => facts.push(What::Whole, Column::Exec),
+            Some(command) if runs_command => analysis.command(command, places, protected),
+            // For example a tool that stops a running command.
+            None if runner => analysis.push(What::Whole, Column::Exec),
             Some(_) | None => {}
         }
-        // The paths beside a command say where it runs; what it writes stands in the command.
+        // Paths next to a command state where it runs; what it writes follows from the command.
         let beside = runner && executes;
         let mut changed: Vec<(Spot, bool)> = subject
             .paths
@@ -141,27 +141,28 @@ impl<'a> Facts<'a> {
             .map(|one| (Spot::on_host(&one.path, places), one.executable))
             .collect();
         for one in subject.paths.iter().filter(|one| !one.on_host) {
-            let spot = Spot::of(&one.path, places);
-            // What it named and changed is one part: what was changed, by the name it was given.
-            let same = |changed: &Spot| spot.exact().is_some() && changed.exact() == spot.exact();
+            let path_ref = Spot::of(&one.path, places);
+            // A path that was both named and changed is one access, shown by the name in the input.
+            let same =
+                |changed: &Spot| path_ref.exact().is_some() && changed.exact() == path_ref.exact();
             let before = changed.len();
             let executable = changed.iter().any(|(one, runs)| *runs && same(one));
             changed.retain(|(changed, _)| !same(changed));
             let write = (one.write || changed.len() < before) && !beside && !request.delegates;
-            facts.path(spot, &one.path, write, protected);
-            facts.is_executable(executable && write);
+            analysis.path(path_ref, &one.path, write, protected);
+            analysis.is_executable(executable && write);
         }
-        for (spot, executable) in changed {
-            let shown = spot.exact().unwrap_or("a path").to_owned();
-            facts.path(spot, &shown, true, protected);
-            facts.is_executable(executable);
+        for (path_ref, executable) in changed {
+            let shown = path_ref.exact().unwrap_or("a path").to_owned();
+            analysis.path(path_ref, &shown, true, protected);
+            analysis.is_executable(executable);
         }
-        // What is in the inputs of others is looked at when they are called.
+        // Inputs of delegated calls are analyzed when those calls are made.
         if subject.unclear && !request.delegates {
             let write = effect > Effect::Reads && !beside;
-            facts.path(
+            analysis.path(
                 Spot::anywhere(),
-                "paths that were not looked at",
+                "paths that were not examined",
                 write,
                 protected,
             );
@@ -170,10 +171,10 @@ impl<'a> Facts<'a> {
             Some(said) => said,
             None => !subject.urls.is_empty() && effect > Effect::Pure,
         };
-        // Where a command runs, or a foreign tool, that it may reach out is part of what is asked about anyway, and every
-        // mode is at least as strict about it. Only an address that is named is a thing of its own.
+        // A command or a foreign tool requires approval anyway, at least as strictly as network access does in every
+        // mode, so only an address that is named is a separate access.
         let covered =
-            (runs_command || foreign) && subject.urls.is_empty() && !facts.parts.is_empty();
+            (runs_command || foreign) && subject.urls.is_empty() && !analysis.parts.is_empty();
         if (reaches_out || tool.kind == "fetch") && !covered {
             let mut hosts = Vec::new();
             for url in &subject.urls {
@@ -187,16 +188,16 @@ impl<'a> Facts<'a> {
                 hosts.push(None);
             }
             for host in hosts {
-                facts.push(What::Address { host, named }, Column::Network);
+                analysis.push(What::Address { host, named }, Column::Network);
             }
         }
         for (name, value) in &subject.variables {
             let named = mentions_text(request.input, name) && mentions_text(request.input, value);
             let name = name.clone();
-            facts.push(What::Variable { name, named }, Column::Other);
+            analysis.push(What::Variable { name, named }, Column::Other);
         }
-        facts.effects();
-        if facts.parts.is_empty() {
+        analysis.effects();
+        if analysis.parts.is_empty() {
             let column = match effect {
                 Effect::Pure | Effect::Reads if tool.annotations.interactive == Some(true) => {
                     Column::Interactive
@@ -204,35 +205,35 @@ impl<'a> Facts<'a> {
                 Effect::Pure | Effect::Reads => Column::Read,
                 Effect::Writes | Effect::Destroys if request.delegates => Column::Read,
                 Effect::Writes | Effect::Destroys if request.known => Column::Read,
-                Effect::Writes | Effect::Destroys if facts.hides_writes => Column::Protected,
+                Effect::Writes | Effect::Destroys if analysis.hides_writes => Column::Protected,
                 Effect::Writes | Effect::Destroys => Column::Other,
             };
-            facts.push(What::Whole, column);
+            analysis.push(What::Whole, column);
         }
-        // Whatever else a part is, it is asked about as the worst that the call may do besides: a tool chooses its kind
-        // and hints itself, and must not talk itself out of a question with them.
+        // Every access also gets the classes of the worst unnamed effect. A tool declares its own kind and hints, and
+        // must not be able to avoid a prompt with them.
         let besides = [
-            (facts.hides_writes, Column::Protected),
-            (facts.other_effects, Column::Other),
+            (analysis.hides_writes, Column::Protected),
+            (analysis.other_effects, Column::Other),
         ];
         for (_, column) in besides.into_iter().filter(|(holds, _)| *holds) {
-            for part in &mut facts.parts {
+            for part in &mut analysis.parts {
                 if !part.columns.contains(&column) {
                     part.columns.push(column);
                 }
             }
         }
-        facts
+        analysis
     }
 
-    /// What the call may do besides that which its parts name.
+    /// Computes the effects that the accesses do not name.
     fn effects(&mut self) {
         if self.request.known || self.request.delegates {
             return;
         }
         let tool = self.request.tool;
         let edits = matches!(tool.kind.as_str(), "edit" | "delete" | "move");
-        // Where nobody runs the command, its redirections write nothing.
+        // If the host does not run the command, its redirections write nothing.
         let names_a_file = self.parts.iter().any(|part| {
             matches!(part.what, What::Path { write: true, .. })
                 && (!part.redirected || self.executes)
@@ -284,10 +285,11 @@ impl<'a> Facts<'a> {
                 Word::Literal(path) if !moves || path.starts_with('/') => {
                     self.path(Spot::of(path, places), path, write, protected);
                 }
-                // Not knowing is a reason to ask a person, who may know.
+                // An unknown path requires approval; the user may know it.
                 Word::Literal(shown) | Word::Dynamic(shown) => {
                     let shown = text::inline(shown, 80);
-                    let reason = format!("only the shell will know which file `{shown}` is");
+                    let reason =
+                        format!("only the running shell determines which file `{shown}` is");
                     let column = if write {
                         Column::Protected
                     } else {
@@ -302,7 +304,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Does the input name the directory to run in? Then a redirection's relative path hangs on that one.
+    /// Whether the input names the directory to run in, to which a redirection's relative path would then refer.
     fn runs_elsewhere(&self) -> bool {
         let named = |member: &str| self.request.input.get(member).is_some();
         !self.request.subject.paths.is_empty()
@@ -311,21 +313,32 @@ impl<'a> Facts<'a> {
                 .any(named)
     }
 
-    fn path(&mut self, spot: Spot, shown: &str, write: bool, protected: &Protected) {
-        let why = if write { protected.why(&spot) } else { None };
+    fn path(&mut self, path_ref: Spot, shown: &str, write: bool, protected: &Protected) {
+        let why = if write {
+            protected.why(&path_ref)
+        } else {
+            None
+        };
         let column = match (write, why) {
             (true, Some(_)) => Column::Protected,
             (true, None) => Column::Write,
             (false, _) => Column::Read,
         };
         let shown = text::inline(shown, 200);
-        self.push(What::Path { spot, shown, write }, column);
+        self.push(
+            What::Path {
+                path_ref,
+                shown,
+                write,
+            },
+            column,
+        );
         if let Some(part) = self.parts.last_mut() {
             part.protected = why;
         }
     }
 
-    /// The path that was added last is that of a file which can be run.
+    /// Marks the path added last as that of an executable file.
     fn is_executable(&mut self, executable: bool) {
         if let Some(part) = self.parts.last_mut().filter(|_| executable)
             && part.protected.is_none()
@@ -345,7 +358,7 @@ impl<'a> Facts<'a> {
         });
     }
 
-    /// Does the part, by its own name, say less than what a yes to it would allow?
+    /// Whether the access names less than an approval of it would permit.
     pub(super) fn says_too_little(&self, part: &Part) -> bool {
         match part.what {
             What::Command(_) => !self.executes,
@@ -354,7 +367,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Which program it types into. None: it types nothing.
+    /// Describes the program that the call types into; `None` if it types nothing.
     pub(super) fn types_into(&self) -> Option<String> {
         let task = self.request.subject.task.as_ref();
         task.filter(|task| self.request.executes && !task.text.is_empty())?;
@@ -368,20 +381,20 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// The input as JSON with sorted members, for rules that were imported as expressions over it.
+    /// The input as JSON with sorted members, for imported rules that match it with a regular expression.
     pub(super) fn sorted_input(&self) -> &str {
         self.sorted
             .get_or_init(|| sorted(self.request.input).to_string())
     }
 }
 
-/// Does a member of the input hold exactly this text?
+/// Whether a member of the input equals this text.
 fn mentions_text(input: &Value, text: &str) -> bool {
     let members = input.as_object();
     members.is_some_and(|members| members.values().any(|value| value == text))
 }
 
-/// Every word that may be a path, up to its first wildcard, and what follows the `=` of an option.
+/// Every word that may be a path, up to its first wildcard, including the value after `=` in an option.
 fn mentions(command: &shell::Simple, places: &Places) -> Vec<Spot> {
     let words = command.words.iter().filter_map(|word| {
         let (text, known) = match word {
@@ -405,7 +418,7 @@ fn mentions(command: &shell::Simple, places: &Places) -> Vec<Spot> {
         .collect()
 }
 
-/// Members in order, at every depth. The depth is that of a parsed input, which its parser has bounded.
+/// Sorts members at every depth. Recursion is bounded by the parser of the input.
 pub(super) fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

@@ -12,19 +12,19 @@ use super::rule_spec::RuleSpec;
 use super::{Decision, Places};
 use crate::{shell, text};
 
-/// Members that name what a tool without paths, command and address is about, such as a skill or an agent.
+/// Input members that name the subject of a tool without paths, command or address, such as a skill or an agent.
 pub(super) const TITLES: [&str; 5] = ["skill", "name", "subagent_type", "agent", "agent_type"];
 
-/// A name, and what the call has to be about.
+/// A tool name with an optional target.
 #[derive(Debug, Clone)]
 pub(super) struct Form {
-    /// As it was written.
+    /// As written.
     pub shown: String,
     pub name: NamePattern,
     pub target: Option<Target>,
 }
 
-/// What the call has to be about. A part of a call is compared with the patterns for its own kind.
+/// The target of a rule. An access is compared with the patterns for its kind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Target {
     pub paths: Vec<PathPattern>,
@@ -32,7 +32,7 @@ pub(super) struct Target {
     pub command_regex: Option<Regex>,
     pub domains: Vec<DomainPattern>,
     pub titles: Vec<String>,
-    /// A member and its pattern.
+    /// An input member and its pattern.
     pub argument: Option<(String, String)>,
 }
 
@@ -40,7 +40,7 @@ impl Form {
     pub(super) fn parse(form: &str, places: &Places) -> Result<Self, String> {
         let form = form.trim();
         if form.len() > 8_192 {
-            return Err("a rule's text is longer than 8192 bytes".to_owned());
+            return Err("the rule is longer than 8192 bytes".to_owned());
         }
         let Some((name, rest)) = form.split_once('(') else {
             return Ok(Self {
@@ -52,14 +52,14 @@ impl Form {
         let name = NamePattern::parse(name)?;
         let Some(what) = rest.strip_suffix(')') else {
             return Err(format!(
-                "`{}` has no `)` at its end",
+                "`{}` is missing its closing `)`",
                 text::inline(form, 120)
             ));
         };
         let what = what.trim();
         if what.is_empty() {
             return Err(format!(
-                "`{}` has nothing between its parentheses; leave them away to mean every call",
+                "`{}` has empty parentheses; omit them to match every call",
                 text::inline(form, 120)
             ));
         }
@@ -86,12 +86,12 @@ impl Target {
         let argument = what.split_once(':').filter(|(name, value)| {
             let ident =
                 !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            // `git:*` is a command that starts with `git`.
+            // `git:*` is a command pattern: every command that starts with `git`.
             ident && (*value != "*" || family.is_some_and(|family| family != Family::Bash))
         });
         if let Some((name, value)) = argument {
             match name {
-                // A command is judged piece by piece and never as one text.
+                // A command line is evaluated command by command, never as one text.
                 "command" => target.commands.push(shell::Pattern::parse(value)?),
                 name => target.argument = Some((name.to_owned(), value.to_owned())),
             }
@@ -104,11 +104,11 @@ impl Target {
             }
             Some(Family::Fetch) => {
                 return Err(format!(
-                    "`{}` does not say what it is; write `domain:example.com`",
+                    "`{}` is not a target; write `domain:example.com`",
                     text::inline(what, 80)
                 ));
             }
-            // What the tool takes is known only when it is called.
+            // Which inputs the tool takes is known only when it is called.
             None => {
                 let path = PathPattern::parse(what, places);
                 let command = shell::Pattern::parse(what);
@@ -123,7 +123,7 @@ impl Target {
         Ok(target)
     }
 
-    /// What the keys `path`, `command_prefix`, `command_regex` and `domain` say, if any is there.
+    /// Target from the keys `path`, `command_prefix`, `command_regex` and `domain`; `None` if all are empty.
     pub(super) fn of_keys(spec: &RuleSpec, places: &Places) -> Result<Option<Self>, String> {
         let mut target = Self::default();
         for path in &spec.path {
@@ -133,7 +133,7 @@ impl Target {
             let prefix = prefix.trim();
             if prefix.is_empty() || prefix.contains('*') {
                 return Err(format!(
-                    "command_prefix `{}` is empty or holds `*`; write the first words of the command",
+                    "command_prefix `{}` is empty or contains `*`; write the first words of the command",
                     text::inline(prefix, 80)
                 ));
             }
@@ -156,10 +156,10 @@ impl Target {
         !self.commands.is_empty() || self.command_regex.is_some()
     }
 
-    pub(super) fn matches(&self, part: &Part, facts: &Facts, decision: Decision) -> bool {
-        let input = facts.request.input;
+    pub(super) fn matches(&self, part: &Part, analysis: &Facts, decision: Decision) -> bool {
+        let input = analysis.request.input;
         let allows = decision == Decision::Allow;
-        // What the input does not name, no rule about the input allows.
+        // A variable that the input does not name is not covered by an allow rule for the input.
         if allows && matches!(part.what, What::Variable { named: false, .. }) {
             return false;
         }
@@ -167,8 +167,10 @@ impl Target {
             return argument(input, name, &Value::String(pattern.clone()));
         }
         match &part.what {
-            What::Path { spot, .. } if allows => self.paths.iter().any(|path| path.surely(spot)),
-            What::Path { spot, .. } => self.paths.iter().any(|path| path.maybe(spot)),
+            What::Path { path_ref, .. } if allows => {
+                self.paths.iter().any(|path| path.surely(path_ref))
+            }
+            What::Path { path_ref, .. } => self.paths.iter().any(|path| path.maybe(path_ref)),
             What::Command(command) if allows => {
                 let known = || {
                     command.assignments.is_empty()
@@ -198,7 +200,7 @@ impl Target {
         }
     }
 
-    /// Does the expression name each option that runs programs or writes files?
+    /// Whether the expression contains each option of the command that runs programs or writes files.
     fn regex_spells(&self, command: &shell::Simple) -> bool {
         let regex = self.command_regex.as_ref().map_or("", Regex::as_str);
         let options = shell::risky_options(command);

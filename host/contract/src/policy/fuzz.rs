@@ -1,4 +1,4 @@
-//! Fuzz targets for what rules compare: paths, addresses, and the rules of other systems.
+//! Fuzz targets for path patterns, domain patterns and imported rules.
 
 use std::net::IpAddr;
 
@@ -48,7 +48,7 @@ const PATHS: &[&str] = &[
     "\u{17f}rc",
 ];
 
-/// A pattern and a path, with a line break between them.
+/// Fuzzes a pattern and a path, separated by a line break.
 #[test]
 fn fuzz_path() {
     let places = Places {
@@ -63,23 +63,23 @@ fn fuzz_path() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let text = assembled(bytes, PATHS);
         let (pattern, path) = text.split_once('\n').unwrap_or(("**", &text));
-        let spot = Spot::of(path, &places);
-        for reading in spot.readings() {
+        let path_ref = Spot::of(path, &places);
+        for reading in path_ref.readings() {
             let mut names = reading.strip_prefix('/').expect(reading).split('/');
             let is_plain = |name| reading == "/" || !matches!(name, "" | "." | "..");
             assert!(names.all(is_plain), "{reading}");
         }
-        // The same path, written otherwise.
+        // Another spelling of the same path has the same result.
         for (one, other) in [("/", "//"), ("/", "/./")] {
             let written = path.replace(one, other);
             if written.len() < 4_096 && !path.starts_with('~') {
-                assert_eq!(Spot::of(&written, &places), spot, "{written}");
+                assert_eq!(Spot::of(&written, &places), path_ref, "{written}");
             }
         }
         match PathPattern::parse(pattern, &places) {
             Err(error) => check_message(&error),
-            // What a rule allows, the same rule denies.
-            Ok(pattern) if pattern.surely(&spot) => assert!(pattern.maybe(&spot), "{text}"),
+            // A path that an allow rule matches is also matched by a deny rule.
+            Ok(pattern) if pattern.surely(&path_ref) => assert!(pattern.maybe(&path_ref), "{text}"),
             Ok(_) => {}
         }
     });
@@ -133,7 +133,7 @@ fn fuzz_address() {
         let Some(host) = host_of(&text) else { return };
         let own = DomainPattern::parse(&host).expect(&host);
         assert!(own.matches(&host), "{host}");
-        // The host that a rule judges is the one that a request goes to.
+        // The policy evaluates the same host that a request connects to.
         let Ok(url) = Url::parse(&text) else { return };
         if let ("http" | "https", Some(real)) = (url.scheme(), url.host_str()) {
             let real = real.trim_matches(['[', ']']);
@@ -196,7 +196,7 @@ fn fuzz_import() {
         if let Ok(value) = serde_json::from_str::<Value>(&text) {
             let claude = import::claude(&value, Tier::User, &source);
             if let Ok(imported) = &claude {
-                // No rule is lost on the way, least of all one that denies.
+                // No rule is lost in the import, in particular no deny.
                 let denied = value["permissions"]["deny"].as_array();
                 let rules = imported.rules.iter();
                 let denies = rules.filter(|rule| rule.decision == Decision::Deny);

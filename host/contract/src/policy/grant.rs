@@ -1,4 +1,4 @@
-//! The permission for one call, and the refusal of one.
+//! Grants and denials of calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{AuthorizedCommand, AuthorizedTask, Effect, ReadGuard, Request};
 use crate::Limits;
 
-/// How much of what the plugin was granted this call gets.
+/// How much of the plugin's granted file access this call gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileAccess {
     Nothing,
@@ -15,10 +15,10 @@ pub enum FileAccess {
     AsGranted,
 }
 
-/// By whom a call runs whose changes are judged afterwards, in the record.
+/// Recorded as the authorizer of a staged call, whose changes are evaluated after it has run.
 pub const HELD: &str = "its changes are judged when they are known";
 
-/// Permission for one call. Cannot be made outside this module.
+/// Permission for one call. Only this module can create one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     files: FileAccess,
@@ -34,8 +34,8 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Only the policy makes one. The sandbox is narrowed to what the tool says it does at worst, in every mode: a
-    /// tool that is let through as harmless cannot do harm.
+    /// Narrows the sandbox to the tool's declared effect in every mode, so that a tool that was allowed as harmless
+    /// cannot do harm.
     pub(super) fn new(request: &Request<'_>, by: String, approvals: Vec<String>) -> Self {
         let (files, environment) = match request.tool.effect() {
             Effect::Pure => (FileAccess::Nothing, false),
@@ -59,7 +59,7 @@ impl Grant {
         }
     }
 
-    /// For a run whose changes are judged when they are known.
+    /// Creates a grant for a staged run, whose changes are evaluated afterwards.
     pub(super) fn held_back(request: &Request<'_>) -> Self {
         Self {
             held: true,
@@ -80,32 +80,32 @@ impl Grant {
         self.files
     }
 
-    /// Nothing that the call does to files may become real before it is committed.
+    /// Whether file changes must stay staged until they are committed.
     pub fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Of the granted files only those that lie in a directory of each of these lists; no list, no limit.
+    /// Directory lists that limit the granted files: a file must lie in a directory of each list.
     pub fn within(&self) -> &[Arc<[String]>] {
         &self.within
     }
 
-    /// The only command that the call may start, once. None: its input names none.
+    /// The only command that the call may start, once. `None`: its input names none.
     pub fn command(&self) -> Option<&AuthorizedCommand> {
         self.command.as_deref()
     }
 
-    /// The only running program that the call may type into and end; it may start none. None: its input names none.
+    /// The only running program that the call may type into or end; it may not start any. `None`: its input names none.
     pub fn task(&self) -> Option<&AuthorizedTask> {
         self.task.as_deref()
     }
 
-    /// The rules on reading, for what the call really opens; None: none of them keeps anything from it.
+    /// Read rules to apply to the files that the call actually opens. `None`: no rule restricts its reads.
     pub fn guard(&self) -> Option<&Arc<ReadGuard>> {
         self.guard.as_ref()
     }
 
-    /// May the call see the variables that its plugin was granted?
+    /// Whether the call gets the variables that its plugin was granted.
     pub fn environment(&self) -> bool {
         self.environment
     }
@@ -114,18 +114,18 @@ impl Grant {
         self.timeout
     }
 
-    /// The rule, mode, approval or person that allowed it.
+    /// The rule, mode, approval or user that allowed the call.
     pub fn by(&self) -> &str {
         &self.by
     }
 
-    /// Ids of the stored approvals that it rests on; each is used once by this call.
+    /// Ids of the saved approvals that it depends on; each counts as used once by this call.
     pub fn approvals(&self) -> &[String] {
         &self.approvals
     }
 }
 
-/// Configuration beats the tool's own wish, which beats the default for its kind; nothing beats the maximum.
+/// The configured timeout, else the tool's own, else the default for its kind; capped at [`Limits::MAX_TIMEOUT`].
 fn timeout(request: &Request<'_>) -> Duration {
     let by_kind = if request.tool.annotations.open_world == Some(true) {
         Limits::NETWORK_TIMEOUT
@@ -145,7 +145,7 @@ pub enum DenialCode {
     UserDenied,
     HookDenied,
     CapabilityMissing,
-    /// The person wants the turn to stop, not only this call.
+    /// The user stops the whole turn, not only this call.
     Cancelled,
 }
 
@@ -169,13 +169,13 @@ impl fmt::Display for DenialCode {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// For the model and the person: what was refused and why.
+    /// Text for the model and the user: what was denied and why.
     pub reason: String,
-    /// What would change it.
+    /// How to allow the call.
     pub remedy: Option<String>,
     pub code: DenialCode,
     pub rule: Option<String>,
-    /// What the person, or the hook, added in their own words.
+    /// Text that the user or the hook added.
     pub note: Option<String>,
 }
 
@@ -190,7 +190,7 @@ impl Denial {
         }
     }
 
-    /// A hook's veto.
+    /// A denial by a hook.
     pub fn by_hook(reason: Option<&str>) -> Self {
         let note = reason.map(|reason| crate::text::block(reason, 2_000));
         Self {
@@ -202,7 +202,7 @@ impl Denial {
         }
     }
 
-    /// The sandbox has no such path.
+    /// A denial because the path is outside the sandbox or the allowed paths.
     pub fn outside(path: &str) -> Self {
         let shown = crate::text::inline(path, 200);
         Self::new(
@@ -211,7 +211,7 @@ impl Denial {
         )
     }
 
-    /// The short words that other systems put into the result of a refused call.
+    /// Short text that other systems put into the result of a denied call.
     pub fn words(&self) -> &str {
         match self.code {
             DenialCode::UserDenied => "Permission denied by user",
@@ -222,7 +222,7 @@ impl Denial {
         }
     }
 
-    /// The short words for the record.
+    /// Short text for the record.
     pub fn record_words(&self) -> &str {
         match self.code {
             DenialCode::PolicyViolation => "Tool denied by policy",

@@ -1,5 +1,5 @@
-//! Rules of other systems, read into ours. Each reader takes what its system documents and refuses the rest: a key
-//! that is passed over in silence may have been the one that said no.
+//! Import of rules from other systems. Each reader accepts the documented keys and rejects unknown ones, because an
+//! ignored key could be a deny.
 
 use serde_json::{Map, Value};
 
@@ -17,28 +17,28 @@ pub use gemini::{gemini_policy, gemini_settings};
 pub use kode::kode;
 pub use sema::sema;
 
-/// A list is not longer than this; a person wrote it.
+/// Maximum length of a list.
 const MAX_ENTRIES: usize = 2_000;
 
-/// What another system's configuration says, in our words.
+/// The imported configuration of another system.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Imported {
     pub rules: Vec<RuleSpec>,
     pub mode: Option<Mode>,
     pub disable_yolo: bool,
     pub disable_always_allow: bool,
-    /// Only these tools are shown to the model.
+    /// If set, only these tools are listed to the model.
     pub core: Option<Vec<String>>,
-    /// These tools are not shown to the model.
+    /// Tools that are not listed to the model.
     pub hidden: Vec<String>,
-    /// Further directories that file tools may use.
+    /// Additional directories that file tools may use.
     pub directories: Vec<String>,
 }
 
-/// Reads members one by one, and errors on those that nobody read.
+/// Reads the members of an object and reports unknown ones.
 struct Reader<'a> {
     members: &'a Map<String, Value>,
-    /// Where the members stand, such as `permissions.`.
+    /// Path of the object, such as `permissions.`.
     prefix: &'static str,
     source: &'a Source,
 }
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
             Some(_) => {
                 return Err(self.wrong(
                     key,
-                    &format!("is not a list of at most {MAX_ENTRIES} texts"),
+                    &format!("is not a list of at most {MAX_ENTRIES} strings"),
                 ));
             }
         };
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
             .map(|item| {
                 item.as_str()
                     .map(str::to_owned)
-                    .ok_or_else(|| self.wrong(key, "holds something that is no text"))
+                    .ok_or_else(|| self.wrong(key, "contains a value that is not a string"))
             })
             .collect()
     }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         match self.members.get(key) {
             None | Some(Value::Null) => Ok(false),
             Some(Value::Bool(flag)) => Ok(*flag),
-            Some(_) => Err(self.wrong(key, "is neither true nor false")),
+            Some(_) => Err(self.wrong(key, "is not a boolean")),
         }
     }
 
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         match self.members.get(key) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(word)) => Ok(Some(word)),
-            Some(_) => Err(self.wrong(key, "is not a text")),
+            Some(_) => Err(self.wrong(key, "is not a string")),
         }
     }
 

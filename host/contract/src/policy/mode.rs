@@ -1,4 +1,4 @@
-//! How much a session allows where no rule has spoken: one table, and the order of its rows.
+//! Session modes: the decision for each class of access when no rule matched, and the order of the modes.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::text;
 
-/// What one rule, one mode or one person says. The order is the order of strictness, so that `max` is the stricter.
+/// A decision of a rule, a mode or the user. Ordered by strictness, so that `max` returns the stricter one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Decision {
     Allow,
@@ -46,7 +46,7 @@ impl FromStr for Decision {
     }
 }
 
-/// The mode of a session, from strict to free. `Custom` stands beside the others: a callback or a hook decides.
+/// The mode of a session, from strict to permissive. `Custom` is not ordered: a callback or a hook decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
     DontAsk,
@@ -60,12 +60,12 @@ pub enum Mode {
     Custom,
 }
 
-/// What a part of a call does, as the table of modes tells things apart.
+/// The class of an access; a column of the mode table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Column {
     Read,
     Write,
-    /// A write to a path that decides what runs later: hooks of a version control system, start-up files, keys.
+    /// A write to a path that can execute code later or grant access: version control hooks, startup files, keys.
     Protected,
     Exec,
     Network,
@@ -84,15 +84,15 @@ impl Column {
         Column::Other,
     ];
 
-    /// Why a person is asked, or refused, in the words of a prompt.
+    /// Reason shown in a prompt or denial.
     pub fn words(self) -> &'static str {
         match self {
             Column::Read => "it reads",
             Column::Write => "it changes files",
             Column::Protected => "it changes a protected path",
             Column::Exec => "it runs a command",
-            Column::Network => "it reaches beyond this machine",
-            Column::Interactive => "it talks to a person",
+            Column::Network => "it accesses the network",
+            Column::Interactive => "it interacts with the user",
             Column::Other => "it may have side effects",
         }
     }
@@ -135,7 +135,7 @@ impl Mode {
         }
     }
 
-    /// The table. Plan mode's exceptions depend on more than the column and are made where the call is known.
+    /// The mode table. The exceptions of mode plan depend on the call and are applied by the evaluation.
     pub fn says(self, column: Column) -> Decision {
         use Decision::{Allow, Ask, Deny};
         let row = match self {
@@ -146,13 +146,13 @@ impl Mode {
             Mode::AcceptEdits => [Allow, Allow, Ask, Ask, Ask, Allow, Ask],
             Mode::Auto => [Allow, Allow, Ask, Allow, Allow, Allow, Allow],
             Mode::Yolo => [Allow; 7],
-            // The question goes to the callback; a hook that has an opinion has spoken before.
+            // The callback answers the question, unless a hook decided before.
             Mode::Custom => [Ask; 7],
         };
         row[column as usize]
     }
 
-    /// Does something that was allowed in mode `other` hold in this one?
+    /// Whether an approval given in mode `other` is valid in this mode.
     pub fn is_at_least(self, other: Mode) -> bool {
         self.partial_cmp(&other).is_some_and(Ordering::is_ge)
     }
@@ -161,7 +161,7 @@ impl Mode {
         match self {
             Mode::DontAsk => Some(0),
             Mode::ReadOnly => Some(1),
-            // Notes below `plan_dir` and questions about commands that only read are more than `readonly` has.
+            // Unlike `readonly`, it allows writes below `plan_dir` and asks about read-only commands.
             Mode::Plan => Some(2),
             Mode::Default => Some(3),
             Mode::AcceptEdits => Some(4),
@@ -193,15 +193,15 @@ impl fmt::Display for Mode {
     "`{word}` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom"
 )]
 pub struct UnknownMode {
-    /// Escaped and cut.
+    /// Escaped and truncated.
     word: String,
 }
 
 impl FromStr for Mode {
     type Err = UnknownMode;
 
-    /// Takes the words of every system that is imported. A word nobody knows is an error and never a guess: a typing
-    /// mistake must not end in a mode that allows more.
+    /// Accepts the mode names of all supported systems. An unknown name is an error, so that a typing mistake cannot
+    /// select a more permissive mode.
     fn from_str(word: &str) -> Result<Self, UnknownMode> {
         let plain: String = word
             .chars()

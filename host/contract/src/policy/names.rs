@@ -1,4 +1,4 @@
-//! Whom a rule speaks of: the names a tool answers to, and the families that a rule may name instead.
+//! Tool names as rules match them: name patterns, aliases and tool families.
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -6,16 +6,16 @@ use super::facts::{Facts, Part, What};
 use super::{Decision, Request};
 use crate::{Descriptor, Effect, text};
 
-/// Tools that do the same kind of thing, whatever they are called.
+/// A group of tools with the same purpose, independent of their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Family {
-    /// Whatever reads files.
+    /// Tools that read files.
     Read,
-    /// Whatever writes, patches, deletes or moves files.
+    /// Tools that write, patch, delete or move files.
     Edit,
-    /// Whatever runs a command.
+    /// Tools that run commands.
     Bash,
-    /// Whatever reaches out to an address.
+    /// Tools that access a network address.
     Fetch,
 }
 
@@ -32,12 +32,12 @@ impl Family {
         })
     }
 
-    /// Does a rule read this name as that of a family?
+    /// Whether a rule interprets this name as a family.
     pub(super) fn is_word(name: &str) -> bool {
         Self::of_name(name).is_some()
     }
 
-    /// Does a tool belong to it, going by what is known without a call?
+    /// Whether a tool belongs to the family, judged without a call.
     pub(super) fn holds(self, tool: &Descriptor) -> bool {
         match self {
             Family::Read => {
@@ -55,14 +55,14 @@ impl Family {
         }
     }
 
-    /// Does a rule that names the family speak of this part of a call? An allow is read narrowly, because a plugin
-    /// chooses its own kind: `Read` allows no tool that can do more than read, `Edit` none that can do more than change
-    /// files, `Bash` none whose commands the host does not run, `WebFetch` none that changes files which it does not
-    /// name, and no family allows a foreign server's tool.
-    pub(super) fn covers(self, part: &Part, facts: &Facts, decision: Decision) -> bool {
+    /// Whether a rule for the family matches this access. Allow rules match narrowly, because a plugin chooses its own
+    /// kind: `Read` allows no tool that can do more than read, `Edit` none that can do more than change files, `Bash`
+    /// none whose commands the host does not run, `WebFetch` none that changes unnamed files, and no family allows a
+    /// tool of a foreign server.
+    pub(super) fn covers(self, part: &Part, analysis: &Facts, decision: Decision) -> bool {
         let allows = decision == Decision::Allow;
-        let tool = facts.request.tool;
-        if allows && facts.foreign {
+        let tool = analysis.request.tool;
+        if allows && analysis.foreign {
             return false;
         }
         match self {
@@ -79,12 +79,14 @@ impl Family {
                     | What::Variable { .. } => false,
                 }
             }
-            // Any part of it may be about a file that is not named.
-            Family::Edit if facts.hides_writes && !allows => true,
+            // Any access of it may concern an unnamed file.
+            Family::Edit if analysis.hides_writes && !allows => true,
             Family::Edit => {
                 let edits = matches!(tool.kind.as_str(), "edit" | "delete" | "move");
                 match &part.what {
-                    What::Path { write, .. } if allows => !facts.other_effects && (*write || edits),
+                    What::Path { write, .. } if allows => {
+                        !analysis.other_effects && (*write || edits)
+                    }
                     What::Path { write, .. } => *write,
                     What::Whole => edits,
                     What::Command(_)
@@ -93,9 +95,9 @@ impl Family {
                     | What::Variable { .. } => false,
                 }
             }
-            // A command's redirections belong to it. A kind that a plugin chose is no command that the host runs.
-            Family::Bash => facts.executes || facts.runs_command && !allows,
-            Family::Fetch if facts.writes_unnamed && allows => false,
+            // A command's redirections belong to it. A kind chosen by a plugin does not make the host run its command.
+            Family::Bash => analysis.executes || analysis.runs_command && !allows,
+            Family::Fetch if analysis.writes_unnamed && allows => false,
             Family::Fetch => match &part.what {
                 What::Address { .. } => true,
                 What::Whole => tool.kind == "fetch",
@@ -114,7 +116,7 @@ pub(super) fn has_parameter(tool: &Descriptor, name: &str) -> bool {
         .is_some()
 }
 
-/// One name in a rule. All are compared in lower case.
+/// A tool name in a rule. Names are compared in lower case.
 #[derive(Debug, Clone)]
 pub(super) enum NamePattern {
     /// `*`
@@ -128,7 +130,7 @@ pub(super) enum NamePattern {
     },
     /// `read_*`
     Glob(GlobMatcher),
-    /// `mcp__server`, or every foreign server's tools.
+    /// `mcp__server`; `None`: every foreign server.
     Server(Option<String>),
 }
 
@@ -142,7 +144,7 @@ impl NamePattern {
                     .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
         };
         if name.len() > 256 {
-            return Err(format!("`{shown}` is longer than a tool's name can be"));
+            return Err(format!("`{shown}` is longer than 256 bytes"));
         }
         if name == "*" {
             return Ok(Self::All);
@@ -173,7 +175,7 @@ impl NamePattern {
                 .all(|c| c.is_ascii_alphanumeric() || "_-.*?".contains(c))
             {
                 return Err(format!(
-                    "`{shown}` is not a name of a tool, nor a pattern of names"
+                    "`{shown}` is neither a tool name nor a name pattern"
                 ));
             }
             let glob = GlobBuilder::new(&name).build();
@@ -188,7 +190,7 @@ impl NamePattern {
             Ok(Self::Name(name))
         } else {
             Err(format!(
-                "`{shown}` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`"
+                "`{shown}` is not a tool name; write one such as `read_file`, `plugin/tool` or `Bash(git *)`"
             ))
         }
     }
@@ -200,7 +202,7 @@ impl NamePattern {
         }
     }
 
-    /// Does it name one tool and nothing else?
+    /// Whether it names exactly one tool.
     pub(super) fn is_one_tool(&self) -> bool {
         match self {
             Self::Name(name) => Family::of_name(name).is_none(),
@@ -209,28 +211,28 @@ impl NamePattern {
         }
     }
 
-    /// Does the rule speak of this part of a call of this tool?
-    pub(super) fn covers(&self, part: &Part, facts: &Facts, decision: Decision) -> bool {
+    /// Whether the pattern matches this access for a rule with this decision.
+    pub(super) fn covers(&self, part: &Part, analysis: &Facts, decision: Decision) -> bool {
         let named = match decision {
-            Decision::Allow => self.names_for_sure(&facts.names),
-            Decision::Ask | Decision::Deny => self.names(&facts.names),
+            Decision::Allow => self.names_for_sure(&analysis.names),
+            Decision::Ask | Decision::Deny => self.names(&analysis.names),
         };
         named
             || self
                 .family()
-                .is_some_and(|family| family.covers(part, facts, decision))
+                .is_some_and(|family| family.covers(part, analysis, decision))
     }
 
-    /// The same for a rule that asks, when the tool has only the names that it was given.
-    pub(super) fn covers_unwished(&self, part: &Part, facts: &Facts) -> bool {
-        self.names_among(&facts.names.unwished, &facts.names)
+    /// Like `covers` for an ask rule, but ignores aliases that the tool only requests.
+    pub(super) fn covers_unwished(&self, part: &Part, analysis: &Facts) -> bool {
+        self.names_among(&analysis.names.unwished, &analysis.names)
             || self
                 .family()
-                .is_some_and(|family| family.covers(part, facts, Decision::Ask))
+                .is_some_and(|family| family.covers(part, analysis, Decision::Ask))
     }
 
-    /// For a rule that allows: by a name that is this tool's and no other's. A word that means a family is never such
-    /// a name, or the first tool to be called `edit` would be allowed whatever it does.
+    /// For an allow rule: whether the pattern matches a name that only this tool has. A family name is never such a
+    /// name; otherwise the first tool called `edit` would be allowed whatever it does.
     fn names_for_sure(&self, names: &Names) -> bool {
         match self {
             Self::All => true,
@@ -249,7 +251,7 @@ impl NamePattern {
         }
     }
 
-    /// Does a rule that denies speak of every call of the tool?
+    /// Whether a deny rule matches every call of the tool.
     pub(super) fn always_means(&self, names: &Names, tool: &Descriptor) -> bool {
         let is_kind = |kinds: &[&str]| kinds.contains(&tool.kind.as_str());
         self.names(names)
@@ -267,7 +269,7 @@ impl NamePattern {
             })
     }
 
-    /// For a rule that asks or denies, and for whoever looks for a tool: by any name that it has or wants.
+    /// For ask and deny rules and for lookups: whether the pattern matches any assigned or requested name.
     pub(super) fn names(&self, names: &Names) -> bool {
         self.names_among(&names.all, names)
     }
@@ -288,7 +290,7 @@ impl NamePattern {
     }
 }
 
-/// `mcp__server__tool`, or for any server whatever starts like it; and the seed's form `mcp__server_tool`.
+/// Whether the name is `mcp__server` or `mcp__server__tool`; without a server, any name that starts with `mcp__`.
 fn is_of_server(name: &str, server: Option<&str>) -> bool {
     let Some(rest) = name.strip_prefix("mcp__") else {
         return false;
@@ -299,14 +301,14 @@ fn is_of_server(name: &str, server: Option<&str>) -> bool {
     })
 }
 
-/// Every name that a tool answers to, in lower case.
+/// All names of a tool in lower case.
 #[derive(Debug, Clone)]
 pub(super) struct Names {
-    /// With those that a tool asks for and those that its names may be shortened to; they may be another tool's.
+    /// Includes requested aliases and short forms, which may belong to another tool.
     pub all: Vec<String>,
-    /// Without those that a tool only asks for.
+    /// Excludes aliases that the tool only requests.
     unwished: Vec<String>,
-    /// Those that lead to this tool and to no other.
+    /// Names assigned to this tool only.
     granted: Vec<String>,
     plugin: String,
     own: String,
@@ -331,7 +333,7 @@ impl Names {
         granted.extend(aliases.iter().map(|alias| alias.to_ascii_lowercase()));
         let mut all = granted.clone();
         all.push(tool.name.as_str().to_owned());
-        // `plugin/tool` is for the form that names a plugin, and not for `pl*`.
+        // `plugin/tool` is matched by `NamePattern::Plugin`, not by a glob such as `pl*`.
         granted.retain(|name| !name.contains('/'));
         if foreign && !name.starts_with("mcp__") && !tool.name.as_str().starts_with("mcp__") {
             all.push(format!("mcp__{plugin}__{}", tool.name));
@@ -356,7 +358,7 @@ impl Names {
         self.foreign
     }
 
-    /// `mcp__plugin__tool`, which is another spelling of `plugin/tool`.
+    /// Whether the name is `mcp__plugin__tool`, another spelling of `plugin/tool`.
     fn is_spelled(&self, name: &str) -> bool {
         let rest = name.strip_prefix("mcp__");
         let rest = rest.and_then(|rest| rest.strip_prefix(self.plugin.as_str()));
@@ -364,7 +366,7 @@ impl Names {
     }
 }
 
-/// A rule may leave out `mcp__`, and the seed writes one underscore between server and tool.
+/// Adds the forms without `mcp__`, and those with one underscore between server and tool, which some systems use.
 fn with_short_forms(mut names: Vec<String>) -> Vec<String> {
     for at in 0..names.len() {
         let Some((server, tool)) = names[at]
@@ -382,7 +384,7 @@ fn with_short_forms(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// A tool of a server that runs outside the sandbox.
+/// Whether the tool belongs to an MCP server, which runs outside the sandbox.
 pub(super) fn is_foreign(name: &str, tool: &Descriptor) -> bool {
     name.starts_with("mcp__") || tool.name.as_str().starts_with("mcp__") || tool.category == "mcp"
 }

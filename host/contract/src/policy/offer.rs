@@ -1,4 +1,4 @@
-//! The yeses that a person is offered, each narrowed to what the call touches, and the rule that would save asking.
+//! Approvals offered in a prompt, each limited to what the call accesses, and the rule that would avoid the prompt.
 
 use super::approval::{Identity, Narrowing, PathNarrowing, Scope};
 use super::facts::{Facts, Part, What};
@@ -7,10 +7,10 @@ use super::place::below;
 use super::{Column, Places};
 use crate::{shell, text};
 
-/// How many things a person reads before they say yes to all of them.
+/// Maximum number of accesses in one offer, so that the user can review all of them.
 const SHOWN: usize = 4;
 
-/// One yes that a person may give. The words say how far it goes and what it will match.
+/// An approval that the user can choose. The text states its scope and everything it covers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
     pub scope: Scope,
@@ -18,14 +18,17 @@ pub struct Offer {
     pub words: String,
 }
 
-/// More forms than this are one too many to write down: then the tool's name says it.
+/// Maximum number of rule forms in a suggestion; beyond it the tool's name is suggested.
 const MOST_FORMS: usize = 4;
 
-/// The smallest change of the configuration that lets these parts of such a call through.
-pub(super) fn how_to_allow<'a>(facts: &Facts, parts: impl IntoIterator<Item = &'a Part>) -> String {
-    let request = &facts.request;
-    // A family's word allows no tool whose commands the host does not run.
-    let name = if Family::is_word(request.name.as_str()) && !facts.executes {
+/// Suggests the smallest configuration change that allows these accesses.
+pub(super) fn how_to_allow<'a>(
+    analysis: &Facts,
+    parts: impl IntoIterator<Item = &'a Part>,
+) -> String {
+    let request = &analysis.request;
+    // A family name does not allow a tool whose commands the host does not run.
+    let name = if Family::is_word(request.name.as_str()) && !analysis.executes {
         format!("{}/{}", request.plugin, request.tool.name)
     } else {
         request.name.to_string()
@@ -43,12 +46,12 @@ pub(super) fn how_to_allow<'a>(facts: &Facts, parts: impl IntoIterator<Item = &'
     if forms.is_empty() || forms.len() > MOST_FORMS || forms.contains(&name) {
         forms = vec![name];
     }
-    let without = if facts.steering.is_some() {
+    let without = if analysis.steering.is_some() {
         // A rule for commands would not cover it.
         forms = vec![format!("{}/{}", request.plugin, request.tool.name)];
         format!(
             "{}, or to allow it with any variables ",
-            facts.steering.remedy()
+            analysis.steering.remedy()
         )
     } else {
         String::new()
@@ -68,7 +71,7 @@ pub(super) fn how_to_allow<'a>(facts: &Facts, parts: impl IntoIterator<Item = &'
     )
 }
 
-/// What a rule would name of this part. None: nothing finer than the tool.
+/// The rule argument for this access; `None` if nothing narrower than the tool applies.
 fn narrowed(part: &Part) -> Option<String> {
     let plain = |text: &str| {
         !text.is_empty()
@@ -83,7 +86,7 @@ fn narrowed(part: &Part) -> Option<String> {
         What::Path { shown, .. }
             if plain(shown) && !shown.starts_with('/') && !shown.contains("..") =>
         {
-            // A name alone would be meant at every depth.
+            // A bare name would match at every depth.
             let front = if shown.contains('/') { "" } else { "./" };
             Some(format!("{front}{shown}"))
         }
@@ -98,19 +101,19 @@ fn narrowed(part: &Part) -> Option<String> {
     }
 }
 
-/// Once first; then, from narrow to wide, what may be kept. A call that touches paths, commands or addresses is
-/// narrowed to them before anything longer than once is offered.
+/// Lists the offers: first once, then those to save, from narrow to wide. If the call accesses paths, commands or
+/// addresses, longer offers are limited to them.
 pub(super) fn offers(
     asking: &[&Part],
-    facts: &Facts,
+    analysis: &Facts,
     may_remember: bool,
     places: &Places,
 ) -> Vec<Offer> {
-    let name = &facts.request.name;
+    let name = &analysis.request.name;
     let mut offers = vec![Offer {
         scope: Scope::Once,
         narrowing: Narrowing {
-            input: Some(facts.request.input.clone()),
+            input: Some(analysis.request.input.clone()),
             ..Narrowing::default()
         },
         words: format!("Allow `{name}` this once"),
@@ -118,13 +121,13 @@ pub(super) fn offers(
     if !may_remember {
         return offers;
     }
-    let Some(narrowest) = narrow(asking, facts, false, places) else {
+    let Some(narrowest) = narrow(asking, analysis, false, places) else {
         return offers;
     };
-    let wider = narrow(asking, facts, true, places).filter(|wider| wider.0 != narrowest.0);
+    let wider = narrow(asking, analysis, true, places).filter(|wider| wider.0 != narrowest.0);
     let narrowings = [Some(narrowest), wider].into_iter().flatten();
     let mut scopes = vec![Scope::Session];
-    if Identity::of(&facts.request).is_lasting() {
+    if Identity::of(&analysis.request).is_lasting() {
         scopes.extend([Scope::Project, Scope::User]);
     }
     for (narrowing, what) in narrowings {
@@ -139,40 +142,43 @@ pub(super) fn offers(
     offers
 }
 
-/// What covers this very call and no other.
-pub(super) fn exactly(asking: &[&Part], facts: &Facts, places: &Places) -> Option<Narrowing> {
-    let (narrowing, _) = narrow(asking, facts, false, places)?;
+/// An approval that covers exactly this call.
+pub(super) fn exactly(asking: &[&Part], analysis: &Facts, places: &Places) -> Option<Narrowing> {
+    let (narrowing, _) = narrow(asking, analysis, false, places)?;
     Some(Narrowing {
-        input: Some(facts.request.input.clone()),
+        input: Some(analysis.request.input.clone()),
         ..narrowing
     })
 }
 
-/// What would cover every part that asks, and its words. `None`: a part cannot be narrowed, so nothing is kept.
+/// An approval that covers every asking access, with its text. `None`: an access cannot be narrowed, so nothing is
+/// saved.
 fn narrow(
     asking: &[&Part],
-    facts: &Facts,
+    analysis: &Facts,
     wide: bool,
     places: &Places,
 ) -> Option<(Narrowing, String)> {
-    let name = &facts.request.name;
+    let name = &analysis.request.name;
     let mut narrowing = Narrowing::default();
     let mut words: Vec<String> = Vec::new();
-    let exact = asking.iter().any(|part| facts.says_too_little(part));
+    let exact = asking.iter().any(|part| analysis.says_too_little(part));
     let wide = wide && !exact;
     if exact {
-        narrowing.input = Some(facts.request.input.clone());
+        narrowing.input = Some(analysis.request.input.clone());
     }
     for part in asking {
         match &part.what {
-            What::Command(_) if !facts.executes => {}
+            What::Command(_) if !analysis.executes => {}
             What::Command(command) => {
                 let prefix = shell::prefix(command)?;
                 words.push(format!("`{} …`", text::inline(&prefix.join(" "), 120)));
                 narrowing.commands.push(prefix);
             }
-            What::Path { spot, write, .. } => {
-                let file = spot.exact()?;
+            What::Path {
+                path_ref, write, ..
+            } => {
+                let file = path_ref.exact()?;
                 let dir = directory(file, places)
                     .filter(|_| wide && !part.columns.contains(&Column::Protected));
                 words.push(match dir {
@@ -199,12 +205,12 @@ fn narrow(
                 narrowing.tool = true;
             }
             What::Variable { named: true, .. } | What::Address { .. } | What::Whole => {
-                narrowing.input = Some(facts.request.input.clone());
+                narrowing.input = Some(analysis.request.input.clone());
             }
         }
     }
     if narrowing.input.is_some() {
-        // The input says it all, and no part of it is approved beyond that.
+        // The whole input is approved, and nothing beyond it.
         words = vec![format!("`{name}` with exactly this input")];
     }
     narrowing.commands.sort();
@@ -217,12 +223,12 @@ fn narrow(
             shown.push(word);
         }
     }
-    // A person can agree to what they are shown and to nothing else; two texts that were cut look like one.
+    // The user can only approve what is shown; two truncated texts can look the same.
     let things = narrowing.commands.len() + narrowing.paths.len() + narrowing.domains.len();
     (things <= SHOWN || narrowing.input.is_some()).then(|| (narrowing, shown.join(" and ")))
 }
 
-/// The directory of a file, unless it holds the working directory or the home: that would be everything.
+/// The directory of a file, unless it contains the working directory or the home directory, which is too wide.
 fn directory<'a>(file: &'a str, places: &Places) -> Option<&'a str> {
     let (dir, _) = file.rsplit_once('/')?;
     let holds = |place: &str| below(place, dir).is_some_and(|rest| !rest.is_empty());

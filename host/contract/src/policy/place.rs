@@ -1,22 +1,23 @@
-//! Paths of a call and patterns of rules, compared as text. The sandbox decides what a path really opens; a rule is
-//! a second fence, and where a path leaves doubt the doubt never allows: an allow has to be sure of every reading of
-//! a path, a deny or an ask needs only one.
+//! Paths of calls and path patterns of rules, compared as text.
+//!
+//! The sandbox decides which file a path opens; rules are a second barrier. If a path is ambiguous, an allow rule must
+//! match every interpretation of it, while a deny or ask rule needs only one.
 
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::DeniedPlace;
 
-/// No path of a call, and no pattern, is longer.
+/// Maximum length of a path or pattern in bytes.
 const MAX_PATH: usize = 4_096;
 
-/// The places that relative paths and anchored patterns hang on. All are absolute.
+/// Base directories for relative paths and anchored patterns. All are absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     pub cwd: String,
     pub home: Option<String>,
-    /// Where the settings file's project starts; `None`: the working directory.
+    /// Root of the settings file's project; `None`: the working directory.
     pub root: Option<String>,
-    /// Directories that a guest knows by another name than the host.
+    /// Directories that have another path inside the guest.
     pub mounts: Vec<Mount>,
 }
 
@@ -27,7 +28,7 @@ pub struct Mount {
 }
 
 impl Places {
-    /// Patterns hang on the host's names, so places that were given by a guest's name are translated.
+    /// Translates base directories that were given as guest paths, because patterns are compared with host paths.
     pub(super) fn with_host_names(mut self) -> Self {
         let seen = |path: &String| self.resolve(path);
         let (cwd, home, root) = (
@@ -39,7 +40,7 @@ impl Places {
         self
     }
 
-    /// The host's name of a path.
+    /// Resolves a path to its path on the host.
     pub(super) fn resolve(&self, path: &str) -> String {
         let text = resolve(&self.cwd, path).0;
         self.on_host(&text).unwrap_or(text)
@@ -51,7 +52,7 @@ impl Places {
             let rest = below(path, &guest)?;
             Some((guest.len(), resolve(&resolve("/", &mount.host).0, rest).0))
         });
-        // Of two that hold it, the inner one does.
+        // Of nested mounts, the innermost contains it.
         mounted
             .max_by_key(|(depth, _)| *depth)
             .map(|(_, host)| host)
@@ -69,39 +70,39 @@ impl Default for Places {
     }
 }
 
-/// A path of a call, in every reading that counts.
+/// A path of a call with every possible interpretation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Spot {
-    /// Absolute, without `.` and `..`. An allow must match all of them.
+    /// Absolute, without `.` and `..`. An allow rule must match all of them.
     sure: Vec<String>,
-    /// Further readings; a deny or an ask matches them too.
+    /// Further interpretations, which deny and ask rules also match.
     maybe: Vec<String>,
-    /// The directory that the path climbed to with `..`: anything below it may be meant.
+    /// The directory reached with `..`; the path may refer to anything below it.
     climbed: Option<String>,
 }
 
 impl Spot {
     pub(super) fn of(path: &str, places: &Places) -> Self {
-        let mut spot = Self::on_host(path, places);
-        let Some(text) = spot.sure.first().cloned() else {
-            return spot;
+        let mut path_ref = Self::on_host(path, places);
+        let Some(text) = path_ref.sure.first().cloned() else {
+            return path_ref;
         };
         if let Some(rest) = path.strip_prefix('~') {
             match (&places.home, rest.strip_prefix('/')) {
-                (Some(home), Some(rest)) => spot.sure.push(resolve(home, rest).0),
-                (Some(home), None) if rest.is_empty() => spot.sure.push(resolve("/", home).0),
+                (Some(home), Some(rest)) => path_ref.sure.push(resolve(home, rest).0),
+                (Some(home), None) if rest.is_empty() => path_ref.sure.push(resolve("/", home).0),
                 _ => {}
             }
         }
         if let Some(host) = places.on_host(&text)
             && host != text
         {
-            spot.maybe = std::mem::replace(&mut spot.sure, vec![host]);
+            path_ref.maybe = std::mem::replace(&mut path_ref.sure, vec![host]);
         }
-        spot
+        path_ref
     }
 
-    /// A path that the host itself has found: what it is called is where it is.
+    /// A path that the host resolved itself, so it is unambiguous.
     pub(super) fn on_host(path: &str, places: &Places) -> Self {
         if path.len() > MAX_PATH || path.contains('\0') {
             return Self::anywhere();
@@ -114,7 +115,7 @@ impl Spot {
         }
     }
 
-    /// Stands for a path that cannot be known.
+    /// An unknown path.
     pub(super) fn anywhere() -> Self {
         Self {
             sure: Vec::new(),
@@ -123,7 +124,7 @@ impl Spot {
         }
     }
 
-    /// The one path that is meant, if there is no doubt about it.
+    /// The path, if it has only one interpretation.
     pub(super) fn exact(&self) -> Option<&str> {
         match (self.sure.as_slice(), &self.climbed) {
             ([path], None) => Some(path),
@@ -131,17 +132,17 @@ impl Spot {
         }
     }
 
-    /// Nobody can say where it leads.
+    /// Whether its target cannot be determined.
     pub(super) fn is_unsure(&self) -> bool {
         self.climbed.is_some()
     }
 
-    /// Every path it may stand for.
+    /// Every interpretation.
     pub(super) fn readings(&self) -> impl Iterator<Item = &str> {
         self.sure.iter().chain(&self.maybe).map(String::as_str)
     }
 
-    /// Is every reading of it below `dir`?
+    /// Whether every interpretation lies below `dir`.
     pub(super) fn is_below(&self, dir: &str) -> bool {
         self.climbed.is_none()
             && !self.sure.is_empty()
@@ -149,7 +150,7 @@ impl Spot {
     }
 }
 
-/// The rest of `path` after `dir`, if it is the same directory or lies below it.
+/// The rest of `path` after `dir`, if it is that directory or lies below it.
 pub(super) fn below<'a>(path: &'a str, dir: &str) -> Option<&'a str> {
     if dir == "/" {
         return path.strip_prefix('/');
@@ -162,7 +163,7 @@ pub(super) fn below<'a>(path: &'a str, dir: &str) -> Option<&'a str> {
     }
 }
 
-/// Without `.`, `..` and doubled slashes; and where `..` led out of the base, the highest directory it reached.
+/// Removes `.`, `..` and doubled slashes. If `..` left the base, also returns the highest directory reached.
 pub(super) fn resolve(base: &str, path: &str) -> (String, Option<String>) {
     let base = if path.starts_with('/') { "" } else { base };
     let mut stack: Vec<&str> = base.split('/').filter(|part| !part.is_empty()).collect();
@@ -179,7 +180,7 @@ pub(super) fn resolve(base: &str, path: &str) -> (String, Option<String>) {
             part => stack.push(part),
         }
     }
-    // Below `lowest` the base was never left, so that much of it is still known.
+    // The first `lowest` components of the base were never left, so they are still known.
     let climbed = (lowest < floor || left_root).then(|| {
         let parts: Vec<&str> = base
             .split('/')
@@ -191,13 +192,13 @@ pub(super) fn resolve(base: &str, path: &str) -> (String, Option<String>) {
     (format!("/{}", stack.join("/")), climbed)
 }
 
-/// A path of a rule: `//abs`, `~/home`, `/from the settings file's root`, `from the working directory`, with the
-/// wildcards of a gitignore file. A directory covers what lies below it; a slash at the end changes nothing.
+/// Path pattern of a rule: `//absolute`, `~/home`, `/from the settings file's root`, `from the working directory`, with
+/// gitignore wildcards. A directory covers everything below it; a trailing slash has no effect.
 #[derive(Debug, Clone)]
 pub(super) struct PathPattern {
     /// The directory above the first wildcard.
     start: String,
-    /// It means that directory with everything in it.
+    /// The pattern covers that directory and everything in it.
     whole: bool,
     exact: Match,
     wary: Match,
@@ -218,7 +219,7 @@ impl PathPattern {
         }
         if text.starts_with('!') {
             return Err(format!(
-                "pattern `{shown}` starts with `!`; write a rule of its own with the other decision"
+                "pattern `{shown}` starts with `!`; write a separate rule with the opposite decision"
             ));
         }
         let root = places.root.as_deref().unwrap_or(&places.cwd);
@@ -226,7 +227,7 @@ impl PathPattern {
             ("/", rest, true)
         } else if let Some(rest) = text.strip_prefix("~/") {
             let home = places.home.as_deref().ok_or_else(|| {
-                format!("pattern `{shown}` starts at home, and no home directory is known")
+                format!("pattern `{shown}` starts with `~/`, but the home directory is unknown")
             })?;
             (home, rest, true)
         } else if let Some(rest) = text.strip_prefix('/') {
@@ -241,7 +242,7 @@ impl PathPattern {
         };
         let mut base = resolve("/", base).0;
         let mut rest = rest.trim_matches('/');
-        // `./` and `../` at the front move the base; further in they would have to be read against a wildcard.
+        // Leading `./` and `../` move the base; after a wildcard they would be ambiguous.
         loop {
             let (step, tail) = rest.split_once('/').unwrap_or((rest, ""));
             if !matches!(step, "." | "..") {
@@ -252,11 +253,11 @@ impl PathPattern {
         }
         if rest.split('/').any(|part| matches!(part, "." | "..")) {
             return Err(format!(
-                "pattern `{shown}` holds `.` or `..`; write the path itself"
+                "pattern `{shown}` contains `.` or `..`; write the resolved path"
             ));
         }
         if rest.is_empty() && text.is_empty() {
-            return Err("a pattern is empty; write a path such as `src/**`".to_owned());
+            return Err("empty pattern; write a path such as `src/**`".to_owned());
         }
         let literal: Vec<&str> = rest
             .split('/')
@@ -281,7 +282,7 @@ impl PathPattern {
             wary.push(format!("/**/{rest}"));
         }
         if let Some(dir) = rest.strip_suffix("/**") {
-            // Listing a directory tells the names of what lies in it.
+            // Listing a directory reveals the names of its entries.
             wary.push(format!("{base}/{dir}"));
         }
         let wrong = |error: String| format!("pattern `{shown}`: {error}");
@@ -298,7 +299,7 @@ impl PathPattern {
         })
     }
 
-    /// Where it keeps something from being read.
+    /// The part of the file system where the pattern can deny reads.
     pub(super) fn place(&self) -> DeniedPlace {
         if self.whole {
             DeniedPlace::Tree(self.start.clone())
@@ -307,26 +308,27 @@ impl PathPattern {
         }
     }
 
-    /// For a rule that allows: is every reading of the path meant?
-    pub(super) fn surely(&self, spot: &Spot) -> bool {
-        spot.climbed.is_none()
-            && !spot.sure.is_empty()
-            && spot
+    /// For an allow rule: whether every interpretation of the path matches.
+    pub(super) fn surely(&self, path_ref: &Spot) -> bool {
+        path_ref.climbed.is_none()
+            && !path_ref.sure.is_empty()
+            && path_ref
                 .sure
                 .iter()
                 .all(|path| below(path, &self.start).is_some() && self.exact.matches(path))
     }
 
-    /// Does any reading of the path match? Where `..` leads is left aside.
-    pub(super) fn touches(&self, spot: &Spot) -> bool {
-        spot.readings()
+    /// Whether any interpretation of the path matches, ignoring where `..` leads.
+    pub(super) fn touches(&self, path_ref: &Spot) -> bool {
+        path_ref
+            .readings()
             .any(|path| below_any_case(path, &self.start) && self.wary.matches(path))
     }
 
-    /// For a rule that asks or denies: may any reading of the path be meant? Case is ignored, because a volume may.
-    pub(super) fn maybe(&self, spot: &Spot) -> bool {
-        self.touches(spot)
-            || spot.climbed.as_deref().is_some_and(|base| {
+    /// For an ask or deny rule: whether any interpretation may match. Ignores case, because a volume may.
+    pub(super) fn maybe(&self, path_ref: &Spot) -> bool {
+        self.touches(path_ref)
+            || path_ref.climbed.as_deref().is_some_and(|base| {
                 below(&self.start, base).is_some() || below(base, &self.start).is_some()
             })
     }
@@ -335,15 +337,15 @@ impl PathPattern {
 impl Match {
     fn matches(&self, path: &str) -> bool {
         match self {
-            // The caller has compared the start, and there is nothing else.
+            // The caller has compared the start; nothing else is left to match.
             Match::Tree => true,
             Match::Globs(globs) => globs.iter().any(|glob| glob.is_match(path)),
         }
     }
 }
 
-/// Like [`below`], for a volume where case does not count. Called for every pattern of every rule, so the common case
-/// compares bytes and allocates nothing.
+/// Like [`strip_dir`], but ignores case. Called for every pattern of every rule, so the common case compares bytes and does
+/// not allocate.
 pub(super) fn below_any_case(path: &str, dir: &str) -> bool {
     if dir == "/" {
         return true;
@@ -355,7 +357,7 @@ pub(super) fn below_any_case(path: &str, dir: &str) -> bool {
     plain || !path.is_ascii() && below(&path.to_lowercase(), &dir.to_lowercase()).is_some()
 }
 
-/// Each pattern as it stands, and with everything below it.
+/// Compiles each pattern as written and with `/**` appended.
 fn globs(patterns: &[String], any_case: bool) -> Result<Vec<GlobMatcher>, String> {
     let mut out = Vec::new();
     for pattern in patterns {
@@ -376,7 +378,7 @@ fn globs(patterns: &[String], any_case: bool) -> Result<Vec<GlobMatcher>, String
     Ok(out)
 }
 
-/// Each character that means something in a pattern, as itself.
+/// Escapes the characters that have a meaning in patterns.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,5 @@
-//! Paths whose content decides what runs later, or who may come in: a write there is asked about in every mode but
-//! the freest.
+//! Protected paths: files that can execute code later or grant access. Writing them requires approval in every mode
+//! except yolo.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use super::Places;
 use super::address::wildcard;
 use super::place::{PathPattern, Spot};
 
-/// The table; the file says what its lines mean.
+/// The table of protected names; its format is described in the file.
 const DATA: &str = include_str!("protected.txt");
 
-/// Why a path that the configuration names is asked about.
+/// Reason for paths protected by the configuration.
 const CONFIGURED: &str = "the configuration protects it";
-/// Why a path is asked about that leads nobody knows where.
-const UNSURE: &str = "where it leads is not certain";
-/// Why a change of a file is asked about that may be run as a program.
+/// Reason for paths whose target cannot be determined.
+const UNSURE: &str = "its target cannot be determined";
+/// Reason for changes of executable files.
 pub(super) const EXECUTABLE: &str = "it is executable";
 
 #[derive(Debug, Clone)]
@@ -24,14 +24,14 @@ pub(super) struct Protected {
     patterns: Vec<PathPattern>,
 }
 
-/// Names in lower case, and why they are protected.
+/// Names in lower case with the reason for their protection.
 #[derive(Debug, Clone, Default)]
 struct Names {
-    /// A map, because every write looks here.
+    /// A map, because every write is looked up here.
     plain: HashMap<String, &'static str>,
-    /// In capitals.
+    /// Names with capitals, matched exactly.
     exact: HashMap<&'static str, &'static str>,
-    /// Names that follow one another anywhere in a path; `*` stands for any characters of one name.
+    /// Consecutive names anywhere in a path; `*` stands for any characters of one name.
     runs: Vec<(Vec<String>, &'static str)>,
 }
 
@@ -64,7 +64,7 @@ impl Names {
 }
 
 impl Protected {
-    /// The table, and what the configuration adds to it.
+    /// Loads the table and the paths protected by the configuration.
     pub(super) fn new<'a>(
         texts: impl IntoIterator<Item = &'a str>,
         places: &Places,
@@ -76,7 +76,7 @@ impl Protected {
         };
         let mut why = "";
         for line in DATA.lines() {
-            // A line that cannot be read is found by a test.
+            // A test rejects invalid lines.
             match line.split_once(' ') {
                 Some(("=", text)) => why = text,
                 Some(("anywhere", names)) => {
@@ -116,8 +116,8 @@ impl Protected {
         }
     }
 
-    /// Why a change of this path is asked about; None: it is not protected.
-    pub(super) fn why(&self, spot: &Spot) -> Option<&'static str> {
+    /// Why a change of this path requires approval; `None` if it is not protected.
+    pub(super) fn why(&self, path_ref: &Spot) -> Option<&'static str> {
         let of_path = |path: &str| {
             let lower = path.to_lowercase();
             let parts: Vec<&str> = lower.split('/').collect();
@@ -131,13 +131,14 @@ impl Protected {
         let by_pattern = || {
             let mut patterns = self.patterns.iter();
             patterns
-                .any(|pattern| pattern.maybe(spot))
+                .any(|pattern| pattern.maybe(path_ref))
                 .then_some(CONFIGURED)
         };
-        spot.readings()
+        path_ref
+            .readings()
             .find_map(of_path)
             .or_else(by_pattern)
-            .or_else(|| spot.is_unsure().then_some(UNSURE))
+            .or_else(|| path_ref.is_unsure().then_some(UNSURE))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a person is asked, which answers are offered, and what an answer comes to.
+//! Approval prompts: questions to the user, the offered answers, and the effect of an answer.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::walk::{Because, Trace};
 use super::{Column, Decision, Denial, DenialCode, Grant, HookSaid, Mode, ReadGuard, Subject};
 use crate::{ChangeSet, Edit, Effect, PluginName, SessionId, ToolName, UserId, shell, text};
 
-/// How a prompt should look.
+/// Presentation of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AskKind {
-    /// Shows a difference.
+    /// Shows a diff.
     Edit,
     /// Shows a command.
     Exec,
@@ -35,7 +35,7 @@ impl AskKind {
     }
 }
 
-/// What a person is asked. Holds the grant that a yes would release.
+/// A question to the user. Holds the grant that an approval releases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     pub plugin: PluginName,
@@ -44,60 +44,60 @@ pub struct Question {
     pub network: bool,
     pub kind: AskKind,
     pub reason: String,
-    /// What a hook adds, such as `{"risk": "high"}`.
+    /// Metadata from a hook, such as `{"risk": "high"}`.
     pub meta: Option<Value>,
     pub subject: Subject,
-    /// The rule that wants a person asked.
+    /// The rule that requires approval.
     pub rule: Option<String>,
-    /// The sub-agent that wants it.
+    /// The sub-agent that made the call.
     pub agent: Option<String>,
-    /// The first one is always for this call alone.
+    /// The first offer always applies to this call only.
     pub offers: Vec<Offer>,
-    /// What a yes would make real. None: the call has not run.
+    /// The changes that an approval applies. `None`: the call has not run.
     pub changes: Option<Arc<ChangeSet>>,
-    /// Variables that its input does not show or that it sets for later programs, with their values.
+    /// Variables, with values, that the input does not show or that the call sets for later programs.
     pub variables: Vec<(String, String)>,
-    /// What would make the question unnecessary where there is nobody to ask.
+    /// How to avoid the question where no prompt is possible.
     pub remedy: String,
     grant: Grant,
     identity: Identity,
     mode: Mode,
     user: UserId,
     session: SessionId,
-    /// What this very call needs a yes for; None when no kept yes could stand for it.
+    /// What an approval of exactly this call covers; `None` if no saved approval can apply to it.
     exact: Option<Narrowing>,
 }
 
-/// Only a prompter makes one, and only from what a person said.
+/// The user's answer. Created only by a prompter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     Allow {
-        /// Which of the offers; 0 is for this call alone.
+        /// Index into the offers; 0 applies to this call only.
         offer: usize,
         note: Option<String>,
     },
-    /// Yes, to this call alone, with these contents in place of the proposed ones. Only where the question has
-    /// changes, and for what [`ChangeSet::accept`] takes.
+    /// Approves this call only, with these contents instead of the proposed ones. Valid only if the question has
+    /// changes, for edits that [`ChangeSet::accept`] accepts.
     Edit {
         edits: Vec<Edit>,
     },
     Deny {
         note: Option<String>,
     },
-    /// Stop the turn.
+    /// Stops the turn.
     Cancel,
-    /// Judge this input instead, from the start.
+    /// Replaces the input and evaluates the call from the start.
     Modify {
         input: Value,
     },
-    /// There is no terminal and no other way to ask.
+    /// No terminal and no other way to prompt exists.
     NobodyToAsk,
-    /// The person did not answer in time.
+    /// The user did not answer in time.
     TimedOut,
 }
 
 impl Answer {
-    /// Yes, to this call alone.
+    /// Approves this call only.
     pub fn once() -> Self {
         Answer::Allow {
             offer: 0,
@@ -110,10 +110,10 @@ impl Answer {
 pub enum Settled {
     Granted {
         grant: Grant,
-        /// To be kept, so that the next such call need not ask.
+        /// The approval to save, if the offer lasts longer than this call.
         approval: Option<Box<NewApproval>>,
     },
-    /// Granted once, for what the person made of the changes.
+    /// Granted once, with the user's edits of the changes.
     Edited {
         grant: Grant,
         edits: Vec<Edit>,
@@ -123,7 +123,7 @@ pub enum Settled {
     },
 }
 
-/// Turns a person's answer into a grant, into new input, or into a refusal.
+/// Turns the user's answer into a grant, a new input or a denial.
 pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
     let tool = &question.tool;
     let denied = |code, reason: String| Denial {
@@ -136,14 +136,14 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
                 return Err(denied(
                     DenialCode::PolicyViolation,
                     format!(
-                        "answer {at} to the question about `{tool}` was not offered; there are {}",
+                        "answer {at} to the prompt for `{tool}` was not offered; number of offers: {}",
                         question.offers.len()
                     ),
                 ));
             };
             let by = match offer.scope {
-                Scope::Once => "a person, once".to_owned(),
-                scope => format!("a person, {}", scope.words()),
+                Scope::Once => "the user, once".to_owned(),
+                scope => format!("the user, {}", scope.words()),
             };
             let approval = (offer.scope != Scope::Once).then(|| {
                 Box::new(NewApproval {
@@ -163,13 +163,13 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
         Answer::Edit { edits } => {
             let changes = question.changes.as_deref();
             let accepted = changes.map_or_else(
-                || Err("it has not run, and there is nothing of it to edit".to_owned()),
+                || Err("the call has not run, so it has no changes to edit".to_owned()),
                 |changes| changes.accept(edits).map_err(|error| error.to_string()),
             );
             let edits = accepted.map_err(|why| {
                 denied(
                     DenialCode::PolicyViolation,
-                    format!("what was made of the changes of `{tool}` cannot be taken: {why}"),
+                    format!("the edited changes of `{tool}` cannot be applied: {why}"),
                 )
             })?;
             if edits.is_empty() {
@@ -178,15 +178,15 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
             Ok(Settled::Edited {
                 grant: question
                     .grant
-                    .given_by("a person, once, with changes".to_owned()),
+                    .given_by("the user, once, with changes".to_owned()),
                 edits,
             })
         }
         Answer::Deny { note } => {
             let note = note.map(|note| text::block(&note, 2_000));
             let reason = match &note {
-                Some(note) => format!("the user said no to `{tool}`: {note}"),
-                None => format!("the user said no to `{tool}`"),
+                Some(note) => format!("the user rejected `{tool}`: {note}"),
+                None => format!("the user rejected `{tool}`"),
             };
             Err(Denial {
                 note,
@@ -195,7 +195,7 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
         }
         Answer::Cancel => Err(denied(
             DenialCode::Cancelled,
-            format!("the user cancelled at the question about `{tool}`"),
+            format!("the user cancelled the prompt for `{tool}`"),
         )),
         Answer::Modify { input } => Ok(Settled::Modified { input }),
         Answer::NobodyToAsk => Err(Denial {
@@ -203,7 +203,7 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
             ..denied(
                 DenialCode::PolicyViolation,
                 format!(
-                    "`{tool}` needs a person's yes ({}), and there is no terminal to ask at",
+                    "`{tool}` requires approval ({}), and no terminal is available to ask for it",
                     question.reason
                 ),
             )
@@ -213,7 +213,7 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
             ..denied(
                 DenialCode::PolicyViolation,
                 format!(
-                    "the question about `{tool}` got no answer ({})",
+                    "the prompt for `{tool}` was not answered in time ({})",
                     question.reason
                 ),
             )
@@ -222,7 +222,7 @@ pub fn settle(question: Question, answer: Answer) -> Result<Settled, Denial> {
 }
 
 impl Question {
-    /// Bytes of the variables that a person reads before answering.
+    /// Total size in bytes of the variables that the prompt shows.
     pub fn variable_bytes(&self) -> usize {
         let variables = self.variables.iter();
         variables
@@ -230,10 +230,10 @@ impl Question {
             .sum()
     }
 
-    /// The yes to keep for a call whose caller has gone away: for this very input, files and commands, and nothing
-    /// else. None when such a call has to be asked about each time it comes, as a dangerous one has.
+    /// The approval to save for a call whose caller has disconnected. Covers exactly this input, these files and these
+    /// commands. `None` if such a call requires approval each time, for example because it is dangerous.
     pub fn in_advance(&self, scope: Scope) -> Option<NewApproval> {
-        // A yes to a tool that cannot be told from its next version dies with the session.
+        // An approval of a tool without a digest ends with the session.
         let holds = scope == Scope::Session || self.identity.is_lasting();
         Some(NewApproval {
             identity: holds.then(|| self.identity.clone())?,
@@ -251,15 +251,15 @@ impl Question {
     }
 
     pub(super) fn of(layers: &[Layer<'_>], strictest: &Layer<'_>, hooks: &HookSaid) -> Self {
-        let facts = &strictest.facts;
-        let request = &facts.request;
-        // A part asks when any layer asks about it; the layers have cut the call the same way.
+        let analysis = &strictest.analysis;
+        let request = &analysis.request;
+        // An access requires approval if any layer asks; all layers have the same accesses.
         let asks = |at: usize| {
             layers
                 .iter()
                 .any(|layer| layer.traces[at].outcome() == Decision::Ask)
         };
-        let asking: Vec<&Part> = facts
+        let asking: Vec<&Part> = analysis
             .parts
             .iter()
             .enumerate()
@@ -294,24 +294,24 @@ impl Question {
                 rule.label(),
                 rule.source
             ),
-            // An allow of the operator is no answer to it.
+            // An allow rule does not override a hook's ask.
             (None, Some(Because::HookAsks(_))) => {
                 "answer at a terminal, or change the hook that asks".to_owned()
             }
-            (None, _) => how_to_allow(facts, asking.iter().copied()),
+            (None, _) => how_to_allow(analysis, asking.iter().copied()),
         };
         Self {
             plugin: request.plugin.clone(),
             tool: request.name.clone(),
             effect: request.tool.effect(),
             network: request.tool.annotations.open_world == Some(true),
-            kind: kind(&asking, facts),
+            kind: kind(&asking, analysis),
             reason: first.map_or_else(String::new, |trace| {
                 let unreadable = asking.iter().any(|part| {
                     matches!(part.what, What::Unknown(_)) && part.shown() == trace.shown
                 });
                 let mut reason = reason(trace, unreadable, strictest);
-                if let Some(why) = option_reason(&asking, facts) {
+                if let Some(why) = option_reason(&asking, analysis) {
                     reason.push_str("; ");
                     reason.push_str(&why);
                 }
@@ -327,16 +327,16 @@ impl Question {
                 .map(|_| request.caller.agent.clone()),
             changes: None,
             variables: {
-                let session = facts.steering.session().iter();
+                let session = analysis.steering.session().iter();
                 let session = session.map(|(name, value)| (name.clone(), value.clone()));
                 session
                     .chain(request.subject.variables.iter().cloned())
                     .collect()
             },
-            offers: offers(&asking, facts, may_remember, places),
-            exact: exactly(&asking, facts, places).filter(|_| may_look_up),
+            offers: offers(&asking, analysis, may_remember, places),
+            exact: exactly(&asking, analysis, places).filter(|_| may_look_up),
             remedy,
-            grant: Grant::new(request, "a person".to_owned(), used(layers)),
+            grant: Grant::new(request, "the user".to_owned(), used(layers)),
             identity: Identity::of(request),
             mode,
             user: request.caller.user.clone(),
@@ -345,10 +345,10 @@ impl Question {
     }
 }
 
-fn kind(asking: &[&Part], facts: &Facts) -> AskKind {
-    if facts.runs_command {
+fn kind(asking: &[&Part], analysis: &Facts) -> AskKind {
+    if analysis.runs_command {
         AskKind::Exec
-    } else if facts.foreign {
+    } else if analysis.foreign {
         AskKind::Mcp
     } else if asking.iter().any(|part| {
         part.columns
@@ -361,14 +361,14 @@ fn kind(asking: &[&Part], facts: &Facts) -> AskKind {
     }
 }
 
-/// Why the table of modes does not simply let it pass. `shown`: the part that it is about.
-pub(super) fn words(column: Column, facts: &Facts, shown: &str) -> String {
+/// Why the mode does not allow the access. `shown`: text of the access.
+pub(super) fn words(column: Column, analysis: &Facts, shown: &str) -> String {
     match column {
-        Column::Protected if facts.hides_writes => {
-            "it changes files and does not say which".to_owned()
+        Column::Protected if analysis.hides_writes => {
+            "it changes files without naming them".to_owned()
         }
         Column::Protected => {
-            let mut parts = facts.parts.iter().filter(|part| part.shown() == shown);
+            let mut parts = analysis.parts.iter().filter(|part| part.shown() == shown);
             match parts.find_map(|part| part.protected) {
                 Some(why) => format!("{}: {why}", column.words()),
                 None => column.words().to_owned(),
@@ -379,14 +379,14 @@ pub(super) fn words(column: Column, facts: &Facts, shown: &str) -> String {
 }
 
 fn sets_variable(trace: &Trace, layer: &Layer<'_>) -> bool {
-    let mut parts = layer.facts.parts.iter();
+    let mut parts = layer.analysis.parts.iter();
     parts.any(|part| matches!(part.what, What::Variable { .. }) && part.shown() == trace.shown)
 }
 
-/// Why no wildcard of a rule and no kept approval covers a command.
-fn option_reason(asking: &[&Part], facts: &Facts) -> Option<String> {
+/// Why neither a wildcard rule nor a saved approval covers a command.
+fn option_reason(asking: &[&Part], analysis: &Facts) -> Option<String> {
     let mut commands = asking.iter().filter_map(|part| match &part.what {
-        What::Command(command) if facts.executes => Some(command),
+        What::Command(command) if analysis.executes => Some(command),
         _ => None,
     });
     let found = commands.find_map(|command| shell::risky_options(command).into_iter().next())?;
@@ -404,32 +404,32 @@ fn reason(trace: &Trace, unreadable: bool, layer: &Layer<'_>) -> String {
                 None => format!("rule {}", rule.label()),
             }
         }
-        Because::HookAsks(Some(reason)) => format!("a hook wants a person's yes: {reason}"),
-        Because::HookAsks(None) => "a hook wants a person's yes".to_owned(),
+        Because::HookAsks(Some(reason)) => format!("a hook requires approval: {reason}"),
+        Because::HookAsks(None) => "a hook requires approval".to_owned(),
         Because::Unreadable => format!("it would {}", trace.shown),
         Because::Unnamed(at) => format!(
-            "it may change files and does not say which, and rule {} guards some",
+            "it may change files without naming them, and rule {} protects some files",
             layer.policy.inner.rules[*at].label()
         ),
-        Because::Tail => "a tool's result asks for it".to_owned(),
+        Because::Tail => "a tool's result requests it".to_owned(),
         Because::Mode(..) if unreadable => format!("it would {}", trace.shown),
         Because::Mode(..) if sets_variable(trace, layer) => {
             format!("it would {}, which can change what they run", trace.shown)
         }
         Because::Mode(_, column) => {
-            let destroys =
-                layer.facts.request.tool.effect() == Effect::Destroys && !layer.facts.runs_command;
+            let destroys = layer.analysis.request.tool.effect() == Effect::Destroys
+                && !layer.analysis.runs_command;
             match column {
                 Column::Other | Column::Write if destroys => "it may destroy data".to_owned(),
-                column => words(*column, &layer.facts, &trace.shown),
+                column => words(*column, &layer.analysis, &trace.shown),
             }
         }
         Because::HookAllows(_) | Because::Outside(_) => String::new(),
     };
     let remarks = [
-        layer.facts.danger.map(str::to_owned),
-        layer.facts.types_into(),
-        layer.facts.steering.reason(),
+        layer.analysis.danger.map(str::to_owned),
+        layer.analysis.types_into(),
+        layer.analysis.steering.reason(),
     ];
     for remark in remarks.into_iter().flatten() {
         reason.push_str("; ");

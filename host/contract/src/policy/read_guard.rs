@@ -1,5 +1,5 @@
-//! The rules on reading files as they hold for the files that a call really opens. The paths in the input of a call are
-//! names; a link or a search leads to others.
+//! Enforcement of read rules on the files that a call actually opens. Paths in the input are only names; links and
+//! searches lead to other files.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,36 +8,36 @@ use super::facts::{Facts, Part, What};
 use super::place::{PathPattern, Spot};
 use super::{Column, Decision, Inner, Policy, Request};
 
-/// Rules that a call names no more than this many of.
+/// Maximum number of rules reported for a call.
 const NAMED: usize = 4;
 
-/// What a call may not read. It is asked about every file and directory by its path on the host, without links.
+/// Denies reads. Queried for every file and directory with its host path, symlinks resolved.
 pub struct ReadGuard {
     layers: Vec<Layer>,
-    /// Labels of the rules that kept something from the call.
+    /// Labels of the rules that denied a read.
     hits: Mutex<Vec<String>>,
 }
 
 /// The rules of one policy.
 struct Layer {
     policy: Arc<Inner>,
-    /// Places of rules, and of a form in each.
+    /// Indices of rules, and of a form in each.
     forms: Vec<(usize, usize)>,
-    /// Rules that ask and speak of a path that the call names: that question is answered.
+    /// Ask rules that match a path named by the call; the user has already answered them.
     answered: Vec<usize>,
 }
 
-/// A place that a rule keeps from being read.
+/// Paths that a rule denies reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeniedPlace {
     /// The path and everything below it.
     Tree(String),
-    /// Names somewhere below the path.
+    /// Some names below the path.
     Below(String),
 }
 
 impl ReadGuard {
-    /// None: no rule keeps anything from the call.
+    /// Creates the guard; `None` if no rule restricts reads of the call.
     pub(super) fn of<'a>(
         policies: impl Iterator<Item = &'a Policy>,
         request: Request<'_>,
@@ -53,7 +53,7 @@ impl ReadGuard {
         })
     }
 
-    /// Does a rule keep this path from being read? It is noted, for [`ReadGuard::hits`].
+    /// Whether a rule denies reading this path. Records the rule for [`ReadGuard::hits`].
     pub fn refuses(&self, path: &str) -> bool {
         let mut layers = self.layers.iter();
         let Some(label) = layers.find_map(|layer| layer.refuses(path)) else {
@@ -66,14 +66,13 @@ impl ReadGuard {
         true
     }
 
-    /// The rules that kept something from the call so far.
+    /// The rules that denied a read so far.
     pub fn hits(&self) -> Vec<String> {
         let hits = self.hits.lock().unwrap_or_else(PoisonError::into_inner);
         hits.clone()
     }
 
-    /// Where the rules keep something from being read, for a fence around programs. A rule that holds for tools only is
-    /// left out.
+    /// The paths that the rules deny, for the sandbox of child processes. Rules for tools only are omitted.
     pub fn places(&self) -> Vec<DeniedPlace> {
         self.layers.iter().flat_map(Layer::places).collect()
     }
@@ -85,11 +84,11 @@ impl Layer {
         if !inner.guards_reads {
             return None;
         }
-        let facts = policy.facts(request);
-        let live = policy.live_among(0..inner.rules.len(), &facts);
+        let analysis = policy.facts(request);
+        let live = policy.live_among(0..inner.rules.len(), &analysis);
         let probe = Part {
             what: What::Path {
-                spot: Spot::anywhere(),
+                path_ref: Spot::anywhere(),
                 shown: String::new(),
                 write: false,
             },
@@ -102,9 +101,9 @@ impl Layer {
         let mut answered = Vec::new();
         for at in live {
             let rule = &inner.rules[at];
-            let speaks = |form: &usize| rule.reads_by(*form, &probe, &facts);
+            let speaks = |form: &usize| rule.reads_by(*form, &probe, &analysis);
             forms.extend((0..rule.forms.len()).filter(speaks).map(|form| (at, form)));
-            if rule.decision == Decision::Ask && speaks_of_a_part(policy, at, &facts) {
+            if rule.decision == Decision::Ask && speaks_of_a_part(policy, at, &analysis) {
                 answered.push(at);
             }
         }
@@ -121,15 +120,15 @@ impl Layer {
 
     fn refuses(&self, path: &str) -> Option<String> {
         let rules = &self.policy.rules;
-        let spot = Spot::on_host(path, &self.policy.places);
+        let path_ref = Spot::on_host(path, &self.policy.places);
         let fits = |at: usize, form: usize| {
             let allows = rules[at].decision == Decision::Allow;
             rules[at].paths_of(form).all(|paths| {
                 paths.iter().any(|pattern| {
                     if allows {
-                        pattern.surely(&spot)
+                        pattern.surely(&path_ref)
                     } else {
-                        pattern.maybe(&spot)
+                        pattern.maybe(&path_ref)
                     }
                 })
             })
@@ -156,10 +155,13 @@ impl Layer {
     }
 }
 
-/// A person who was asked because of this rule has answered for the paths that the call names.
-fn speaks_of_a_part(policy: &Policy, at: usize, facts: &Facts) -> bool {
+/// Whether a rule matches an access of the call. If it asked, the user has answered for the paths that the call names.
+fn speaks_of_a_part(policy: &Policy, at: usize, analysis: &Facts) -> bool {
     let rule = &policy.inner.rules[at];
-    facts.parts.iter().any(|part| rule.covers(part, facts))
+    analysis
+        .parts
+        .iter()
+        .any(|part| rule.covers(part, analysis))
 }
 
 impl fmt::Debug for ReadGuard {
@@ -168,7 +170,7 @@ impl fmt::Debug for ReadGuard {
     }
 }
 
-/// Two grants of the same call are the same; what has been asked of them since does not count.
+/// Compares the rules only, not the recorded hits.
 impl PartialEq for ReadGuard {
     fn eq(&self, other: &Self) -> bool {
         let same = |(one, two): (&Layer, &Layer)| one.forms == two.forms;

@@ -1,4 +1,4 @@
-//! A rule, compiled once so that a thousand of them cost a call next to nothing.
+//! Compiled rules and their matching against the accesses of a call.
 
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::{Decision, Mode, Tier};
 use crate::text;
 use crate::version::{Version, VersionReq};
 
-/// Linear in the length of the text, and bounded in size.
+/// Compiles a regular expression of bounded size; matching is linear in the length of the text.
 pub(super) fn regex(pattern: &str) -> Result<Regex, String> {
     RegexBuilder::new(pattern)
         .size_limit(1 << 20)
@@ -74,7 +74,7 @@ impl Rule {
         &self.source
     }
 
-    /// The tools it names, as they were written.
+    /// The tools it names, as written.
     pub fn tools(&self) -> &str {
         &self.shown
     }
@@ -84,11 +84,10 @@ impl Rule {
         format!("{} {} `{}`", self.id, self.decision, self.shown)
     }
 
-    /// Does everything hold that the rule asks of the call as a whole? `modes` are those of the session, the
-    /// narrowest first.
-    pub(super) fn applies(&self, facts: &Facts, modes: &[Mode], interactive: bool) -> bool {
+    /// Whether the conditions on the call as a whole hold. `modes` are those of the session, the narrowest first.
+    pub(super) fn applies(&self, analysis: &Facts, modes: &[Mode], interactive: bool) -> bool {
         let allows = self.decision == Decision::Allow;
-        let request = &facts.request;
+        let request = &analysis.request;
         let mode = self.modes.is_empty()
             || if allows {
                 modes.first().is_some_and(|mode| self.modes.contains(mode))
@@ -112,24 +111,24 @@ impl Rule {
                     wanted.matches(version).unwrap_or(true)
                 }
             })
-            // What an author left open may be either: that is enough to deny and not enough to allow.
+            // An unspecified annotation may have either value, which is enough to deny but not to allow.
             && self.annotations.iter().all(|(name, wanted)| {
                 annotation(hints, name).flatten().map_or(!allows, |said| said == *wanted)
             })
-            && self.fits_input(facts)
+            && self.fits_input(analysis)
     }
 
-    pub(super) fn fits_input(&self, facts: &Facts) -> bool {
+    pub(super) fn fits_input(&self, analysis: &Facts) -> bool {
         self.args
             .iter()
-            .all(|(name, wanted)| argument(facts.request.input, name, wanted))
+            .all(|(name, wanted)| argument(analysis.request.input, name, wanted))
             && self
                 .args_regex
                 .as_ref()
-                .is_none_or(|regex| regex.is_match(facts.sorted_input()))
+                .is_none_or(|regex| regex.is_match(analysis.sorted_input()))
     }
 
-    /// Does it hold for every call of its tools?
+    /// Whether the rule applies to every call of its tools.
     pub(super) fn is_unconditional(&self) -> bool {
         self.modes.is_empty()
             && self.interactive.is_none()
@@ -141,31 +140,31 @@ impl Rule {
             && self.args_regex.is_none()
     }
 
-    /// Does the rule speak of this part of the call?
-    pub(super) fn covers(&self, part: &Part, facts: &Facts) -> bool {
-        self.speaks_of(part, facts)
-            || self.allow_redirection && self.redirects(part, facts)
-            || self.decision != Decision::Allow && self.is_mentioned(part, facts)
+    /// Whether the rule matches this access.
+    pub(super) fn covers(&self, part: &Part, analysis: &Facts) -> bool {
+        self.speaks_of(part, analysis)
+            || self.allow_redirection && self.redirects(part, analysis)
+            || self.decision != Decision::Allow && self.is_mentioned(part, analysis)
     }
 
-    /// Does it ask, and speak of this part only because of a name that the tool wished for and was not given?
-    pub(super) fn is_wished_for(&self, part: &Part, facts: &Facts) -> bool {
+    /// Whether it is an ask rule that matches only through an alias that the tool requested but was not assigned.
+    pub(super) fn is_wished_for(&self, part: &Part, analysis: &Facts) -> bool {
         self.decision == Decision::Ask
-            && !self.speaks_by(part, facts, |name| name.covers_unwished(part, facts))
-            && !self.is_mentioned(part, facts)
+            && !self.speaks_by(part, analysis, |name| name.covers_unwished(part, analysis))
+            && !self.is_mentioned(part, analysis)
     }
 
-    /// Would the rule speak of what could not be read, if one knew what it is?
-    pub(super) fn may_cover(&self, part: &Part, facts: &Facts) -> bool {
+    /// Whether the rule could match an access whose command is unknown.
+    pub(super) fn may_cover(&self, part: &Part, analysis: &Facts) -> bool {
         self.decision != Decision::Allow
             && self.forms.iter().any(|form| {
                 let narrowed = form.target.is_some() || self.target.is_some();
                 let files = matches!(form.name.family(), Some(Family::Read | Family::Edit));
-                narrowed && (files || form.name.covers(part, facts, self.decision))
+                narrowed && (files || form.name.covers(part, analysis, self.decision))
             })
     }
 
-    /// Does it keep some files from being changed?
+    /// Whether it restricts changes of files.
     pub(super) fn guards_files(&self) -> bool {
         self.decision != Decision::Allow
             && self.forms.iter().any(|form| {
@@ -175,28 +174,28 @@ impl Rule {
             })
     }
 
-    /// A path that may not be read may not be named to a command, which could read it; one that may not be changed may
-    /// be named to commands that only read.
-    fn is_mentioned(&self, part: &Part, facts: &Facts) -> bool {
+    /// Whether an argument of a command matches a path of the rule. A path that may not be read must not be passed to a
+    /// command; one that may not be changed can be passed to read-only commands.
+    fn is_mentioned(&self, part: &Part, analysis: &Facts) -> bool {
         !part.mentions.is_empty()
             && self.forms.iter().any(|form| {
                 let meant = match form.name.family() {
                     Some(Family::Read) => true,
-                    Some(Family::Edit) => !facts.reads_only,
+                    Some(Family::Edit) => !analysis.reads_only,
                     Some(Family::Bash | Family::Fetch) => false,
                     None => matches!(form.name, NamePattern::All),
                 };
                 let narrowed = form.target.is_some() || self.target.is_some();
                 meant
                     && narrowed
-                    && part.mentions.iter().any(|spot| {
+                    && part.mentions.iter().any(|path_ref| {
                         let mut targets = form.target.iter().chain(&self.target);
-                        targets.all(|target| target.paths.iter().any(|path| path.touches(spot)))
+                        targets.all(|target| target.paths.iter().any(|path| path.touches(path_ref)))
                     })
             })
     }
 
-    /// May it keep some files from being read?
+    /// Whether it can restrict reading of files.
     pub(super) fn guards_reads(&self) -> bool {
         let other = |form: &Form| {
             matches!(
@@ -209,18 +208,18 @@ impl Rule {
                 .any(|form| self.paths_of(form).next().is_some() && !other(&self.forms[form]))
     }
 
-    /// Does the form speak of reading files, by its name and by what it asks of the input?
-    pub(super) fn reads_by(&self, form: usize, probe: &Part, facts: &Facts) -> bool {
+    /// Whether the form matches file reads, by its name and its conditions on the input.
+    pub(super) fn reads_by(&self, form: usize, probe: &Part, analysis: &Facts) -> bool {
         let form = &self.forms[form];
         let mut targets = form.target.iter().chain(&self.target);
-        form.name.covers(probe, facts, self.decision)
+        form.name.covers(probe, analysis, self.decision)
             && targets.all(|target| match &target.argument {
-                Some(_) => target.matches(probe, facts, self.decision),
+                Some(_) => target.matches(probe, analysis, self.decision),
                 None => !target.paths.is_empty(),
             })
     }
 
-    /// The patterns for paths of a form and of the rule itself; one of each list has to fit.
+    /// The path patterns of a form and of the rule itself; a path must match one pattern of each list.
     pub(super) fn paths_of(&self, form: usize) -> impl Iterator<Item = &Vec<PathPattern>> {
         let targets = self.forms[form].target.iter().chain(&self.target);
         targets
@@ -228,41 +227,49 @@ impl Rule {
             .filter(|paths| !paths.is_empty())
     }
 
-    fn speaks_of(&self, part: &Part, facts: &Facts) -> bool {
-        self.speaks_by(part, facts, |name| name.covers(part, facts, self.decision))
-    }
-
-    fn speaks_by(&self, part: &Part, facts: &Facts, covers: impl Fn(&NamePattern) -> bool) -> bool {
-        self.forms.iter().any(|form| {
-            let mut targets = form.target.iter().chain(&self.target);
-            covers(&form.name) && targets.all(|target| self.fits(target, form, part, facts))
+    fn speaks_of(&self, part: &Part, analysis: &Facts) -> bool {
+        self.speaks_by(part, analysis, |name| {
+            name.covers(part, analysis, self.decision)
         })
     }
 
-    fn fits(&self, target: &Target, form: &Form, part: &Part, facts: &Facts) -> bool {
+    fn speaks_by(
+        &self,
+        part: &Part,
+        analysis: &Facts,
+        covers: impl Fn(&NamePattern) -> bool,
+    ) -> bool {
+        self.forms.iter().any(|form| {
+            let mut targets = form.target.iter().chain(&self.target);
+            covers(&form.name) && targets.all(|target| self.fits(target, form, part, analysis))
+        })
+    }
+
+    fn fits(&self, target: &Target, form: &Form, part: &Part, analysis: &Facts) -> bool {
         match self.decision {
-            // A file that is not named is none of those that a rule allows to be changed, and words that nobody runs
-            // say nothing about a tool, unless the rule trusts that very one.
+            // An unnamed file is not covered by an allowed path, and a command that the host does not run proves nothing
+            // about the tool, unless the rule names exactly this tool.
             Decision::Allow => {
-                let named = !facts.hides_writes
+                let named = !analysis.hides_writes
                     || !matches!(part.what, What::Path { .. })
                     || target.paths.is_empty();
-                let run = facts.executes
+                let run = analysis.executes
                     || !part.is_command()
-                    || form.name.is_one_tool() && !facts.steering.is_some();
-                named && run && target.matches(part, facts, self.decision)
+                    || form.name.is_one_tool() && !analysis.steering.is_some();
+                named && run && target.matches(part, analysis, self.decision)
             }
-            // And it may be any of those that a rule forbids to change.
+            // An unnamed file may be any file that a rule forbids to change.
             Decision::Ask | Decision::Deny => {
-                let may_write = facts.hides_writes && form.name.family() != Some(Family::Read);
-                may_write && !target.paths.is_empty() || target.matches(part, facts, self.decision)
+                let may_write = analysis.hides_writes && form.name.family() != Some(Family::Read);
+                may_write && !target.paths.is_empty()
+                    || target.matches(part, analysis, self.decision)
             }
         }
     }
 
-    /// A redirection of commands which the rule allows, every one of them.
-    fn redirects(&self, part: &Part, facts: &Facts) -> bool {
-        let mut commands = facts
+    /// Whether the access is a redirection and the rule allows every command of the call.
+    fn redirects(&self, part: &Part, analysis: &Facts) -> bool {
+        let mut commands = analysis
             .parts
             .iter()
             .filter(|part| part.is_command())
@@ -270,11 +277,11 @@ impl Rule {
         self.decision == Decision::Allow
             && part.redirected
             && commands.peek().is_some()
-            && commands.all(|command| self.speaks_of(command, facts))
+            && commands.all(|command| self.speaks_of(command, analysis))
     }
 }
 
-/// `None`: no such annotation.
+/// The value of an annotation; `None` if the name is unknown.
 #[expect(
     clippy::option_option,
     reason = "an unknown word differs from what an author left open"
@@ -291,7 +298,7 @@ pub(super) fn annotation(hints: crate::Annotations, name: &str) -> Option<Option
     })
 }
 
-/// A member by name, or by JSON pointer, compared with a value; text may hold `*`.
+/// Compares a member, given by name or JSON pointer, with a value; strings may contain `*`.
 pub(super) fn argument(input: &Value, name: &str, wanted: &Value) -> bool {
     let found = if name.starts_with('/') {
         input.pointer(name)

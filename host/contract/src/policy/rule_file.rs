@@ -1,4 +1,4 @@
-//! Rules as TOML: `[[rule]]`, every key with its place in the file, so that an error can point at it.
+//! Rules in TOML: `[[rule]]` tables with source positions for error messages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::example::{Example, ExampleText};
 use super::rule_spec::{RuleSpec, Tier};
 use crate::explain;
 
-/// A file of rules is not longer than this; a person writes it.
+/// Maximum size of a rule file in bytes.
 const MAX_BYTES: usize = 1 << 20;
 
 /// One `[[rule]]`.
@@ -71,7 +71,7 @@ pub struct RuleTable {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged, expecting = "a text or a list of texts is wanted")]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
 enum OneOrMany {
     One(String),
     Many(Vec<String>),
@@ -90,7 +90,7 @@ fn yes() -> bool {
     true
 }
 
-/// A file that holds nothing but rules.
+/// A file that contains only rules.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleFile {
@@ -99,10 +99,13 @@ pub struct RuleFile {
 }
 
 impl RuleFile {
-    /// Every rule, or everything that is wrong.
+    /// Parses a rule file. Returns every error found.
     pub fn parse(file: &str, text: &str, tier: Tier) -> Result<Vec<RuleSpec>, Vec<Diagnostic>> {
         if text.len() > MAX_BYTES {
-            let message = format!("{} bytes of rules; the limit is {MAX_BYTES}", text.len());
+            let message = format!(
+                "{} bytes of rules exceed the limit of {MAX_BYTES}",
+                text.len()
+            );
             return Err(vec![Diagnostic::error(&Source::file(file), message)]);
         }
         let parsed: Self = toml::from_str(text).map_err(|error| {
@@ -117,7 +120,7 @@ impl RuleFile {
 }
 
 impl RuleTable {
-    /// The rules of a larger file that holds them under a key of its own. `text` is the whole file.
+    /// Converts the rules of a larger file. `text` is the whole file.
     pub fn all(
         tables: Vec<Spanned<RuleTable>>,
         file: &str,
@@ -149,7 +152,8 @@ impl RuleTable {
     ) -> Result<RuleSpec, Diagnostic> {
         let wrong = |span: Range<usize>, message: String| Diagnostic::error(&at(span), message);
         if let Some(checker) = self.safety_checker {
-            let message = "safety_checker is not supported yet; take it out, and use a hook to look deeper into calls";
+            let message =
+                "safety_checker is not supported; remove it and use a hook to inspect calls";
             return Err(wrong(checker.span(), message.to_owned()));
         }
         let decision = self
@@ -180,7 +184,7 @@ impl RuleTable {
                 .iter()
                 .map(|server| format!("mcp__{server}__*"))
                 .collect(),
-            // Both together: these tools of these servers.
+            // Both keys: these tools of these servers.
             (tools, servers) => servers
                 .iter()
                 .flat_map(|server| {

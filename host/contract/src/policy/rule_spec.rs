@@ -1,4 +1,4 @@
-//! A rule as it is written: plain values, whatever file or flag they came from.
+//! Uncompiled rules: plain values, whatever file or flag they come from.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::{Decision, Mode, Places};
 use crate::text;
 use crate::version::{VersionReq, split};
 
-/// Who wrote a rule. A higher tier's word counts more, except that a deny counts from everywhere.
+/// Origin of a rule. A higher tier takes precedence, except that a deny applies from every tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Tier {
     Default,
@@ -67,43 +67,43 @@ impl FromStr for Tier {
     }
 }
 
-/// What stands in the text of a rule. Everything that is left out holds for every call.
+/// The contents of a rule. Unset conditions match every call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuleSpec {
-    /// A stable name for records; without one it is the tier and the place, such as `user:3`.
+    /// A stable id for records; default: tier and number, such as `user:3`.
     pub name: Option<String>,
     pub tier: Tier,
-    /// 0 to 999; within a tier the highest wins.
+    /// 0 to 999; within a tier the highest priority decides.
     pub priority: u16,
     pub decision: Decision,
-    /// `read_file`, `Bash(git *)`, `plugin/*`, `mcp__server`; one of them has to match.
+    /// `read_file`, `Bash(git *)`, `plugin/*`, `mcp__server`; at least one has to match.
     pub tools: Vec<String>,
     pub subagent: Option<String>,
     pub user: Option<String>,
     pub version: Option<String>,
     pub annotations: BTreeMap<String, bool>,
-    /// A member's name, or a JSON pointer, and its value or pattern.
+    /// Name or JSON pointer of an input member, and its value or pattern.
     pub args: BTreeMap<String, Value>,
-    /// On the input as JSON with sorted members. For imported rules only.
+    /// Matched against the input as JSON with sorted members. For imported rules only.
     pub args_regex: Option<String>,
     pub command_prefix: Vec<String>,
     pub command_regex: Option<String>,
     pub path: Vec<String>,
     pub domain: Vec<String>,
     pub modes: Vec<Mode>,
-    /// Holds only where a person can be asked (true), or only where nobody can (false).
+    /// Applies only if the user can be prompted (`true`) or cannot (`false`).
     pub interactive: Option<bool>,
-    /// An allow for a command holds for the files that it is redirected to.
+    /// An allow rule for a command also covers files it is redirected to.
     pub allow_redirection: bool,
-    /// May a person's yes be kept?
+    /// Whether an approval can be saved.
     pub remember: bool,
-    /// An allow that does not hold in a session whose mode was made stricter than the configured one.
+    /// An allow rule that does not apply in sessions with a stricter mode than the configured one.
     pub yields_to_mode: bool,
-    /// A deny or an ask for reading holds for what programs read as well.
+    /// A deny or ask rule for reads also applies to programs.
     pub programs: bool,
     pub deny_message: Option<String>,
     pub reason: Option<String>,
-    /// Calls that it must speak of, and calls that it must not; checked when it is compiled.
+    /// Calls that the rule must match, and calls that it must not; checked when it is compiled.
     pub matches: Vec<Example>,
     pub not_matches: Vec<Example>,
     pub source: Source,
@@ -113,8 +113,8 @@ impl RuleSpec {
     pub const PRIORITY: u16 = 100;
     pub const MAX_PRIORITY: u16 = 999;
 
-    /// A rule of the user for one form such as `Bash(git *)`. A deny has the highest priority: no allow of the same tier
-    /// overrides it, whatever priority a rule file or an import gives it.
+    /// Creates a user rule for one form such as `Bash(git *)`. A deny has the highest priority, so that no allow of the
+    /// same tier overrides it, whatever priority a rule file or an import sets.
     pub fn new(decision: Decision, tool: impl Into<String>) -> Self {
         Self {
             name: None,
@@ -161,7 +161,7 @@ impl RuleSpec {
         self
     }
 
-    /// `number` is the rule's place in its tier, from 1.
+    /// Compiles the rule. `number` is its position in its tier, from 1.
     pub fn compile(self, number: usize, places: &Places) -> Result<Rule, Diagnostic> {
         let source = self.source.clone();
         let (matches, not_matches) = (self.matches.clone(), self.not_matches.clone());
@@ -195,7 +195,7 @@ impl RuleSpec {
         for name in self.annotations.keys() {
             if annotation(crate::Annotations::default(), name).is_none() {
                 return Err(format!(
-                    "`{}` is not an annotation; known are read_only, pure, destructive, idempotent, open_world, interactive",
+                    "`{}` is not an annotation; use read_only, pure, destructive, idempotent, open_world, interactive",
                     text::inline(name, 40)
                 ));
             }
@@ -205,7 +205,7 @@ impl RuleSpec {
             .iter()
             .map(|(name, value)| match value {
                 Value::Array(_) | Value::Object(_) => Err(format!(
-                    "the matcher of `{}` is neither text nor a number nor true or false",
+                    "the matcher of `{}` is not a string, number or boolean",
                     text::inline(name, 40)
                 )),
                 value => Ok((name.clone(), value.clone())),
@@ -241,7 +241,7 @@ impl RuleSpec {
         })
     }
 
-    /// The forms without the version that one of them may carry: `grep@1.2.3`, `Bash@^2(git *)`.
+    /// Splits off the version that a form may contain: `grep@1.2.3`, `Bash@^2(git *)`.
     fn versioned(&self) -> Result<(Vec<String>, Option<VersionReq>), String> {
         let mut version = self.version.as_deref().map(VersionReq::parse).transpose()?;
         let mut tools = Vec::with_capacity(self.tools.len());
@@ -251,7 +251,7 @@ impl RuleSpec {
             if let Some(wanted) = wanted {
                 if version.is_some() || self.tools.len() > 1 {
                     return Err(format!(
-                        "`{}` names a version beside another tool or version; write a rule of its own for it",
+                        "`{}` names a version next to another tool or version; write a separate rule for it",
                         text::inline(form, 120)
                     ));
                 }

@@ -1,23 +1,23 @@
-//! What a call touches: the paths, the command and the address that its input names.
+//! The subject of a call: paths, command and addresses named in its input.
 
 use serde_json::{Map, Value};
 
 use super::names::is_foreign;
 use crate::{ChangeSet, Descriptor, Effect};
 
-/// Nobody names more in good faith, and each costs a look at every rule.
+/// Maximum number of paths in an input; each is compared with every candidate rule.
 const MAX_PATHS: usize = 256;
 
-/// The same for what a call changed. Whoever changes more is asked about it.
+/// Maximum number of changed paths. Beyond it, the changes count as unknown paths and require approval.
 const MAX_CHANGED: usize = 4_096;
 
-/// As many addresses as anybody fetches at once, and more.
+/// Maximum number of addresses in an input.
 const MAX_URLS: usize = 64;
 
-/// How deep objects and lists are looked into.
+/// Maximum depth to which objects and lists are searched.
 const MAX_DEPTH: usize = 8;
 
-/// Members that hold a path, by the names that tools use for it.
+/// Names of input members that contain paths.
 pub(super) const PATHS: [&str; 9] = [
     "path",
     "paths",
@@ -32,16 +32,16 @@ pub(super) const PATHS: [&str; 9] = [
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathUse {
-    /// As the caller wrote it.
+    /// As written by the caller.
     pub path: String,
     pub write: bool,
-    /// By its name on the host, where it was changed. Else by one that the guest or the caller uses.
+    /// `path` is a host path that the call changed. Otherwise it is a path as the guest or the caller uses it.
     pub on_host: bool,
-    /// It was changed, and can be run as a program.
+    /// The call changed it, and it is executable.
     pub executable: bool,
 }
 
-/// A running program that a call names, and what it types into it.
+/// A running program named by a call, and the text typed into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskUse {
     pub task: String,
@@ -53,15 +53,15 @@ pub struct TaskUse {
 pub struct Subject {
     pub paths: Vec<PathUse>,
     pub command: Option<String>,
-    /// The running program that the input names in `task_id` or `pid`, where it names no command.
+    /// The running program that the input names in `task_id` or `pid`, if it names no command.
     pub task: Option<TaskUse>,
-    /// Variables that the call sets for the programs of its session and that are not inert, with their values. Known
-    /// when it has run.
+    /// Variables, with values, that the call sets for programs of its session and that are not inert. Known after the
+    /// call has run.
     pub variables: Vec<(String, String)>,
-    /// Those of the members `url` and `urls`, as the caller wrote them; an empty one stands for what cannot be told.
+    /// The values of `url` and `urls` as written by the caller; an empty string stands for an invalid entry.
     pub urls: Vec<String>,
-    /// There were more paths than are looked at, or deeper ones, or one that is no text: no rule about paths may allow
-    /// the call, and every one that forbids or asks does.
+    /// The input has too many or too deeply nested paths, or a path that is not a string. Then no rule for paths allows
+    /// the call, and every deny or ask rule for paths matches.
     pub unclear: bool,
 }
 
@@ -82,14 +82,14 @@ impl Subject {
                 text: text("chars").unwrap_or_default(),
             });
         subject.urls.extend(text("url"));
-        // Whatever is there besides texts, or beyond the limit, no rule may allow.
+        // Other values, and entries beyond the limit, become empty strings, which no rule allows.
         let urls = members.get("urls").and_then(Value::as_array);
         let urls = urls.into_iter().flatten().take(MAX_URLS + 1);
         subject.urls.extend(urls.enumerate().map(|(index, url)| {
             let url = url.as_str().filter(|_| index < MAX_URLS);
             url.unwrap_or_default().to_owned()
         }));
-        // A pure tool is given no file at all; what looks like a path in its input is data.
+        // A pure tool gets no files, so path-like members of its input are data.
         if tool.effect() == Effect::Pure && !is_foreign(tool.name.as_str(), tool) {
             return subject;
         }
@@ -97,7 +97,7 @@ impl Subject {
         subject
     }
 
-    /// What a call touched, now that its changes are known: what its input named it may have read.
+    /// The subject of a call with known changes. Paths named in the input count as read.
     #[must_use]
     pub fn known(&self, changes: &ChangeSet) -> Self {
         let mut known = self.clone();
@@ -118,14 +118,14 @@ impl Subject {
         known
     }
 
-    /// The same with variables that the call sets for the programs of its session.
+    /// Adds variables that the call sets for programs of its session.
     #[must_use]
     pub fn setting(mut self, variables: Vec<(String, String)>) -> Self {
         self.variables = variables;
         self
     }
 
-    /// Looks into everything that may hold a path, such as `edits: [{"path": …}]`.
+    /// Collects paths at every depth, such as `edits: [{"path": …}]`.
     fn look(&mut self, tool: &Descriptor, value: &Value, depth: usize) {
         let (members, inner): (_, &mut dyn Iterator<Item = &Value>) = match value {
             Value::Object(members) => (Some(members), &mut members.values()),
@@ -167,7 +167,7 @@ impl Subject {
                 on_host: false,
                 executable: false,
             }),
-            // An object is looked into as well, but which of its members is the path only the tool knows.
+            // An object is searched as well, but only the tool knows which member is the path.
             _ => self.unclear = true,
         }
     }
@@ -177,7 +177,7 @@ fn writes(tool: &Descriptor, member: &str) -> bool {
     if tool.effect() <= Effect::Reads {
         return false;
     }
-    // What is copied from stays as it was; what is moved from does not.
+    // Copying does not change its source; moving does.
     let copies = tool.effect() == Effect::Writes
         && !matches!(tool.kind.as_str(), "move" | "delete" | "execute");
     !(member == "from" && copies)

@@ -1,4 +1,4 @@
-//! Policies and calls as text; each test is rows of them.
+//! Test fixtures for the policy: parses policies and calls from text and renders verdicts.
 
 use std::fmt::Write as _;
 
@@ -25,8 +25,8 @@ mod subagents;
 mod targets;
 mod told;
 
-/// A policy, one thing a line: `mode plan`, `headless callback`, `plan_dir docs/plans`, `allowed src`, `no_yolo`,
-/// `once_only`, `[TIER] DECISION FORM [@PRIORITY] [modes=…] [remember=no] [user=…] [subagent=…] [version=…]
+/// Parses a policy, one setting per line: `mode plan`, `headless callback`, `plan_dir docs/plans`, `allowed src`,
+/// `no_yolo`, `once_only`, `[TIER] DECISION FORM [@PRIORITY] [modes=…] [remember=no] [user=…] [subagent=…] [version=…]
 /// [redirect] [arg:NAME=VALUE] [hint:NAME=BOOL] [interactive=BOOL] [says="…"]`.
 pub(super) fn policy(text: &str) -> Policy {
     Policy::new(spec(text)).unwrap_or_else(|wrong| panic!("{wrong:?}"))
@@ -56,7 +56,7 @@ pub(super) fn spec(text: &str) -> PolicySpec {
             "protect" => spec.protected.push(value()),
             "no_yolo" => spec.disable_yolo = true,
             "once_only" => spec.disable_always_allow = true,
-            "nobody" => spec.interactive = false,
+            "no_prompt" => spec.interactive = false,
             "callback" => spec.has_callback = true,
             _ => spec.rules.push(rule(&words)),
         }
@@ -106,7 +106,7 @@ fn rule(words: &[String]) -> RuleSpec {
     rule
 }
 
-/// Blanks separate words, except between double quotes, which are left away.
+/// Splits at blanks outside parentheses and double quotes; removes the quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -129,11 +129,13 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// A call: `plugin/tool`, words of the SDK, `kind=…`, `alias=…`, `in:MODE`, `hook:allow|ask|risk`, `agent:…`,
-/// `user:…`, `session:…`, and with `claims` it runs no commands whatever its kind, `wants=…` is an alias that it did not
-/// get, `own=…` its own name, `bytes=unknown` leaves out the digest, `tail` is a call that a result asks for, `changed=…` or `nothing` is what it has changed, now that
-/// it has run, `session.NAME=VALUE` is a variable of the session, `sets.NAME=VALUE` one that the call sets, `runs=COMMAND` the
-/// program that it types into; and members of the input as `name=value`.
+/// A call parsed from text: `plugin/tool`, SDK effect words, `kind=…`, `alias=…`, `in:MODE`, `hook:allow|ask|risk`,
+/// `agent:…`, `user:…`, `session:…`, and input members as `name=value`.
+///
+/// `claims`: the host runs no commands for the tool, whatever its kind. `wants=…`: a requested alias. `own=…`: the
+/// tool's own name. `bytes=unknown`: no digest. `tail`: requested by a tool's result. `changed=…` or `nothing`: what
+/// the call changed in a staged run. `session.NAME=VALUE`: a session variable. `sets.NAME=VALUE`: a variable set by the
+/// call. `runs=COMMAND`: the program it types into.
 pub(super) struct World {
     pub plugin: PluginName,
     pub name: ToolName,
@@ -329,12 +331,12 @@ pub(super) fn show(verdict: &Verdict) -> String {
     }
 }
 
-/// One policy, one call, one verdict.
+/// Checks the verdict on one call.
 pub(super) fn check(rules: &str, call: &str, expect: Expect) {
     let policy = policy(rules);
     let world = World::of(call);
     let verdict = world.decide(&policy, &[]);
-    // Every row also proves that the explanation tells the same story.
+    // The explanation must agree with the verdict.
     let told = policy.explain(world.request(), &world.hooks, &[], NOW);
     assert_eq!(
         told.decision().as_str(),
@@ -343,7 +345,7 @@ pub(super) fn check(rules: &str, call: &str, expect: Expect) {
     expect.assert_eq(&show(&verdict));
 }
 
-/// One policy and many calls, a line each.
+/// Checks the verdicts on several calls, one per line.
 pub(super) fn table(rules: &str, calls: &str, expect: Expect) {
     let policy = policy(rules);
     let mut out = String::new();

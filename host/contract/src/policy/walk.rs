@@ -1,4 +1,4 @@
-//! The evaluation itself: one walk over the parts of a call that both decides and can tell how it decided.
+//! Evaluation of the accesses of a call. One pass both decides and records how it decided.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -9,35 +9,35 @@ use super::rule::Rule;
 use super::{Approval, Column, Decision, HookSaid, Identity, Inner, Mode, Policy, RuleSpec, Tier};
 use crate::Effect;
 
-/// Why a part of a call is decided as it is. A rule is a place in the policy's list.
+/// The reason for the decision on an access. A rule is an index into the policy's rules.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Because {
     Rule(usize),
     HookAllows(String),
     HookAsks(Option<String>),
     Mode(Mode, Column),
-    /// Nobody can say what the command would run.
+    /// The command or its redirection target cannot be determined.
     Unreadable,
-    /// It may change files and names none of them, and a rule guards some.
+    /// The call may change files without naming them, and this rule protects some files.
     Unnamed(usize),
-    /// A tool's result asks for it, and that is no reason to do what changes anything.
+    /// Requested by a tool's result, which does not authorize side effects.
     Tail,
     /// Outside the allowed paths.
     Outside(String),
 }
 
-/// What happened to one part of a call.
+/// How one access was decided.
 #[derive(Debug, Clone)]
 pub(super) struct Trace {
     pub shown: String,
-    /// Rules that speak of it, the strongest of each tier first.
+    /// Matching rules, the strongest of each tier first.
     pub matched: Vec<usize>,
-    /// The rule that speaks for its tier, for each tier from low to high.
+    /// The deciding rule of each tier, from low to high.
     pub tiers: [Option<usize>; 5],
-    /// Before the approvals were looked at.
+    /// The decision before saved approvals were considered.
     pub decision: Decision,
     pub because: Because,
-    /// A stored approval, and what came of it.
+    /// Ids of the saved approvals considered, with the result for each.
     pub approvals: Vec<(String, String)>,
     pub approved_by: Option<String>,
     pub may_remember: bool,
@@ -52,12 +52,12 @@ impl Trace {
     }
 }
 
-/// Rules by the names they speak of, so that a call meets only those that may speak of it.
+/// Index of rules by name, so that a call is compared only with rules that can match it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Index {
     by_name: HashMap<String, Vec<usize>>,
     by_plugin: HashMap<String, Vec<usize>>,
-    /// They speak of foreign tools only.
+    /// Rules that match only foreign tools.
     servers: Vec<usize>,
     by_family: [Vec<usize>; 4],
     rest: Vec<usize>,
@@ -86,29 +86,28 @@ impl Index {
         index
     }
 
-    fn candidates(&self, facts: &Facts) -> Vec<usize> {
+    fn candidates(&self, analysis: &Facts) -> Vec<usize> {
         let mut found = self.rest.clone();
-        for name in &facts.names.all {
+        for name in &analysis.names.all {
             found.extend(self.by_name.get(name).into_iter().flatten());
         }
         found.extend(
             self.by_plugin
-                .get(facts.names.plugin())
+                .get(analysis.names.plugin())
                 .into_iter()
                 .flatten(),
         );
-        if facts.names.is_foreign() {
+        if analysis.names.is_foreign() {
             found.extend(&self.servers);
         }
         for family in Family::ALL {
-            // A deny is read more widely than an allow, so this finds every rule that may match. A command may name
-            // any path.
-            if facts.runs_command
-                || facts.writes_unnamed
-                || facts
+            // A deny matches more than an allow, so this finds every rule that can match. A command may name any path.
+            if analysis.runs_command
+                || analysis.writes_unnamed
+                || analysis
                     .parts
                     .iter()
-                    .any(|part| family.covers(part, facts, Decision::Deny))
+                    .any(|part| family.covers(part, analysis, Decision::Deny))
             {
                 found.extend(&self.by_family[family as usize]);
             }
@@ -119,7 +118,7 @@ impl Index {
     }
 }
 
-/// What a person, or a hook, has said before; and what is stored.
+/// Hook decisions and saved approvals that apply to an evaluation.
 #[derive(Clone, Copy)]
 pub(super) struct Said<'a> {
     pub hooks: &'a HookSaid,
@@ -134,7 +133,7 @@ impl Policy {
         match session {
             None => {}
             Some(mode) if mode == modes[0] => {}
-            // `Custom` compares with none; where it is the session's word it comes first.
+            // `Custom` is not comparable; as the session's mode it comes first.
             Some(mode) if modes[0].is_at_least(mode) || mode == Mode::Custom => {
                 modes.insert(0, mode);
             }
@@ -143,41 +142,41 @@ impl Policy {
         modes
     }
 
-    pub(super) fn walk(&self, facts: &Facts, said: Said<'_>) -> Vec<Trace> {
-        let modes = self.modes(facts.request.mode);
-        let live = self.live(facts, &modes);
-        let identity = Identity::of(&facts.request);
-        facts
+    pub(super) fn walk(&self, analysis: &Facts, said: Said<'_>) -> Vec<Trace> {
+        let modes = self.modes(analysis.request.mode);
+        let live = self.live(analysis, &modes);
+        let identity = Identity::of(&analysis.request);
+        analysis
             .parts
             .iter()
             .map(|part| {
-                let mut trace = self.rules_on(part, facts, &live);
-                // A hook sees the input, and not the variables of the session.
-                if facts.steering.session().is_empty() {
+                let mut trace = self.rules_on(part, analysis, &live);
+                // A hook sees the input but not the variables of the session.
+                if analysis.steering.session().is_empty() {
                     self.hook_allows(&mut trace, said.hooks);
                 }
                 if trace.matched.is_empty() && !matches!(trace.because, Because::HookAllows(_)) {
-                    (trace.decision, trace.because) = self.modes_on(part, facts, &modes);
+                    (trace.decision, trace.because) = self.modes_on(part, analysis, &modes);
                 }
                 if let Some(path) = self.outside(part) {
                     (trace.decision, trace.because) = (Decision::Deny, Because::Outside(path));
                 }
-                self.careful(&mut trace, part, facts, &live, &modes);
-                self.unnamed(&mut trace, facts, &live);
-                tail_asks(&mut trace, facts);
+                self.careful(&mut trace, part, analysis, &live, &modes);
+                self.unnamed(&mut trace, analysis, &live);
+                tail_asks(&mut trace, analysis);
                 hook_asks(&mut trace, said.hooks);
-                look_up(&mut trace, part, facts, &modes, &identity, said);
+                look_up(&mut trace, part, analysis, &modes, &identity, said);
                 trace
             })
             .collect()
     }
 
-    /// What is forbidden before any hook has run: by the allowed paths, or by a rule.
-    pub(super) fn forbidding(&self, facts: &Facts) -> Option<Trace> {
-        let modes = self.modes(facts.request.mode);
-        let live = self.live(facts, &modes);
-        facts.parts.iter().find_map(|part| {
-            let mut trace = self.rules_on(part, facts, &live);
+    /// Finds an access that the allowed paths or a rule forbid regardless of hooks.
+    pub(super) fn forbidding(&self, analysis: &Facts) -> Option<Trace> {
+        let modes = self.modes(analysis.request.mode);
+        let live = self.live(analysis, &modes);
+        analysis.parts.iter().find_map(|part| {
+            let mut trace = self.rules_on(part, analysis, &live);
             if let Some(path) = self.outside(part) {
                 trace.because = Because::Outside(path);
                 return Some(trace);
@@ -187,55 +186,55 @@ impl Policy {
         })
     }
 
-    fn live(&self, facts: &Facts, modes: &[Mode]) -> Vec<usize> {
-        let mut live = self.inner.index.candidates(facts);
-        live.retain(|at| self.is_live(*at, facts, modes));
+    fn live(&self, analysis: &Facts, modes: &[Mode]) -> Vec<usize> {
+        let mut live = self.inner.index.candidates(analysis);
+        live.retain(|at| self.is_live(*at, analysis, modes));
         live
     }
 
-    /// Of these rules those that hold for the call, by what they ask of it as a whole.
+    /// Filters rules to those whose conditions on the whole call hold.
     pub(super) fn live_among(
         &self,
         rules: impl Iterator<Item = usize>,
-        facts: &Facts,
+        analysis: &Facts,
     ) -> Vec<usize> {
-        let modes = self.modes(facts.request.mode);
+        let modes = self.modes(analysis.request.mode);
         rules
-            .filter(|at| self.is_live(*at, facts, &modes))
+            .filter(|at| self.is_live(*at, analysis, &modes))
             .collect()
     }
 
-    fn is_live(&self, at: usize, facts: &Facts, modes: &[Mode]) -> bool {
+    fn is_live(&self, at: usize, analysis: &Facts, modes: &[Mode]) -> bool {
         let rule = &self.inner.rules[at];
         let narrowed = modes
             .first()
             .is_some_and(|mode| *mode < self.inner.configured_mode);
-        !(narrowed && rule.yields_to_mode) && rule.applies(facts, modes, self.inner.interactive)
+        !(narrowed && rule.yields_to_mode) && rule.applies(analysis, modes, self.inner.interactive)
     }
 
-    /// Inside a tier the highest priority speaks, and of equals the strictest. Across tiers a deny speaks from
-    /// everywhere, and otherwise the highest tier.
-    fn rules_on(&self, part: &Part, facts: &Facts, live: &[usize]) -> Trace {
+    /// Matches rules against an access. Within a tier the highest priority decides, of equals the strictest. Across
+    /// tiers a deny applies from every tier, otherwise the highest tier decides.
+    fn rules_on(&self, part: &Part, analysis: &Facts, live: &[usize]) -> Trace {
         let rules = &self.inner.rules;
         let mut matched: Vec<usize> = live
             .iter()
             .copied()
-            .filter(|at| rules[*at].covers(part, facts))
+            .filter(|at| rules[*at].covers(part, analysis))
             .collect();
         self.inner.sort(&mut matched);
-        // A question that a tool brings upon itself by the name it wishes for takes no rule's place that is as strict: a
-        // hook or a kept yes could answer it.
+        // An ask that matches only an alias requested by the tool must not replace an equally strict rule, because a
+        // hook or a saved approval could answer it.
         let given = matched
             .iter()
             .copied()
-            .filter(|at| !rules[*at].is_wished_for(part, facts));
+            .filter(|at| !rules[*at].is_wished_for(part, analysis));
         let (mut tiers, mut winner) = self.inner.spokesman(given);
         if winner.is_none_or(|at| rules[at].decision == Decision::Allow) {
             (tiers, winner) = self.inner.spokesman(matched.iter().copied());
         }
         let (decision, because, may_remember) = match winner {
             Some(at) => (rules[at].decision, Because::Rule(at), rules[at].remember),
-            // Overwritten by the mode's word.
+            // Overwritten by the mode's decision.
             None => (Decision::Deny, Because::Unreadable, true),
         };
         Trace {
@@ -250,8 +249,8 @@ impl Policy {
         }
     }
 
-    /// Counts like an allow rule of the user with the usual priority: it beats no deny, no ask of an administrator,
-    /// and no ask of the user that is at least as strong.
+    /// Applies a hook's allow, which counts like an allow rule of the user with default priority. It does not override
+    /// a deny, an administrator's ask, or a user's ask of at least that priority.
     fn hook_allows(&self, trace: &mut Trace, hooks: &HookSaid) {
         let Some(reason) = &hooks.allow else { return };
         let beaten = match trace.because {
@@ -269,12 +268,12 @@ impl Policy {
         }
     }
 
-    /// The strictest of the modes that count, each asked about every column of the part.
-    fn modes_on(&self, part: &Part, facts: &Facts, modes: &[Mode]) -> (Decision, Because) {
+    /// The strictest decision of all modes for every class of the access.
+    fn modes_on(&self, part: &Part, analysis: &Facts, modes: &[Mode]) -> (Decision, Because) {
         let mut worst = (Decision::Allow, Because::Mode(modes[0], part.columns[0]));
         for mode in modes {
             for column in &part.columns {
-                let decision = self.mode_on(*mode, *column, part, facts);
+                let decision = self.mode_on(*mode, *column, part, analysis);
                 if decision > worst.0 {
                     worst = (decision, Because::Mode(*mode, *column));
                 }
@@ -283,18 +282,18 @@ impl Policy {
         worst
     }
 
-    fn mode_on(&self, mode: Mode, column: Column, part: &Part, facts: &Facts) -> Decision {
+    fn mode_on(&self, mode: Mode, column: Column, part: &Part, analysis: &Facts) -> Decision {
         let planning = mode == Mode::Plan;
         match column {
-            Column::Write | Column::Protected if planning && self.is_plan(part, facts) => {
+            Column::Write | Column::Protected if planning && self.is_plan(part, analysis) => {
                 Decision::Allow
             }
-            Column::Exec if planning && facts.reads_only => Decision::Ask,
-            // A foreign server's word that its tool only reads is a hint, and a person may believe it.
+            Column::Exec if planning && analysis.reads_only => Decision::Ask,
+            // A foreign server's `read_only` is only a hint, which the user may accept.
             Column::Other
                 if planning
-                    && facts.foreign
-                    && facts.request.tool.annotations.read_only == Some(true) =>
+                    && analysis.foreign
+                    && analysis.request.tool.annotations.read_only == Some(true) =>
             {
                 Decision::Ask
             }
@@ -302,42 +301,47 @@ impl Policy {
         }
     }
 
-    /// A plan, written where plans are kept.
-    fn is_plan(&self, part: &Part, facts: &Facts) -> bool {
+    /// Whether the access writes a plan below `plan_dir`.
+    fn is_plan(&self, part: &Part, analysis: &Facts) -> bool {
         let (
             Some(dir),
             What::Path {
-                spot, write: true, ..
+                path_ref,
+                write: true,
+                ..
             },
         ) = (&self.inner.plan_dir, &part.what)
         else {
             return false;
         };
         !matches!(
-            facts.request.tool.kind.as_str(),
+            analysis.request.tool.kind.as_str(),
             "delete" | "move" | "execute"
-        ) && spot.is_below(dir)
-            && spot
+        ) && path_ref.is_below(dir)
+            && path_ref
                 .exact()
                 .is_some_and(|path| path.strip_suffix(".md").is_some())
     }
 
     fn outside(&self, part: &Part) -> Option<String> {
-        let What::Path { spot, shown, .. } = &part.what else {
+        let What::Path {
+            path_ref, shown, ..
+        } = &part.what
+        else {
             return None;
         };
         let allowed = &self.inner.allowed_paths;
-        let inside = allowed.is_empty() || allowed.iter().any(|dir| spot.is_below(dir));
+        let inside = allowed.is_empty() || allowed.iter().any(|dir| path_ref.is_below(dir));
         (!inside).then(|| shown.clone())
     }
 
-    /// What cannot be read is asked about, however freely the tool itself may run. Only the freest mode lets it pass,
-    /// and only where no rule looks into commands and files.
+    /// Requires approval for an unknown command or redirection. Only mode yolo allows it, and only if no rule restricts
+    /// commands or files.
     fn careful(
         &self,
         trace: &mut Trace,
         part: &Part,
-        facts: &Facts,
+        analysis: &Facts,
         live: &[usize],
         modes: &[Mode],
     ) {
@@ -345,7 +349,7 @@ impl Policy {
         trace.may_remember = false;
         let looked_into = || {
             live.iter()
-                .any(|at| self.inner.rules[*at].may_cover(part, facts))
+                .any(|at| self.inner.rules[*at].may_cover(part, analysis))
         };
         let free = modes.iter().all(|mode| *mode == Mode::Yolo) && !looked_into();
         if trace.decision == Decision::Allow && !free {
@@ -353,12 +357,12 @@ impl Policy {
         }
     }
 
-    /// A mode that lets anything pass knows nothing of the files that a rule guards. A foreign tool changes those of
-    /// another place.
-    fn unnamed(&self, trace: &mut Trace, facts: &Facts, live: &[usize]) {
+    /// Requires approval if a mode alone allows unnamed writes while a rule protects files. Foreign tools are exempt:
+    /// they change files elsewhere.
+    fn unnamed(&self, trace: &mut Trace, analysis: &Facts, live: &[usize]) {
         let by_mode = matches!(trace.because, Because::Mode(..));
         let passes = by_mode && trace.decision == Decision::Allow;
-        if !passes || !facts.writes_unnamed || facts.foreign {
+        if !passes || !analysis.writes_unnamed || analysis.foreign {
             return;
         }
         let guards = |at: &&usize| self.inner.rules[**at].guards_files();
@@ -381,7 +385,7 @@ impl Inner {
         });
     }
 
-    /// Of rules that are sorted, the strongest first: who speaks for each tier, and who for all of them.
+    /// The deciding rule of each tier and of all tiers. Expects rules sorted by strength, strongest first.
     fn spokesman(
         &self,
         matched: impl DoubleEndedIterator<Item = usize>,
@@ -396,32 +400,32 @@ impl Inner {
         (tiers, denies.or_else(|| from_above().next()))
     }
 
-    /// The rule of these that decides.
+    /// The deciding rule.
     pub(super) fn strongest(&self, mut matched: Vec<usize>) -> Option<usize> {
         self.sort(&mut matched);
         self.spokesman(matched.into_iter()).1
     }
 }
 
-/// What a tool's result asks for, nobody who may give orders has asked for: where it changes anything, a person says
-/// yes to each. What a foreign server says about its tool is no proof that it changes nothing.
-fn is_doubtful_tail(facts: &Facts) -> bool {
-    let request = &facts.request;
-    request.tail && (facts.foreign || request.tool.effect() > Effect::Reads)
+/// Whether a call requested by a tool's result needs approval. It does if it has side effects; a foreign server's hints
+/// do not prove otherwise.
+fn is_doubtful_tail(analysis: &Facts) -> bool {
+    let request = &analysis.request;
+    request.tail && (analysis.foreign || request.tool.effect() > Effect::Reads)
 }
 
-fn tail_asks(trace: &mut Trace, facts: &Facts) {
-    if !is_doubtful_tail(facts) {
+fn tail_asks(trace: &mut Trace, analysis: &Facts) {
+    if !is_doubtful_tail(analysis) {
         return;
     }
     if trace.decision == Decision::Allow {
         (trace.decision, trace.because) = (Decision::Ask, Because::Tail);
     }
-    // This keeps stored yeses out of it, and a yes to this one from being stored.
+    // Saved approvals do not apply, and this approval is not saved.
     trace.may_remember = false;
 }
 
-/// A person has to say yes, whatever the rules allow.
+/// Requires approval if a hook asks, whatever the rules allow.
 fn hook_asks(trace: &mut Trace, hooks: &HookSaid) {
     let Some(ask) = &hooks.ask else { return };
     if trace.decision == Decision::Allow {
@@ -432,22 +436,22 @@ fn hook_asks(trace: &mut Trace, hooks: &HookSaid) {
         trace.decision = Decision::Ask;
         trace.because = Because::HookAsks(reason);
     }
-    // A yes to something dangerous is never one to the next of its kind.
+    // An approval of a high-risk call is never reused.
     trace.may_remember &= !ask.is_high_risk();
 }
 
 fn look_up(
     trace: &mut Trace,
     part: &Part,
-    facts: &Facts,
+    analysis: &Facts,
     modes: &[Mode],
     identity: &Identity,
     said: Said<'_>,
 ) {
-    // An approval is for an input, which holds neither the variables of the session nor the program that is typed into.
-    trace.may_remember &= facts.danger.is_none()
-        && facts.steering.session().is_empty()
-        && facts.types_into().is_none();
+    // An approval is bound to the input, which contains neither session variables nor the program that is typed into.
+    trace.may_remember &= analysis.danger.is_none()
+        && analysis.steering.session().is_empty()
+        && analysis.types_into().is_none();
     if trace.decision != Decision::Ask || !trace.may_remember {
         return;
     }
@@ -456,9 +460,9 @@ fn look_up(
         .iter()
         .filter(|approval| approval.identity.is_same_tool(identity))
     {
-        let outcome = match approval.obstacle(facts, modes, identity, said.now_ms) {
+        let outcome = match approval.obstacle(analysis, modes, identity, said.now_ms) {
             Some(obstacle) => obstacle,
-            None if approval.narrowing.covers(part, facts) => {
+            None if approval.narrowing.covers(part, analysis) => {
                 trace.approved_by = Some(approval.id.clone());
                 "covers it".to_owned()
             }

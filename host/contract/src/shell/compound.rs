@@ -1,4 +1,4 @@
-//! Loops, branches, groups and functions.
+//! Parser of compound commands: loops, branches, groups and functions.
 
 use super::parser::{Parser, is_name};
 use super::{Parsed, Unparsed};
@@ -25,7 +25,7 @@ impl Parser<'_> {
                 self.function(name)
             }
             other => Err(Unparsed::new(format!(
-                "`{other}` where a command should be"
+                "`{other}` where a command is expected"
             ))),
         }
     }
@@ -110,7 +110,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The body of a function.
+    /// Parses the body of a function.
     pub(super) fn function(&mut self, name: String) -> Parsed {
         if !name
             .chars()
@@ -129,7 +129,7 @@ impl Parser<'_> {
     pub(super) fn plain_word(&mut self) -> Parsed<String> {
         match self.word()? {
             Some((_, piece)) if piece.is_plain() => Ok(piece.text),
-            _ => Err(Unparsed::new("a name is missing")),
+            _ => Err(Unparsed::new("expected a name")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Words for the prompt when a command could do great harm.
+//! Warnings for prompts about dangerous commands.
 
 use super::{Script, Simple, Target, Word, wrapper};
 
@@ -7,7 +7,7 @@ const FETCHERS: &[&str] = &[
 ];
 const RUNNERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "php"];
 
-/// What is dangerous about it, if something is; the worst comes first.
+/// Describes the worst danger of a command line, if any.
 pub fn danger(script: &Script) -> Option<&'static str> {
     if let Some(words) = script.writes.iter().find_map(dangerous_write) {
         return Some(words);
@@ -23,24 +23,24 @@ pub fn danger(script: &Script) -> Option<&'static str> {
                 .is_some_and(|name| script.functions.iter().any(|f| f == name))
     });
     if bomb {
-        return Some("starts itself again and again until the machine stops (a fork bomb)");
+        return Some("starts itself repeatedly until the machine stops (fork bomb)");
     }
     if runs_download(script) {
-        return Some("runs a program straight from the network");
+        return Some("runs a program downloaded from the network");
     }
     if script
         .commands
         .iter()
         .any(|command| command.piped && reads_commands(command))
     {
-        return Some("runs whatever another command prints");
+        return Some("executes the output of another command");
     }
     let elevated = || {
         let found = script
             .commands
             .iter()
             .any(|command| matches!(command.program(), Some("sudo" | "doas")));
-        found.then_some("runs with the rights of another user")
+        found.then_some("runs with the privileges of another user")
     };
     script
         .commands
@@ -69,7 +69,7 @@ fn is_network(path: &str) -> bool {
     path.starts_with("/dev/tcp/") || path.starts_with("/dev/udp/")
 }
 
-/// A shell or an interpreter without a script, which takes its commands from its input.
+/// Whether a shell or interpreter runs commands from its standard input.
 fn reads_commands(command: &Simple) -> bool {
     let Some(program) = command.program() else {
         return false;
@@ -104,21 +104,23 @@ fn dangerous_command(command: &Simple) -> Option<&'static str> {
     let recursive = command.has_short('r') || command.has_short('R') || long("--recursive");
     match program.as_str() {
         "rm" if recursive && (command.has_short('f') || long("--force")) => {
-            Some("deletes directories and everything in them, without asking")
+            Some("deletes directories recursively without prompting")
         }
-        "rm" if recursive => Some("deletes directories and everything in them"),
+        "rm" if recursive => Some("deletes directories recursively"),
         "rm" if command.arguments().iter().any(is_root) => Some("deletes system files"),
-        "find" if long("-delete") => Some("deletes every file that it finds"),
+        "find" if long("-delete") => Some("deletes every file it finds"),
         "dd" if !command.arguments().is_empty() => Some("copies raw data over files or disks"),
-        "shred" | "wipefs" | "srm" => Some("destroys data for good"),
+        "shred" | "wipefs" | "srm" => Some("destroys data permanently"),
         "fdisk" | "parted" | "sgdisk" | "mkswap" => Some("changes a disk's layout"),
         name if name == "mkfs" || name.starts_with("mkfs.") || name == "newfs" => {
             Some("formats a disk")
         }
         "chmod" | "chown" | "chgrp" if recursive && command.arguments().iter().any(is_root) => {
-            Some("changes the rights of the whole system")
+            Some("changes permissions of the whole system")
         }
-        "chmod" if long("777") || long("a+rwx") || long("0777") => Some("lets everybody write"),
+        "chmod" if long("777") || long("a+rwx") || long("0777") => {
+            Some("makes files writable by everyone")
+        }
         "chown" | "chgrp" if recursive => Some("changes the owner of a whole directory"),
         "mv" if command.arguments().iter().any(is_root) => Some("moves system files"),
         "git" => git(command),
@@ -144,17 +146,17 @@ fn git(command: &Simple) -> Option<&'static str> {
         return Some("overwrites history on the server");
     }
     if words.contains(&"reset") && words.contains(&"--hard") {
-        return Some("throws away uncommitted changes");
+        return Some("discards uncommitted changes");
     }
     if words.contains(&"clean") && (command.has_short('f') || words.contains(&"--force")) {
         return Some("deletes untracked files");
     }
     words
         .contains(&"filter-branch")
-        .then_some("rewrites the whole history")
+        .then_some("rewrites the entire history")
 }
 
-/// The root, the home directory, or a directory of the system.
+/// Whether it is the root, the home directory or a system directory.
 fn is_root(word: &Word) -> bool {
     let path = word.shown().trim_end_matches(['/', '*']);
     let home = matches!(path, "~" | "$HOME" | "\"$HOME\"" | "${HOME}");

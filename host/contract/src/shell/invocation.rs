@@ -1,8 +1,8 @@
-//! A command as program, subcommand and options, whichever options stand in front of the subcommand.
+//! Interpretations of a command as program, subcommand and options.
 
 use super::{Simple, Word};
 
-/// Options of `git` before the subcommand that take the next word. `git` refuses every option that it does not know.
+/// Options of `git` before the subcommand that take the next word as their value. `git` rejects unknown options.
 /// Source: git(1), OPTIONS.
 const GIT_VALUES: &[&str] = &[
     "-C",
@@ -15,16 +15,16 @@ const GIT_VALUES: &[&str] = &[
     "--attr-source",
 ];
 
-/// The commands of git 2.51, `git --list-cmds=builtins,main`. Any other word may be an alias, which runs anything.
+/// The commands of git 2.51, from `git --list-cmds=builtins,main`. Any other word may be an alias for any command.
 const GIT_COMMANDS: &str = include_str!("git-commands.txt");
 
-/// Programs whose operands all say what is done: `make all install`.
+/// Programs whose operands are all targets: `make all install`.
 const MANY_TARGETS: &[&str] = &[
     "ant", "bmake", "gmake", "gradle", "gradlew", "invoke", "just", "make", "mvn", "mvnw", "ninja",
     "rake",
 ];
 
-/// Words that mean the same to a program. Source: npm help COMMAND, `cargo --list`.
+/// Synonyms of subcommands. Source: npm help COMMAND, `cargo --list`.
 const SYNONYMS: &[(&str, &[&str])] = &[
     (
         "npm",
@@ -49,29 +49,29 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("cargo", &["remove", "rm"]),
 ];
 
-/// Words of a program that only group its subcommands: `docker container run` is `docker run`.
+/// Subcommands that only group others: `docker container run` equals `docker run`.
 const GROUPS: &[(&str, &[&str])] = &[
     ("docker", &["container", "image"]),
     ("podman", &["container", "image"]),
 ];
 
-/// Where a subcommand may be at most; each place costs a look at every word.
+/// Maximum number of candidate positions of the subcommand; each requires a pass over all words.
 const MAX_PLACES: usize = 32;
 
-/// One reading of a command.
+/// One interpretation of a command.
 #[derive(Debug, Clone)]
 pub(super) struct Invocation {
-    /// Without its directory, in lower case.
+    /// Name without directory, in lower case.
     pub program: String,
     pub words: Vec<Word>,
 }
 
 impl Invocation {
-    /// None where only the shell will know the program.
+    /// `None` if the program is known only when the shell runs.
     pub(super) fn of(command: &Simple) -> Option<Self> {
         let program = command.program()?.to_ascii_lowercase();
         let arguments = command.arguments().to_vec();
-        // git installs each of its commands as a program as well.
+        // git also installs each of its commands as a program.
         match program.strip_prefix("git-") {
             Some(name) if is_git_command(name) => Some(Self {
                 words: [vec![Word::Literal(name.to_owned())], arguments].concat(),
@@ -84,7 +84,7 @@ impl Invocation {
         }
     }
 
-    /// The command itself, and the program that `python -m` starts.
+    /// The command itself, and the module that `python -m` runs.
     pub(super) fn readings(command: &Simple) -> Vec<Self> {
         let Some(first) = Self::of(command) else {
             return Vec::new();
@@ -102,8 +102,8 @@ impl Invocation {
         std::iter::once(first).chain(module.flatten()).collect()
     }
 
-    /// Where the subcommand may be. An option that is not known may take the next word or not, so there can be several
-    /// places; None: more than [`MAX_PLACES`].
+    /// Candidate positions of the subcommand. An unknown option may take the next word or not, so there can be several.
+    /// `None`: more than [`MAX_SUBCOMMAND_POSITIONS`].
     pub(super) fn subcommands(&self) -> Option<Vec<usize>> {
         let mut reached = vec![false; self.words.len() + 2];
         reached[0] = true;
@@ -139,7 +139,7 @@ impl Invocation {
             .any(|(program, words)| *program == self.program && words.contains(&word))
     }
 
-    /// May the word at `at` stand for any subcommand?
+    /// Whether the word at `at` may be an alias for any subcommand.
     fn is_unclear(&self, at: usize) -> bool {
         self.program == "git"
             && self.words[at]
@@ -147,8 +147,8 @@ impl Invocation {
                 .is_some_and(|name| !is_git_command(name))
     }
 
-    /// Whether the words of a rule may be what is run: its operands in this order, options between them left aside, and
-    /// its options anywhere. `open`: further operands may follow.
+    /// Whether the words of a rule can match: its operands in this order with any options between them, and its options
+    /// in any position. `open`: further operands may follow.
     pub(super) fn may_be(&self, rule: &[String], open: bool) -> bool {
         let (options, operands): (Vec<&String>, Vec<&String>) =
             rule.iter().partition(|word| is_option(word));
@@ -170,7 +170,7 @@ impl Invocation {
         })
     }
 
-    /// Do the operands stand from one of these places on? Each option between them may have a value.
+    /// Whether the operands follow from one of these positions. Each option between them may have a value.
     fn follows(&self, starts: &[usize], operands: &[&String], open: bool) -> bool {
         let width = operands.len() + 1;
         let mut reached = vec![false; (self.words.len() + 3) * width];
@@ -236,7 +236,7 @@ impl Invocation {
                     .all(|letter| clusters().any(|cluster| cluster[1..].contains(letter)))
     }
 
-    /// The command as texts that a pattern may be compared with: as it is, and from each possible subcommand on.
+    /// The command as texts to compare with a pattern: as a whole, and from each candidate subcommand.
     pub(super) fn texts(&self) -> Vec<String> {
         let join = |words: &[Word]| {
             let shown = words.iter().map(Word::shown);
@@ -253,7 +253,7 @@ impl Invocation {
     }
 }
 
-/// A word that may stand before the subcommand: an option, a toolchain such as `+nightly`, a variable.
+/// Whether a word may precede the subcommand: an option, a toolchain such as `+nightly`, or an assignment.
 fn is_option(word: &str) -> bool {
     word.len() > 1 && word.starts_with(['-', '+'])
         || word

@@ -1,17 +1,18 @@
-//! The grammar: lists, pipelines, compound commands and redirections, read in one pass without looking back.
+//! Recursive-descent parser of shell lists, pipelines and commands, in one pass without backtracking.
 //!
-//! There is no syntax tree. Commands go to the [`Sink`] as they are met, and every way down passes `Sink::enter`.
+//! It builds no syntax tree: commands are added to the [`ScriptBuilder`] as they are found, and every nesting level
+//! passes `ScriptBuilder::enter`.
 
 use super::redirect::Document;
 use super::{Parsed, Sink, Unparsed};
 
-/// Words with a meaning of their own where a command begins.
+/// Reserved words, recognized where a command begins.
 pub(super) const RESERVED: &[&str] = &[
     "!", "{", "}", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function",
     "if", "in", "select", "then", "until", "while",
 ];
 
-/// Reads a whole text.
+/// Parses a whole text.
 pub(super) fn script(text: &str, sink: &mut Sink) -> Parsed {
     let mut parser = Parser::new(text, sink);
     parser.list(&[])?;
@@ -28,7 +29,7 @@ pub(super) struct Parser<'s> {
     pub sink: &'s mut Sink,
     /// Here-documents whose bodies begin after the next newline.
     pub documents: Vec<Document>,
-    /// A text around this one waits for a body too.
+    /// An enclosing text also has pending here-documents.
     pub waits_outside: bool,
 }
 
@@ -43,7 +44,8 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// The next character; a backslash and a newline are nothing, wherever they stand outside single quotes.
+    /// The next character. Skips line continuations (a backslash and a newline), which count nowhere outside single
+    /// quotes.
     pub(super) fn peek(&mut self) -> Option<char> {
         while self.text[self.at..].starts_with(&['\\', '\n']) {
             self.at += 2;
@@ -51,7 +53,7 @@ impl<'s> Parser<'s> {
         self.raw()
     }
 
-    /// The next character as it stands.
+    /// The next character, including a line continuation.
     pub(super) fn raw(&self) -> Option<char> {
         self.text.get(self.at).copied()
     }
@@ -80,11 +82,11 @@ impl<'s> Parser<'s> {
         if self.eat(c) {
             Ok(())
         } else {
-            Err(Unparsed::new(format!("a `{c}` is missing")))
+            Err(Unparsed::new(format!("expected `{c}`")))
         }
     }
 
-    /// Blanks and a comment, up to the end of the line.
+    /// Skips blanks and a comment, up to the end of the line.
     pub(super) fn skip_blanks(&mut self) -> Parsed {
         while matches!(self.peek(), Some(' ' | '\t')) {
             self.at += 1;
@@ -108,7 +110,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// `$(…)` and its kin; the opening parenthesis is next or just eaten.
+    /// Parses the commands of `$(…)`, `<(…)` or `>(…)`, after the opening parenthesis or at it.
     pub(super) fn commands_until_parenthesis(&mut self, via: &str) -> Parsed {
         let waiting = !self.documents.is_empty();
         let documents = std::mem::take(&mut self.documents);
@@ -130,7 +132,8 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// Commands up to one of the `ends`, a closing parenthesis, `;;` or the end of the text.
+    /// Parses commands up to one of the `ends`, a closing parenthesis, `;;` or the end of the text. Returns their
+    /// number.
     pub(super) fn list(&mut self, ends: &[&str]) -> Parsed<usize> {
         let mut count = 0;
         loop {
@@ -152,7 +155,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// A list that must hold a command, and the word after it.
+    /// Parses a non-empty list and the reserved word after it.
     pub(super) fn list_then(&mut self, end: &str) -> Parsed {
         let count = self.list(&[end])?;
         if count == 0 {
@@ -231,7 +234,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// The reserved word that begins here, if one does.
+    /// The reserved word that begins here, if any.
     pub(super) fn keyword(&mut self) -> Option<&'static str> {
         self.peek();
         let mut end = self.at;
@@ -255,14 +258,14 @@ impl<'s> Parser<'s> {
 
     pub(super) fn expect_keyword(&mut self, keyword: &str) -> Parsed {
         if self.keyword() != Some(keyword) {
-            return Err(Unparsed::new(format!("a `{keyword}` is missing")));
+            return Err(Unparsed::new(format!("expected `{keyword}`")));
         }
         self.at += keyword.len();
         Ok(())
     }
 }
 
-/// Whether a variable can be called so.
+/// Whether the text is a valid variable name.
 pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

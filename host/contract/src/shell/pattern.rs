@@ -1,11 +1,11 @@
-//! The right side of a rule such as `Bash(git *)`.
+//! Command patterns of rules such as `Bash(git *)`.
 
 use super::invocation::Invocation;
 use super::{Simple, risky_options};
 use crate::text;
 use crate::variables::is_inert_name;
 
-/// Where a system keeps its programs: `/usr/bin/git` is what `git` means, `./git` is not.
+/// System directories for programs: `/usr/bin/git` matches `git`, `./git` does not.
 const SYSTEM: &[&str] = &[
     "/bin/",
     "/usr/bin/",
@@ -14,25 +14,25 @@ const SYSTEM: &[&str] = &[
     "/usr/sbin/",
 ];
 
-/// Whether setting these variables leaves a command what it is.
+/// Whether none of these variables changes what a command does.
 pub(super) fn are_harmless(assignments: &[String]) -> bool {
     assignments.iter().all(|name| is_inert_name(name))
 }
 
-/// Stands for a word that is not known; no pattern can spell it, so only a `*` covers it.
+/// Placeholder for an unknown word. No pattern can contain it, so only a `*` matches it.
 const UNKNOWN: &str = "\0";
 
-/// A compiled rule for commands.
+/// A compiled command pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
-    /// The words before the end; a `*` in one stands for any text, blanks included.
+    /// The words of the pattern; a `*` in a word stands for any text, including blanks.
     words: Vec<String>,
     /// More words may follow.
     open: bool,
 }
 
 impl Pattern {
-    /// Reads `git *`, `git:*`, `npm run test` or `*`.
+    /// Parses `git *`, `git:*`, `npm run test` or `*`.
     pub fn parse(pattern: &str) -> Result<Self, String> {
         let pattern = pattern.trim();
         if pattern.is_empty() {
@@ -42,7 +42,7 @@ impl Pattern {
         }
         if pattern.len() > 1024 || pattern.chars().any(text::is_hostile) {
             return Err(format!(
-                "the command pattern `{}` is too long or holds control characters",
+                "the command pattern `{}` is too long or contains control characters",
                 text::inline(pattern, 60)
             ));
         }
@@ -64,9 +64,9 @@ impl Pattern {
         Ok(Self { words, open })
     }
 
-    /// Whether a rule that **allows** covers the command: every fixed part is certain, the program is the one that
-    /// is named, no variable is set that could change what it does, and each option that runs programs or writes files
-    /// is spelled out.
+    /// Whether an **allow** rule covers the command: every fixed word is known, the program is the named one, no
+    /// variable is set that could change what it does, and each option that runs programs or writes files is written in
+    /// the pattern.
     pub fn matches(&self, command: &Simple) -> bool {
         self.covers_words(command)
             && (self.words.is_empty()
@@ -75,7 +75,7 @@ impl Pattern {
                     .all(|one| self.spells(&one.option)))
     }
 
-    /// Does a word of the pattern name the option, and not only a wildcard cover it?
+    /// Whether a word of the pattern contains the option, not only a wildcard.
     fn spells(&self, option: &str) -> bool {
         self.words.iter().any(|word| {
             let bare = base_name(word);
@@ -88,7 +88,7 @@ impl Pattern {
         })
     }
 
-    /// The program of the pattern, and its subcommand if it names one, where a wildcard follows.
+    /// The program and subcommand of the pattern, if a wildcard follows.
     pub fn wildcard_of(&self) -> Option<(&str, Option<&str>)> {
         let is_plain = |word: &&String| !word.contains('*') && !word.starts_with('-');
         let program = self.words.first().filter(is_plain)?;
@@ -120,9 +120,9 @@ impl Pattern {
         })
     }
 
-    /// Whether a rule that **asks or denies** covers the command: its program and subcommand past any options, its
-    /// options wherever they stand. An unknown word may become any number of words. Programs are compared without their
-    /// directory and without case.
+    /// Whether an **ask or deny** rule covers the command: program and subcommand are found past any options, and
+    /// options in any position. An unknown word may expand to any number of words. Programs are compared without
+    /// directory, ignoring case.
     pub fn could_match(&self, command: &Simple) -> bool {
         if command.program().is_none() {
             return !command.words.is_empty() || self.words.is_empty();
@@ -157,7 +157,7 @@ impl Pattern {
 
     fn covers(&self, words: &[&str]) -> bool {
         if self.words.iter().any(|word| word.contains('*')) {
-            // A program whose name holds blanks is not the program that the pattern's words spell.
+            // A program whose name contains blanks is not the program that the pattern's words name.
             return !words[0].contains(char::is_whitespace) && {
                 let text = words.join(" ");
                 let pattern = self.words.join(" ");
@@ -182,7 +182,7 @@ fn base_name(program: &str) -> String {
         .to_ascii_lowercase()
 }
 
-/// The words of a pattern, without the quotes that a user may have copied from a command.
+/// Splits a pattern into words and removes quotes, which users copy from commands.
 fn split(body: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -208,7 +208,7 @@ fn split(body: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// `*` stands for any text; the work is bounded by the product of the lengths.
+/// Matches a pattern with `*` for any text. The work is bounded by the product of the lengths.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t, mut star) = (0, 0, None);

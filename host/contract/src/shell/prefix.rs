@@ -1,9 +1,9 @@
-//! What a lasting approval of a command may remember.
+//! Command prefixes that a saved approval may cover.
 
 use super::pattern::are_harmless;
 use super::{Simple, risky_options, wrapper};
 
-/// Programs that run what their arguments, their input or a file say, or that reach into another machine.
+/// Programs that execute their arguments, input or a file, or that access another machine.
 const INTERPRETERS: &[&str] = &[
     ".",
     "awk",
@@ -80,7 +80,7 @@ const INTERPRETERS: &[&str] = &[
     "telnet",
 ];
 
-/// Programs that destroy, or change who may do what.
+/// Programs that destroy data or change permissions.
 const DESTROYERS: &[&str] = &[
     "chattr",
     "chgrp",
@@ -120,7 +120,7 @@ const DESTROYERS: &[&str] = &[
     "wipefs",
 ];
 
-/// Builtins after which later commands may mean something else.
+/// Builtins that can change the meaning of later commands.
 const BUILTINS: &[&str] = &[
     "alias",
     "bind",
@@ -143,7 +143,7 @@ const BUILTINS: &[&str] = &[
     "unset",
 ];
 
-/// Programs whose first words say what is done: without one of them the program alone would cover too much.
+/// Programs with subcommands; the program name alone would cover too much.
 const WITH_SUBCOMMANDS: &[&str] = &[
     "apt",
     "apt-get",
@@ -187,7 +187,7 @@ const WITH_SUBCOMMANDS: &[&str] = &[
     "svn",
 ];
 
-/// Of those, the words that run any program or destroy.
+/// Subcommands of those programs that run arbitrary programs or destroy data.
 const REFUSED: &[(&str, &[&str])] = &[
     (
         "git",
@@ -230,8 +230,8 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("hg", &["config"]),
 ];
 
-/// The first words up to the first flag, path or argument: `cargo test -p x` is `[cargo, test]`. None where that
-/// would cover programs that nobody has seen yet, or destruction.
+/// The first words up to the first flag, path or argument: `cargo test -p x` gives `[cargo, test]`. `None` if the
+/// prefix would cover arbitrary programs or destructive commands.
 pub fn prefix(command: &Simple) -> Option<Vec<String>> {
     let written = command.words.first()?.literal()?;
     let program = command.program()?;
@@ -247,7 +247,7 @@ pub fn prefix(command: &Simple) -> Option<Vec<String>> {
         || listed(BUILTINS)
         || wrapper::is_wrapper(&lower)
         || lower.starts_with("mkfs");
-    // A program by its path is another file tomorrow.
+    // A program given by path may be another file later.
     if unsafe_name
         || !risky_options(command).is_empty()
         || written != program
@@ -272,7 +272,7 @@ pub fn prefix(command: &Simple) -> Option<Vec<String>> {
         return None;
     }
     words.push(subcommand.to_owned());
-    // `npm run build`: the script's name is what a person agreed to.
+    // `npm run build`: the user approved this script only.
     if matches!(program, "npm" | "pnpm" | "yarn" | "composer")
         && matches!(subcommand, "run" | "run-script")
     {
@@ -286,7 +286,7 @@ pub fn prefix(command: &Simple) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// A name rather than a flag, a path or a text.
+/// Whether it is a name rather than a flag, a path or a text.
 fn is_word(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphanumeric())
         && word

@@ -1,10 +1,10 @@
-//! Program texts of `awk` and `sed`: whether they only read and print.
+//! Checks whether `awk` and `sed` scripts only read and print.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// No call of `system`, no pipe, no redirection, no `getline`, no `@load`. Source: gawk(1).
+/// Whether the script has no call of `system`, pipe, redirection, `getline` or `@load`. Source: gawk(1).
 pub(super) fn is_plain_awk(text: &str) -> bool {
     let joined = text.replace("||", "");
     !joined.contains(['|', '>', '@'])
@@ -13,15 +13,15 @@ pub(super) fn is_plain_awk(text: &str) -> bool {
             .any(|word| joined.contains(word))
 }
 
-/// Only commands that select, substitute and print. The commands `e`, `w`, `W`, `r`, `R` and the flags `e` and `w` of
-/// `s` are not among them. Source: sed(1), COMMAND SYNOPSIS.
+/// Whether the script only selects, substitutes and prints. It may not contain the commands `e`, `w`, `W`, `r`, `R` or
+/// the flags `e` and `w` of `s`. Source: sed(1), COMMAND SYNOPSIS.
 pub(super) fn is_plain_sed(text: &str) -> bool {
     static SCRIPT: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(&sed_pattern()).ok());
     SCRIPT.as_ref().is_some_and(|script| script.is_match(text))
 }
 
 fn sed_pattern() -> String {
-    // A delimiter between brackets ends the pattern for one `sed` and not for another.
+    // Implementations of `sed` disagree whether a delimiter between brackets ends the pattern.
     let body = |mark: &str| format!(r"(?:[^{mark}\\\n\[]|\\[^\n]|\[\^?[^{mark}\]\[\\\n]+\])*");
     let replacement = |mark: &str| format!(r"(?:[^{mark}\\\n]|\\[^\n])*");
     let substitutions: Vec<String> = ["/", r"\|", ",", "#", ":", "@", "!", "%", "_", "~"]

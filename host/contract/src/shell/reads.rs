@@ -1,9 +1,9 @@
-//! Whether a command line only looks.
+//! Detection of read-only command lines.
 
 use super::pattern::are_harmless;
 use super::{Script, Simple, Word, risky_options};
 
-/// Programs that write nothing whatever their arguments are.
+/// Programs that never write, whatever their arguments.
 const ALWAYS: &[&str] = &[
     "[",
     "arch",
@@ -72,7 +72,7 @@ const ALWAYS: &[&str] = &[
     ":",
 ];
 
-/// Programs that are safe without these flags; short ones are found in clusters and long ones by their beginning.
+/// Programs that are read-only without these flags. Short flags are found in clusters, long ones also abbreviated.
 const WITHOUT: &[(&str, &[&str])] = &[
     (
         "sort",
@@ -103,10 +103,10 @@ const WITHOUT: &[(&str, &[&str])] = &[
     ("fd", &["-x", "-X", "--exec", "--exec-batch"]),
 ];
 
-/// What `find` may not be told; anything that begins so counts.
+/// Prefixes of `find` options that run programs or write.
 const FIND: &[&str] = &["-delete", "-exec", "-ok", "-fprint", "-fls", "-files0-from"];
 
-/// What `git` may be asked, and no flag of these begins with what follows.
+/// Read-only `git` subcommands, and prefixes of flags that make them run programs or write.
 const GIT: &[&str] = &[
     "blame",
     "cat-file",
@@ -134,19 +134,18 @@ const GIT_FLAGS: &[&str] = &[
     "--open-files-in-pager",
 ];
 
-/// Wrappers that add nothing: their inner command is in the list and judged by itself.
+/// Wrappers without effects of their own; the inner command is checked separately.
 const TRANSPARENT: &[&str] = &["builtin", "command", "nice", "time", "timeout", "xargs"];
 
-/// True when every command is known to look and not to touch. A program, a flag or a redirection that is not known
-/// here is a no.
+/// Whether every command is known to be read-only. An unknown program, flag or redirection makes it `false`.
 pub fn reads_only(script: &Script) -> bool {
-    // Reading `/dev/tcp/host/1` opens a connection, and a path that is not known could become that.
+    // Reading `/dev/tcp/host/1` opens a connection, and an unknown path could become such a path.
     let plain_reads = script.reads.iter().all(|read| {
         read.path
             .literal()
             .is_some_and(|path| !path.starts_with("/dev/"))
     });
-    // git runs what another folder's settings say.
+    // git runs programs from the settings of the directory it runs in.
     let runs = |name: &str| {
         script
             .commands
@@ -164,7 +163,7 @@ fn looks(command: &Simple) -> bool {
     if !are_harmless(&command.assignments) || !risky_options(command).is_empty() {
         return false;
     }
-    // By its bare name: a path may lead to anything.
+    // Bare names only, because a path may lead to any program.
     let Some(program) = command.words.first().and_then(Word::literal) else {
         return false;
     };
@@ -184,12 +183,12 @@ fn looks(command: &Simple) -> bool {
                     .any(|word| FIND.iter().any(|flag| word.starts_with(flag)))
         }
         "git" => git(command),
-        // The options of `time` and `xargs` that name files, and the values of others, are not looked at one by one.
+        // `time` and `xargs` have options that name files; their values are not checked one by one.
         "time" | "xargs" => {
             !unsure(command) && !has_flag(command, "-o") && !has_flag(command, "--output")
         }
         _ if TRANSPARENT.contains(&program) => true,
-        // A date without a `+` is set.
+        // `date` with an argument without `+` sets the clock.
         "date"
             if command
                 .arguments()
@@ -209,7 +208,8 @@ fn looks(command: &Simple) -> bool {
 
 fn git(command: &Simple) -> bool {
     let words = command.arguments();
-    // The subcommand comes first: `git -c core.pager=x log` runs x, `git -C dir log` trusts another folder.
+    // The subcommand must come first: `git -c core.pager=x log` runs x, `git -C dir log` uses another directory's
+    // settings.
     let known = words
         .first()
         .and_then(Word::literal)
@@ -217,12 +217,12 @@ fn git(command: &Simple) -> bool {
     known && !unsure(command) && !GIT_FLAGS.iter().any(|flag| has_flag(command, flag))
 }
 
-/// An argument that could turn out to be a flag.
+/// Whether an argument could expand to a flag.
 fn unsure(command: &Simple) -> bool {
     command.has_dynamic()
 }
 
-/// A long flag may be shortened and may carry its value; a short one may stand in a cluster.
+/// Whether an argument is this flag. Long flags may be abbreviated and have a value; short ones may be in a cluster.
 fn has_flag(command: &Simple, flag: &str) -> bool {
     command
         .arguments()

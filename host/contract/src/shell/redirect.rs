@@ -1,18 +1,18 @@
-//! Redirections: the files that they touch, and the bodies of here-documents.
+//! Parser of redirections and here-documents.
 
 use super::parser::Parser;
 use super::{Parsed, Target, Unparsed, Word};
 
-/// A here-document whose body is still to come.
+/// A here-document whose body follows after the next newline.
 pub(super) struct Document {
     end: String,
     strip_tabs: bool,
     expands: bool,
-    /// A shell reads the body as commands.
+    /// A shell executes the body.
     pub feeds_shell: bool,
 }
 
-/// What the redirections of one command told.
+/// Standard input of a command as set by its redirections.
 #[derive(Default)]
 pub(super) struct Input {
     /// The here-string.
@@ -22,7 +22,7 @@ pub(super) struct Input {
 }
 
 impl Parser<'_> {
-    /// Redirections after a compound command.
+    /// Parses redirections after a compound command.
     pub(super) fn redirections(&mut self) -> Parsed {
         let mut input = Input::default();
         loop {
@@ -39,8 +39,8 @@ impl Parser<'_> {
         }
     }
 
-    /// `&>`: bash redirects both streams, a plain `sh` starts the command in the background and reads on, so what
-    /// follows the path would be arguments for one and a command for the other.
+    /// Parses `&>`. bash redirects both streams; a POSIX `sh` starts the command in the background, so words after the
+    /// path would be arguments for one and a command for the other.
     pub(super) fn redirect_both(&mut self) -> Parsed {
         self.at += 1;
         self.redirect(&mut Input::default())?;
@@ -121,7 +121,7 @@ impl Parser<'_> {
         self.skip_blanks()?;
         let start = self.at;
         let Some((word, piece)) = self.word()? else {
-            return Err(Unparsed::new("a here-document without an end"));
+            return Err(Unparsed::new("a here-document without a delimiter"));
         };
         let raw: String = self.text[start..self.at].iter().collect();
         let bare = raw.strip_prefix('\\').unwrap_or(&raw);
@@ -136,7 +136,7 @@ impl Parser<'_> {
             || piece.text.is_empty()
             || !piece.text.chars().all(safe)
         {
-            return Err(Unparsed::at("a here-document that ends with", &raw));
+            return Err(Unparsed::at("unsupported here-document delimiter", &raw));
         }
         self.documents.push(Document {
             end: piece.text.clone(),
@@ -147,11 +147,11 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The end of a line, after which the bodies of its here-documents stand.
+    /// Parses the end of a line and the bodies of its here-documents.
     pub(super) fn newline(&mut self) -> Parsed {
         if self.waits_outside {
             return Err(Unparsed::new(
-                "a substitution goes over the line of a here-document",
+                "a substitution spans the line of a here-document",
             ));
         }
         self.at += 1;
@@ -166,7 +166,7 @@ impl Parser<'_> {
             if document.feeds_shell {
                 if dynamic {
                     return Err(Unparsed::new(
-                        "a shell gets a here-document that is not known yet",
+                        "a shell reads a here-document that is not known in advance",
                     ));
                 }
                 self.sink.nested(&body, "<<")?;
@@ -181,7 +181,7 @@ impl Parser<'_> {
             let rest = &self.text[self.at..];
             if rest.is_empty() {
                 return Err(Unparsed::at(
-                    "a here-document never ends with",
+                    "a here-document never reaches its delimiter",
                     &document.end,
                 ));
             }
@@ -192,7 +192,7 @@ impl Parser<'_> {
                 0
             };
             let line: String = rest[tabs..length].iter().collect();
-            // The newline of the last line is optional, the one before a body's next line is not.
+            // The newline of the last line is optional; the one before a body's next line is not.
             self.at += length + usize::from(length < rest.len());
             if line == document.end {
                 return Ok(body);

@@ -1,5 +1,5 @@
-//! Options that make a program run another one, write a file or read its settings from elsewhere. Who allows
-//! `git fetch *` has not thought of `git fetch --upload-pack=CMD`.
+//! Risky options: options that make a program run other programs, write files or load other settings. A rule for
+//! `git fetch *` is not meant to allow `git fetch --upload-pack=CMD`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,7 @@ const DATA: &str = include_str!("risky-options.txt");
 static TABLE: LazyLock<HashMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
     let mut table: HashMap<_, Vec<Row>> = HashMap::new();
     for line in DATA.lines() {
-        // A line that cannot be read is found by a test.
+        // A test rejects invalid lines.
         if let Some((programs, row)) = Row::parse(line) {
             for program in programs.split(' ') {
                 table.entry(program).or_default().push(row.clone());
@@ -25,7 +25,7 @@ static TABLE: LazyLock<HashMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
     table
 });
 
-/// What an option can make its program do.
+/// The effect of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OptionEffect {
     Runs,
@@ -52,7 +52,7 @@ enum Place {
 enum Mark {
     Long(&'static str),
     Short(char),
-    /// One dash or two, and the beginning of a word.
+    /// One or two dashes and the beginning of a word.
     Word(&'static str),
     Operand(&'static str),
     /// The beginning of an operand.
@@ -64,17 +64,17 @@ enum Mark {
     Sed,
     /// The first word is a cluster without its dash.
     Bundle,
-    /// An option that would be taken for the abbreviation of another.
+    /// A harmless option that would otherwise count as an abbreviation of another.
     Harmless(&'static str),
-    /// Short options that take the rest of their word.
+    /// Short options that take the rest of their word as a value.
     Values(&'static str),
 }
 
-/// An option of a command that no wildcard of a rule and no kept approval covers.
+/// An option that no wildcard rule and no saved approval covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RiskyOption {
     pub program: String,
-    /// The option as the table has it, or the word that may turn out to be one.
+    /// The option as listed in the table, or the word that may expand to one.
     pub option: String,
     effect: Option<OptionEffect>,
     source: &'static str,
@@ -88,7 +88,7 @@ impl fmt::Display for RiskyOption {
             None => {
                 return write!(
                     f,
-                    "`{option}` may become an option of `{program}` that runs programs or writes files"
+                    "`{option}` may expand to an option of `{program}` that runs programs or writes files"
                 );
             }
             Some(OptionEffect::Runs) => "can run other programs",
@@ -128,7 +128,7 @@ impl Row {
         cells.next().is_none().then_some((programs, row))
     }
 
-    /// The words that the row speaks of, for one reading of where the subcommand is.
+    /// The words that the row applies to, for one candidate position of the subcommand.
     fn scope<'a>(&self, words: &'a [Word], subcommand: Option<usize>) -> Option<&'a [Word]> {
         match (&self.place, subcommand) {
             (Place::Any, _) => Some(words),
@@ -174,7 +174,7 @@ impl Mark {
         }
     }
 
-    /// Is it an option, which a word that is not known may become?
+    /// Whether it is an option, which an unknown word may expand to.
     fn is_option(self) -> bool {
         matches!(
             self,
@@ -183,8 +183,7 @@ impl Mark {
     }
 }
 
-/// The options of a command that run programs, write files or change settings; nothing for a program that is not in
-/// the table.
+/// Finds the risky options of a command; empty for programs that are not in the table.
 pub fn risky_options(command: &Simple) -> Vec<RiskyOption> {
     Invocation::readings(command)
         .iter()
@@ -192,7 +191,7 @@ pub fn risky_options(command: &Simple) -> Vec<RiskyOption> {
         .collect()
 }
 
-/// The options of a program that a wildcard does not cover, after these subcommands or any. For a warning.
+/// Lists the risky options of a program, optionally for a subcommand. Used in warnings.
 pub fn risky_options_of(program: &str, subcommand: Option<&str>) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for row in rows(program) {
@@ -284,11 +283,11 @@ fn of_invocation(invocation: &Invocation) -> Vec<RiskyOption> {
     found
 }
 
-/// Each option of the row among the words; false for a word that may become one. `named`: the program or its
+/// Finds options of the row among the words; `false` marks a word that may expand to one. `named`: the program or its
 /// subcommand.
 fn options_in(row: &Row, words: &[Word], named: &str, exceptions: &[Mark]) -> Vec<(String, bool)> {
     let mut found = Vec::new();
-    // Right at the front nothing can have taken it for its value.
+    // A leading `--` cannot be the value of an option.
     let ended = words.first().and_then(Word::literal) == Some("--");
     let is_bundled = exceptions.iter().any(|mark| matches!(mark, Mark::Bundle));
     for (at, word) in words.iter().enumerate() {
@@ -339,7 +338,7 @@ fn operands(words: &[Word]) -> usize {
     words.iter().filter(is_operand).count() + usize::from(more) * 10
 }
 
-/// The program text of `awk` or `sed`, unless it is plain. Each operand may be it, and each value of an option.
+/// The script of `awk` or `sed`, unless it is harmless. Any operand and any option value may be the script.
 fn unclear(words: &[Word], is_plain: fn(&str) -> bool) -> Option<(String, bool)> {
     let mut texts = Vec::new();
     let mut scripts = 0;
@@ -362,7 +361,7 @@ fn unclear(words: &[Word], is_plain: fn(&str) -> bool) -> Option<(String, bool)>
                 scripts += 1;
                 texts.push(&option["--expression=".len()..]);
             }
-            // A script may be glued to a cluster: `-ne…`.
+            // A script may be attached to a cluster: `-ne…`.
             Some(option) if option.starts_with('-') && option.len() > 1 => {
                 if let Some((flags, text)) = option[1..].split_once('e')
                     && !option.starts_with("--")
@@ -391,7 +390,7 @@ fn unclear(words: &[Word], is_plain: fn(&str) -> bool) -> Option<(String, bool)>
 }
 
 impl Mark {
-    /// The option that the word is, as the table has it.
+    /// The option that the word is, as listed in the table.
     fn in_word(self, word: &str, exceptions: &[Mark]) -> Option<String> {
         let cluster = || word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
         match self {
@@ -441,11 +440,11 @@ impl Mark {
     }
 }
 
-/// What a word that only the shell will know can turn out to be.
+/// What a word that the shell expands can become.
 enum Unknown {
-    /// It begins with something else than a dash, and stays one word or becomes names that begin so.
+    /// Does not begin with a dash, and stays one word or expands to names with the same beginning.
     Operand,
-    /// The name of the option is certain.
+    /// The option's name is known.
     LongOption(String),
     Anything,
 }
@@ -467,9 +466,9 @@ impl Unknown {
                         known.push(next);
                     }
                 }
-                // It may become several words.
+                // It may expand to several words.
                 (None, '$' | '`' | '{' | '…') => return Self::Anything,
-                // Between quotes the value stays one word; a name that a glob finds does too.
+                // A quoted value stays one word, and so does each name that a glob matches.
                 (Some(_), '$' | '`') | (None, '*' | '?' | '[' | '~') => expands = true,
                 (_, c) if !expands => known.push(c),
                 _ => {}

@@ -1,10 +1,10 @@
-//! The options of wrappers, so that the wrapped command is found where the wrapper finds it.
+//! Option syntax of wrapper programs, which determines where the wrapped command begins.
 
 use super::parser::is_name;
 use super::{Parsed, Simple, Unparsed};
 
-/// How a wrapper's own options end and the wrapped command begins. An option that is not listed makes the text
-/// unparsed: it might take the next word as its value, and then another word would be the program.
+/// Options and operands that precede the wrapped command. An unlisted option makes the command unparsed: it might take
+/// the next word as its value, and then another word would be the program.
 pub(super) struct Shape {
     /// Short options without and with a value.
     flags: &'static str,
@@ -12,9 +12,9 @@ pub(super) struct Shape {
     /// Long options without a separate value, and with one.
     long_flags: &'static [&'static str],
     long_values: &'static [&'static str],
-    /// Words between the options and the command.
+    /// Number of operands between the options and the command.
     operands: usize,
-    /// `NAME=value` words may stand before the command.
+    /// `NAME=value` words may precede the command.
     assigns: bool,
 }
 
@@ -168,7 +168,7 @@ pub(super) fn shape(program: &str) -> Option<Shape> {
     })
 }
 
-/// Where the wrapped command begins, and what is set for it.
+/// Finds the index of the wrapped command and the variables set for it.
 pub(super) fn skip_options(
     simple: &Simple,
     program: &str,
@@ -181,11 +181,11 @@ pub(super) fn skip_options(
     while let Some(word) = simple.words.get(at) {
         let Some(word) = word.literal() else {
             return Err(Unparsed::at(
-                "which program is run is not known yet:",
+                "the program it runs is not known in advance:",
                 program,
             ));
         };
-        let unknown = || Unparsed::at("an option that is not known:", &format!("{program} {word}"));
+        let unknown = || Unparsed::at("unknown option:", &format!("{program} {word}"));
         if options && word == "--" {
             options = false;
         } else if options && word == "-" && program == "env" {

@@ -1,4 +1,4 @@
-//! One command: what is set for it, its words, and what they run in turn.
+//! Parser of simple commands: assignments, words and redirections.
 
 use super::parser::{Parser, RESERVED, is_name};
 use super::redirect::Input;
@@ -6,7 +6,7 @@ use super::word::Piece;
 use super::{Parsed, Unparsed, Word, wrapper};
 
 impl Parser<'_> {
-    /// Assignments, words and redirections up to the end of the command.
+    /// Parses assignments, words and redirections up to the end of the command.
     pub(super) fn simple(&mut self) -> Parsed {
         let index = self.sink.script.commands.len();
         let mut words: Vec<Word> = Vec::new();
@@ -35,7 +35,7 @@ impl Parser<'_> {
                 break;
             };
             empty = false;
-            // bash reads on to the `]` over blanks and a `#`: in `a[ #]=1; rm x` there is no comment.
+            // bash continues to the `]` across blanks and a `#`: `a[ #]=1; rm x` contains no comment.
             let plain = &piece.text[..piece.plain];
             if plain.split_once('[').is_some_and(|(name, _)| is_name(name))
                 && plain.matches('[').count() > plain.matches(']').count()
@@ -44,7 +44,7 @@ impl Parser<'_> {
             }
             if matches!(self.raw(), Some('<' | '>')) {
                 if piece.is_plain() && piece.text.bytes().all(|c| c.is_ascii_digit()) {
-                    // A plain `sh` knows descriptors of one digit; `11>f` runs a program there.
+                    // A POSIX `sh` supports descriptors of one digit only; in `11>f` it runs the program `11`.
                     if piece.text.len() > 1 {
                         return Err(Unparsed::at("a redirection of", &piece.text));
                     }
@@ -78,7 +78,7 @@ impl Parser<'_> {
         if empty {
             return Err(match self.peek() {
                 Some(c) => Unparsed::at("unexpected", &c.to_string()),
-                None => Unparsed::new("it ends where a command should be"),
+                None => Unparsed::new("it ends where a command is expected"),
             });
         }
         if words.is_empty() && assignments.is_empty() {
@@ -91,14 +91,14 @@ impl Parser<'_> {
             }
             match input.text {
                 Some(Word::Literal(text)) => self.sink.nested(&text, "<<<")?,
-                Some(Word::Dynamic(text)) => return Err(Unparsed::at("a shell gets", &text)),
+                Some(Word::Dynamic(text)) => return Err(Unparsed::at("a shell reads", &text)),
                 None => {}
             }
         }
         Ok(())
     }
 
-    /// The variable's name, when the word sets one before the command's name.
+    /// The variable's name if the word is an assignment before the command's name.
     pub(super) fn assignment(&mut self, piece: &Piece) -> Parsed<Option<String>> {
         let plain = &piece.text[..piece.plain];
         let Some((left, value)) = plain.split_once('=') else {
@@ -114,7 +114,7 @@ impl Parser<'_> {
         if value.is_empty() && piece.is_plain() && self.raw() == Some('(') {
             if self.waits_for_document() {
                 return Err(Unparsed::new(
-                    "a list of values stands before a here-document's body",
+                    "a list of values precedes a here-document's body",
                 ));
             }
             self.at += 1;
@@ -129,12 +129,12 @@ impl Parser<'_> {
                 }
             }
             self.expect(')')?;
-            // The word would go on: in `a=(1)#x; rm y` there is no comment.
+            // The word would continue: `a=(1)#x; rm y` contains no comment.
             if self
                 .peek()
                 .is_some_and(|c| !matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | ')'))
             {
-                return Err(Unparsed::new("a list of values is glued to a word"));
+                return Err(Unparsed::new("a list of values is joined to a word"));
             }
         }
         Ok(Some(name.to_owned()))

@@ -1,4 +1,4 @@
-//! Tables of command lines, and what is read out of them.
+//! Test fixtures for the shell parser: command lines and their parse results as text.
 
 mod bounds;
 mod differential;
@@ -19,8 +19,8 @@ fn rows(lines: &str) -> impl Iterator<Item = (&str, String)> {
     rows.map(|row| (row, row.replace('⏎', "\n").replace('⇥', "\t")))
 }
 
-/// Every row and what is read out of it: `|` separates commands, `«…»` is a dynamic word, `(…)` tells how a command
-/// was found, `NAME=` what is set for it, `>` and `<` are files, and `?` begins the reason of a refusal.
+/// Checks the parse result of every row: `|` separates commands, `«…»` is a dynamic word, `(…)` the enclosing
+/// construct, `NAME=` an assignment, `>` and `<` are files, and `?` precedes the reason of a rejection.
 fn check(lines: &str, expect: Expect) {
     let mut out = String::new();
     for (row, line) in rows(lines) {

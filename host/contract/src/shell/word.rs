@@ -1,13 +1,13 @@
-//! Words, quotes and expansions: what a word is when the shell has taken its quotes away, and the commands inside it.
+//! Parser of words: quotes, expansions and the commands inside them.
 
 use super::parser::Parser;
 use super::{Parsed, Unparsed, Word, parser};
 use crate::text;
 
-/// A word while it is being read.
+/// A word during parsing.
 pub(super) struct Piece {
     pub text: String,
-    /// How many bytes of `text`, from the start, were written without any quote or expansion.
+    /// Length in bytes of the prefix of `text` that was written without quotes or expansions.
     pub plain: usize,
     pub dynamic: bool,
     open: bool,
@@ -29,7 +29,7 @@ impl Piece {
         }
     }
 
-    /// A word without quotes, escapes or expansions.
+    /// Whether the word has no quotes, escapes or expansions.
     pub fn is_plain(&self) -> bool {
         !self.dynamic && self.open
     }
@@ -40,7 +40,7 @@ impl Piece {
             '[' => self.bracket = true,
             ']' if self.bracket => self.dynamic = true,
             '{' => self.brace = true,
-            // `{}` alone is no brace expansion: `find -exec` lives on it.
+            // `{}` alone is no brace expansion; `find -exec` uses it.
             '}' if self.brace && !self.text.ends_with('{') => self.dynamic = true,
             _ => {}
         }
@@ -51,7 +51,7 @@ impl Piece {
     }
 
     fn push_quoted(&mut self, c: char) {
-        // A quoted tilde is no home directory, yet would look like one in a literal word.
+        // A quoted tilde is not expanded but would look like a home directory in a literal word.
         if c == '~' && self.text.is_empty() {
             self.dynamic = true;
         }
@@ -60,7 +60,7 @@ impl Piece {
     }
 }
 
-/// Characters that a reader cannot see, or takes for a blank that the shell does not split at.
+/// Whether a character is invisible, or looks like a blank at which the shell does not split.
 fn is_unseen(c: char) -> bool {
     (c.is_whitespace() && !matches!(c, ' ' | '\t' | '\n'))
         || text::is_hostile(c) && !matches!(c, '\t' | '\n')
@@ -69,9 +69,9 @@ fn is_unseen(c: char) -> bool {
 }
 
 impl Parser<'_> {
-    /// One word, or none where something else begins.
+    /// Parses one word; `None` if something else begins here.
     pub(super) fn word(&mut self) -> Parsed<Option<(Word, Piece)>> {
-        // Looking skips line continuations, which are no part of a word.
+        // `peek` skips line continuations, which are not part of a word.
         self.peek();
         let mut piece = Piece::new(self.at);
         if self.substitution_of_process()? {
@@ -80,7 +80,7 @@ impl Parser<'_> {
             while let Some(c) = self.peek() {
                 match c {
                     '<' | '>' if self.second() == Some('(') && self.at > piece.start => {
-                        return Err(Unparsed::new("a process substitution is glued to a word"));
+                        return Err(Unparsed::new("a process substitution is joined to a word"));
                     }
                     ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
                     '\\' => {
@@ -107,13 +107,13 @@ impl Parser<'_> {
         if self.at == piece.start {
             return Ok(None);
         }
-        // `~` and `~/…` are the home directory; `~name`, `~+` and a tilde before a quote are for the shell to know.
+        // `~` and `~/…` are the home directory; `~name`, `~+` and a tilde before a quote are known only to the shell.
         if piece.text.starts_with('~') {
             let rest = &piece.text[1..];
             piece.dynamic |=
                 !(rest.is_empty() && piece.open || rest.starts_with('/') && piece.plain >= 2);
         }
-        // zsh puts the path of the program `rm` for `=rm`.
+        // zsh replaces `=rm` with the path of the program `rm`.
         piece.dynamic |=
             piece.plain >= 2 && piece.text.starts_with('=') && !piece.text.starts_with("==");
         let word = if piece.dynamic {
@@ -134,11 +134,11 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A newline in quotes while a here-document waits for its body: shells differ.
+    /// Rejects a quoted newline before a pending here-document body, because shells differ.
     fn check_quoted(&self, c: char) -> Parsed {
         if c == '\n' && self.waits_for_document() {
             return Err(Unparsed::new(
-                "a quoted newline stands before a here-document's body",
+                "a quoted newline precedes a here-document's body",
             ));
         }
         Ok(())
@@ -193,7 +193,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whatever a `$` begins.
+    /// Parses an expansion that starts with `$`.
     fn dollar(&mut self, piece: &mut Piece, quoted: bool) -> Parsed {
         piece.open = false;
         self.at += 1;
@@ -253,7 +253,7 @@ impl Parser<'_> {
         name
     }
 
-    /// `$'…'`: a plain `sh` sees a `$` and single quotes, so the two must end at the same place.
+    /// Parses `$'…'`. A POSIX `sh` sees a `$` and single quotes, so both must end at the same position.
     fn ansi_quoted(&mut self, piece: &mut Piece) -> Parsed {
         let start = self.at;
         self.single_quoted(piece)?;
@@ -267,9 +267,9 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The rest of `${…}`.
+    /// Parses the rest of `${…}`.
     fn braced(&mut self, quoted: bool) -> Parsed {
-        let refused = || Unparsed::new("an expansion `${…}` that could evaluate a text");
+        let refused = || Unparsed::new("an expansion `${…}` that could evaluate text");
         let length = self.peek() == Some('#') && self.second() != Some('}');
         if length {
             self.at += 1;
@@ -287,7 +287,8 @@ impl Parser<'_> {
                 return Ok(());
             }
             _ if length => return Err(refused()),
-            // Not `:1:2`, `[…]` and `@P`: they evaluate arithmetic or prompts, in which a value may run commands.
+            // `:1:2`, `[…]` and `@P` are rejected: they evaluate arithmetic or prompts, in which a value may run
+            // commands.
             Some(':') if matches!(self.second(), Some('-' | '=' | '?' | '+')) => self.at += 2,
             Some('-' | '=' | '?' | '+' | '#' | '%' | '/' | '^' | ',') => self.at += 1,
             _ => return Err(refused()),
@@ -329,7 +330,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `$((…))` of numbers. A name is refused: a shell evaluates the value of the variable, and a value such as
+    /// Parses `$((…))` of numbers. Names are rejected: a shell evaluates the value of the variable, and a value such as
     /// `a[$(rm x)]` runs a command.
     fn arithmetic(&mut self) -> Parsed {
         self.at += 1;
@@ -365,16 +366,14 @@ impl Parser<'_> {
                 | ':'
                 | ',' => {}
                 _ => {
-                    return Err(Unparsed::new(
-                        "arithmetic with more than numbers can run what a variable holds",
-                    ));
+                    return Err(Unparsed::new("arithmetic on variables can run commands"));
                 }
             }
             self.at += 1;
         }
     }
 
-    /// `` `…` ``, which ends at the first backquote that no backslash escapes, whatever quotes are around it.
+    /// Parses `` `…` ``, which ends at the first unescaped backquote, whatever quotes surround it.
     fn backquoted(&mut self, piece: &mut Piece, quoted: bool) -> Parsed {
         piece.open = false;
         piece.dynamic = true;
@@ -405,7 +404,7 @@ impl Parser<'_> {
         self.sink.inside("`…`", |sink| parser::script(&inner, sink))
     }
 
-    /// `<(…)` or `>(…)`, if one begins here.
+    /// Parses `<(…)` or `>(…)`; `false` if neither begins here.
     fn substitution_of_process(&mut self) -> Parsed<bool> {
         let via = match self.peek() {
             Some('<') => "<(…)",
@@ -421,12 +420,12 @@ impl Parser<'_> {
             .peek()
             .is_some_and(|c| !matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | ')'))
         {
-            return Err(Unparsed::new("a process substitution is glued to a word"));
+            return Err(Unparsed::new("a process substitution is joined to a word"));
         }
         Ok(true)
     }
 
-    /// The body of a here-document whose delimiter was not quoted: its expansions happen.
+    /// Parses the body of a here-document with an unquoted delimiter. Returns whether it contains expansions.
     pub(super) fn document(&mut self) -> Parsed<bool> {
         let mut piece = Piece::new(self.at);
         while let Some(c) = self.peek() {

@@ -1,13 +1,13 @@
-//! Programs that run the program named in their arguments: what is inside is judged too, beside the wrapper.
+//! Wrapper programs such as `sudo`, `xargs` and `bash -c`: finds the commands that they run.
 
 use super::parser::{RESERVED, is_name};
 use super::shape::{PLAIN, Shape, shape, skip_options};
 use super::{Parsed, Simple, Sink, Unparsed, Word};
 
-/// Shells whose language this module reads.
+/// Shells whose language this module parses.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "rbash"];
 
-/// Programs that run another one in a way that is not read here.
+/// Programs that run other programs in a way that is not parsed.
 const OPAQUE: &[&str] = &[
     "-",
     "bwrap",
@@ -48,7 +48,7 @@ const OPAQUE: &[&str] = &[
     "xonsh",
 ];
 
-/// Builtins that take names of variables and evaluate an index such as `a[$(rm x)]` in one, quoted or not.
+/// Builtins that evaluate an index such as `a[$(rm x)]` in a variable name, even if quoted.
 const NAMES: &[&str] = &["getopts", "mapfile", "read", "readarray", "unset"];
 const NAMES_AFTER_FLAG: &[(&str, char)] = &[
     ("[", 'v'),
@@ -67,35 +67,36 @@ pub(super) fn is_wrapper(program: &str) -> bool {
     shape(program).is_some() || is_shell(program) || OPAQUE.contains(&program) || program == "eval"
 }
 
-/// Adds what `simple`, which stands at `index`, would run in its turn. True when that reads commands from its input.
+/// Adds the commands that `simple`, at `index`, runs. Returns `true` if it executes commands from its input.
 pub(super) fn unwrap(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<bool> {
     let Some(program) = simple.program() else {
         return Ok(false);
     };
     if OPAQUE.contains(&program) && !simple.arguments().is_empty() {
-        return Err(Unparsed::at("it cannot be told what is run by", program));
+        return Err(Unparsed::at("it is not known what is run by", program));
     }
     if evaluates(simple, program) {
         return Err(Unparsed::at("an index is evaluated by", program));
     }
     match program {
         "alias" | "let" | "enable" => Err(Unparsed::at(
-            "later words may change their meaning after",
+            "later commands may change their meaning after",
             program,
         )),
         "hash" if !simple.arguments().is_empty() => Err(Unparsed::at(
-            "later words may change their meaning after",
+            "later commands may change their meaning after",
             program,
         )),
         "mapfile" | "readarray" if simple.has_short('C') => {
-            Err(Unparsed::at("it cannot be told what is run by", program))
+            Err(Unparsed::at("it is not known what is run by", program))
         }
-        "[[" if compares_variables(simple) => Err(Unparsed::new(
-            "arithmetic with more than numbers can run what a variable holds",
+        "[[" if compares_variables(simple) => {
+            Err(Unparsed::new("arithmetic on variables can run commands"))
+        }
+        "." | "source" if simple.has_dynamic() || reads_stream(simple) => Err(Unparsed::at(
+            "what it runs is not known in advance:",
+            program,
         )),
-        "." | "source" if simple.has_dynamic() || reads_stream(simple) => {
-            Err(Unparsed::at("what it runs is not known yet:", program))
-        }
         "eval" => {
             let text = literal_text(simple.arguments(), program)?;
             sink.nested(&text, "eval").map(|()| false)
@@ -111,14 +112,14 @@ pub(super) fn unwrap(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<b
     }
 }
 
-/// Whether a builtin could run a command that stands inside the name of a variable.
+/// Whether a builtin could run a command that is contained in a variable name.
 fn evaluates(simple: &Simple, program: &str) -> bool {
     let flagged = NAMES_AFTER_FLAG.iter().find(|(name, _)| *name == program);
     let declares = DECLARES.contains(&program);
     if !declares && flagged.is_none() && !NAMES.contains(&program) {
         return false;
     }
-    // An integer variable evaluates whatever it gets later, and a reference follows a name.
+    // An integer variable evaluates every value assigned later, and a nameref refers to another name.
     if declares && (simple.has_short('i') || simple.has_short('n') && program != "export") {
         return true;
     }
@@ -133,12 +134,12 @@ fn evaluates(simple: &Simple, program: &str) -> bool {
     })
 }
 
-/// Words that are all certain, as one text.
+/// Joins words, all of which must be literal.
 fn literal_text(words: &[Word], program: &str) -> Parsed<String> {
     let words: Option<Vec<&str>> = words.iter().map(Word::literal).collect();
     words
         .map(|words| words.join(" "))
-        .ok_or_else(|| Unparsed::at("what it runs is not known yet:", program))
+        .ok_or_else(|| Unparsed::at("what it runs is not known in advance:", program))
 }
 
 fn compares_variables(simple: &Simple) -> bool {
@@ -157,7 +158,7 @@ fn compares_variables(simple: &Simple) -> bool {
         })
 }
 
-/// Runs the words from `start` on, which were found in `via`, as a command of their own.
+/// Adds words found in `via` as a command.
 fn run(
     words: Vec<Word>,
     via: &str,
@@ -169,7 +170,12 @@ fn run(
         return Ok(false);
     }
     match words[0].literal() {
-        None => return Err(Unparsed::at("which program is run is not known yet:", via)),
+        None => {
+            return Err(Unparsed::at(
+                "the program it runs is not known in advance:",
+                via,
+            ));
+        }
         // `time ! rm`
         Some(word) if RESERVED.contains(&word) => {
             return Err(Unparsed::at("a command named", word));
@@ -211,7 +217,7 @@ fn run_wrapped(
     run(words, program, assignments, index, sink)
 }
 
-/// The text that `xargs -I` replaces by its input.
+/// The text that `xargs -I` replaces with its input.
 fn replacement(options: &[Word]) -> Option<String> {
     let options: Vec<&str> = options.iter().map(Word::shown).collect();
     options.iter().enumerate().find_map(|(at, option)| {
@@ -226,7 +232,7 @@ fn replacement(options: &[Word]) -> Option<String> {
     })
 }
 
-/// Makes every word that holds `token` unknown.
+/// Marks every word that contains `token` as unknown.
 fn hide(words: &mut [Word], token: &str) {
     for word in words {
         if word.shown().contains(token) {
@@ -235,13 +241,13 @@ fn hide(words: &mut [Word], token: &str) {
     }
 }
 
-/// `sh -c text`, `sh file` and a shell that reads its input.
+/// Handles `sh -c text`, `sh file` and a shell that reads its input.
 fn run_shell(simple: &Simple, shell: &str, sink: &mut Sink) -> Parsed<bool> {
     let mut at = 1;
     let mut takes_text = false;
     while let Some(word) = simple.words.get(at) {
         let Some(word) = word.literal() else {
-            return Err(Unparsed::at("what it runs is not known yet:", shell));
+            return Err(Unparsed::at("what it runs is not known in advance:", shell));
         };
         at += 1;
         if matches!(word, "-" | "--") {
@@ -257,7 +263,7 @@ fn run_shell(simple: &Simple, shell: &str, sink: &mut Sink) -> Parsed<bool> {
         }
     }
     if !takes_text && reads_stream(simple) {
-        return Err(Unparsed::at("what it runs is not known yet:", shell));
+        return Err(Unparsed::at("what it runs is not known in advance:", shell));
     }
     if !takes_text {
         return Ok(at >= simple.words.len() || simple.has_short('s'));
@@ -265,13 +271,13 @@ fn run_shell(simple: &Simple, shell: &str, sink: &mut Sink) -> Parsed<bool> {
     match simple.words.get(at) {
         Some(Word::Literal(text)) => sink.nested(text, &format!("{shell} -c")).map(|()| false),
         _ => Err(Unparsed::at(
-            "what it runs is not known yet:",
+            "what it runs is not known in advance:",
             &format!("{shell} -c"),
         )),
     }
 }
 
-/// A script from `/dev/stdin` or `/proc/self/fd/0` is no file.
+/// Whether the script is a stream such as `/dev/stdin` or `/proc/self/fd/0`, not a file.
 fn reads_stream(simple: &Simple) -> bool {
     simple
         .operand()
@@ -287,11 +293,14 @@ fn trap(simple: &Simple, sink: &mut Sink) -> Parsed {
         [] | [_] => Ok(()),
         [Word::Literal(text), ..] if text.starts_with('-') || text.is_empty() => Ok(()),
         [Word::Literal(text), ..] => sink.nested(text, "trap"),
-        _ => Err(Unparsed::at("what it runs is not known yet:", "trap")),
+        _ => Err(Unparsed::at(
+            "what it runs is not known in advance:",
+            "trap",
+        )),
     }
 }
 
-/// `watch` gives its words to a shell, unless `-x`; both readings are judged.
+/// Handles `watch`, which passes its words to a shell unless `-x` is given; evaluates both cases.
 fn watch(simple: &Simple, sink: &mut Sink) -> Parsed<bool> {
     let shape = shape("watch").unwrap_or(PLAIN);
     let (start, _) = skip_options(simple, "watch", &shape)?;
@@ -301,15 +310,18 @@ fn watch(simple: &Simple, sink: &mut Sink) -> Parsed<bool> {
     Ok(false)
 }
 
-/// `find … -exec command ;`, as often as it is there.
+/// Handles `find … -exec command ;`, which may occur more than once.
 fn find(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<bool> {
     let words = simple.arguments();
     let mut at = 0;
     while at < words.len() {
         match &words[at] {
-            // An expansion can become several words, `-exec` among them; a glob or braces only names.
+            // An expansion can produce several words such as `-exec`; globs and braces produce only names.
             Word::Dynamic(text) if text.contains(['$', '`', '{']) => {
-                return Err(Unparsed::at("what it runs is not known yet:", "find"));
+                return Err(Unparsed::at(
+                    "what it runs is not known in advance:",
+                    "find",
+                ));
             }
             Word::Literal(text)
                 if matches!(text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir") =>
@@ -318,7 +330,7 @@ fn find(simple: &Simple, index: usize, sink: &mut Sink) -> Parsed<bool> {
                 let length = rest
                     .iter()
                     .position(|word| word.literal() == Some(";") || word.literal() == Some("+"))
-                    .ok_or_else(|| Unparsed::at("no end of the command of", text))?;
+                    .ok_or_else(|| Unparsed::at("unterminated command of", text))?;
                 let mut inner = rest[..length].to_vec();
                 hide(&mut inner, "{}");
                 run(inner, &format!("find {text}"), Vec::new(), index, sink)?;

@@ -91,8 +91,8 @@ pub async fn deny_deferred(
     claim(store, call, "deny", by, note, at).await?;
     let tool = row.tool.as_deref().unwrap_or("the tool");
     let reason = match note {
-        Some(note) => format!("the user said no to `{tool}`: {note}"),
-        None => format!("the user said no to `{tool}`"),
+        Some(note) => format!("the user rejected `{tool}`: {note}"),
+        None => format!("the user rejected `{tool}`"),
     };
     let step = Step::Denied {
         code: "user_denied".to_owned(),

@@ -242,7 +242,7 @@ async fn a_refusal_says_who_refused_and_what_would_help() {
             json!({}),
             expect![[r#"
         erase, 0ns, allowed by None
-        Denied [user_denied] Permission denied: the user said no to `erase`: not now"#]],
+        Denied [user_denied] Permission denied: the user rejected `erase`: not now"#]],
         )
         .await;
     house
@@ -251,12 +251,12 @@ async fn a_refusal_says_who_refused_and_what_would_help() {
             json!({}),
             expect![[r#"
         look, 0ns, allowed by None
-        Denied [user_denied] Permission denied: the user said no to `look`"#]],
+        Denied [user_denied] Permission denied: the user rejected `look`"#]],
         )
         .await;
     house.check("erase", json!({}), expect![[r#"
         erase, 0ns, allowed by None
-        Denied [policy_violation] Permission denied: `erase` needs a person's yes (it may destroy data), and there is no terminal to ask at
+        Denied [policy_violation] Permission denied: `erase` requires approval (it may destroy data), and no terminal is available to ask for it
         - to allow it: run host with --allow-tool erase, or put `allow = ["erase"]` under [policy] in toolhost.toml"#]]).await;
     assert!(
         house.log.lock().unwrap().is_empty(),
@@ -297,7 +297,7 @@ async fn a_grant_says_who_gave_it_and_only_execution_takes_time() {
             "erase",
             json!({"sleep": 2}),
             expect![[r#"
-                erase, 2s, allowed by Some("a person, once")
+                erase, 2s, allowed by Some("the user, once")
                 done"#]],
         )
         .await;

@@ -77,7 +77,7 @@ async fn a_script_answers_in_order_and_keeps_the_questions() {
     let (denied, _) = call(&kernel, "3").await;
     assert!(denied.contains("not now"), "{denied}");
     let (nobody, _) = call(&kernel, "4").await;
-    assert!(nobody.contains("there is no terminal"), "{nobody}");
+    assert!(nobody.contains("no terminal is available"), "{nobody}");
     let asked = script.asked();
     let asked: Vec<&str> = asked.iter().map(|asked| asked.call.0.as_str()).collect();
     assert_eq!(asked, ["1", "2", "2", "3", "4"]);
@@ -101,7 +101,7 @@ async fn a_function_is_asked_and_an_answer_may_come_another_way() {
     )));
     let (text, by) = call(&kernel, "1").await;
     assert_eq!(text, r#"{"n":1}"#);
-    assert_eq!(by.as_deref(), Some("a person, once"));
+    assert_eq!(by.as_deref(), Some("the user, once"));
     let answer = async {
         while kernel.pending().is_empty() {
             tokio::task::yield_now().await;
@@ -113,7 +113,7 @@ async fn a_function_is_asked_and_an_answer_may_come_another_way() {
         kernel.answer(&CallId("2".to_owned()), answered).unwrap();
     };
     let ((text, _), ()) = tokio::join!(call(&kernel, "2"), answer);
-    assert!(text.contains("the user said no"), "{text}");
+    assert!(text.contains("the user rejected"), "{text}");
 }
 
 /// Never answers, but hears that somebody else did.

@@ -53,19 +53,19 @@ fn answers() -> Vec<(Value, &'static str)> {
         ),
         (
             accept(&json!({"answer": "deny", "note": "not\u{1b} now"})),
-            r"user_denied: Permission denied: the user said no to `wipe`: not\u{1b} now",
+            r"user_denied: Permission denied: the user rejected `wipe`: not\u{1b} now",
         ),
         (
             accept(&json!({"answer": "stop"})),
-            "cancelled: Permission denied: the user cancelled at the question about `wipe`",
+            "cancelled: Permission denied: the user cancelled the prompt for `wipe`",
         ),
         (
             json!({"action": "decline"}),
-            "user_denied: Permission denied: the user said no to `wipe`",
+            "user_denied: Permission denied: the user rejected `wipe`",
         ),
         (
             json!({"action": "cancel"}),
-            "cancelled: Permission denied: the user cancelled at the question about `wipe`",
+            "cancelled: Permission denied: the user cancelled the prompt for `wipe`",
         ),
     ]
 }
@@ -372,7 +372,7 @@ async fn so_many_calls_wait_for_one_client_and_no_more() {
         .ask(&able(call(99, "wipe", json!({"n": 99})), forms()))
         .await;
     let said = ended(&answer["result"]);
-    assert!(said.contains("got no answer"), "{said}");
+    assert!(said.contains("was not answered in time"), "{said}");
     assert_eq!(client.close().await, [] as [Value; 0]);
 }
 

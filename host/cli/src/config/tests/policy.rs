@@ -21,21 +21,17 @@ fn a_wrong_form_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "[policy]\nallow = [\n  \"Bash(git *)\",\n  \"Bash(git *\",\n]\n",
-        &expect!["toolhost.toml:2: `Bash(git *` has no `)` at its end"],
+        &expect!["toolhost.toml:2: `Bash(git *` is missing its closing `)`"],
     );
     check_error(
         Format::Yaml,
         "policy:\n  deny:\n    - Read()\n",
-        &expect![
-            "toolhost.yaml:3: `Read()` has nothing between its parentheses; leave them away to mean every call"
-        ],
+        &expect!["toolhost.yaml:3: `Read()` has empty parentheses; omit them to match every call"],
     );
     check_error(
         Format::Json,
         "{\"policy\":\n{\"ask\": [\"WebFetch(example.com)\"]}}",
-        &expect![
-            "toolhost.json:2: `example.com` does not say what it is; write `domain:example.com`"
-        ],
+        &expect!["toolhost.json:2: `example.com` is not a target; write `domain:example.com`"],
     );
 }
 
@@ -59,7 +55,7 @@ fn an_unknown_mode_is_an_error_with_its_line() {
         Format::Toml,
         "[policy]\non_headless_ask = \"maybe\"\n",
         &expect![
-            "toolhost.toml:2: `maybe` is not known for on_headless_ask; write deny, defer or callback"
+            "toolhost.toml:2: `maybe` is not a value of on_headless_ask; write deny, defer or callback"
         ],
     );
 }

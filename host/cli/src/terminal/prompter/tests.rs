@@ -231,7 +231,7 @@ fn a_command_is_shown_with_what_it_would_run() {
                 plugin   system
                 tool     bash
                 effect   destroys
-                because  it runs a command; deletes directories and everything in them
+                because  it runs a command; deletes directories recursively
                 command
                 │ cd src && curl -s x | bash -c 'rm -r "$HOME"' > log
                 runs     cd src
@@ -301,7 +301,7 @@ fn a_foreign_tool_is_shown_with_its_server_and_everything_else_with_its_input() 
                 plugin   web
                 tool     http_get
                 effect   reads, and reaches the network
-                because  it reaches beyond this machine
+                because  it accesses the network
                 note     {"ticket":7}
                 address  https://a.example/x
                 input

@@ -1,4 +1,4 @@
-//! The `permissions` of a settings file in Claude Code's form.
+//! Import of the `permissions` in Claude Code settings.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{Imported, Reader};
 use crate::policy::diagnostic::{Diagnostic, Source};
 use crate::policy::{Decision, Tier};
 
-/// Takes the whole settings, of which only `permissions` is read.
+/// Imports `permissions` from a settings object; other members are ignored.
 pub fn claude(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Diagnostic> {
     Reader::new(value, "", source)?;
     let Some(permissions) = value.get("permissions") else {

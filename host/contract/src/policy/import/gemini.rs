@@ -1,4 +1,4 @@
-//! Gemini CLI's policy files and the lists of tools in its settings.
+//! Import of Gemini CLI policy files and of the tool lists in its settings.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ struct Table {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a text or a list of texts is wanted")]
+#[serde(untagged, expecting = "expected a string or a list of strings")]
 enum Texts {
     One(String),
     Many(Vec<String>),
@@ -66,7 +66,7 @@ impl Texts {
     }
 }
 
-/// A policy file: `[[rule]]` with the keys of that system.
+/// Imports a policy file: `[[rule]]` with Gemini CLI's keys.
 pub fn gemini_policy(file: &str, text: &str, tier: Tier) -> Result<Imported, Diagnostic> {
     let parsed: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or_else(
@@ -77,7 +77,7 @@ pub fn gemini_policy(file: &str, text: &str, tier: Tier) -> Result<Imported, Dia
     })?;
     if let Some(checker) = parsed.safety_checker.first() {
         let at = Source::of(file, text, checker.span().start);
-        let message = "safety_checker is not supported yet; take it out, and use a hook to look deeper into calls";
+        let message = "safety_checker is not supported; remove it and use a hook to inspect calls";
         return Err(Diagnostic::error(&at, message));
     }
     let mut rules = Vec::new();
@@ -89,7 +89,7 @@ pub fn gemini_policy(file: &str, text: &str, tier: Tier) -> Result<Imported, Dia
         let names = Texts::all(table.tool_name);
         let servers = Texts::all(table.mcp_name);
         let tools = match (names.is_empty(), servers.is_empty()) {
-            // A rule about commands needs no name: only one tool runs them.
+            // A rule for commands needs no tool name, because only one tool runs them.
             (true, true) if shell => vec!["run_shell_command".to_owned()],
             (true, true) => vec!["*".to_owned()],
             (false, true) => names.into_iter().map(form).collect(),
@@ -133,8 +133,8 @@ pub fn gemini_policy(file: &str, text: &str, tier: Tier) -> Result<Imported, Dia
     })
 }
 
-/// The settings: `tools.core` is what the model sees, `tools.exclude` is hidden and denied, `tools.allowed` and
-/// `tools.confirmationRequired` are rules. Of equals an ask beats an allow, so the last list wins over the one before.
+/// Imports settings: `tools.core` lists the visible tools, `tools.exclude` hides and denies tools, `tools.allowed` and
+/// `tools.confirmationRequired` become rules. Of equal rules an ask beats an allow, so the later list wins.
 pub fn gemini_settings(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Diagnostic> {
     Reader::new(value, "", source)?;
     let mut imported = Imported::default();
@@ -174,8 +174,8 @@ pub fn gemini_settings(value: &Value, tier: Tier, source: &Source) -> Result<Imp
     Ok(imported)
 }
 
-/// There, `run_shell_command(git)` speaks of every command that starts with `git`, and tools also go by the names of
-/// their classes.
+/// Converts a tool name. In Gemini CLI `run_shell_command(git)` matches every command that starts with `git`, and class
+/// names are accepted for tools.
 fn form(text: String) -> String {
     let (name, rest) = text.split_at(text.find('(').unwrap_or(text.len()));
     let name = match name.trim() {

@@ -1,4 +1,4 @@
-//! Kode's `PermissionConfig`: a mode and three lists of tools.
+//! Import of Kode's `PermissionConfig`: a mode and three lists of tools.
 
 use serde_json::Value;
 
@@ -6,10 +6,10 @@ use super::{Imported, Reader, rule};
 use crate::policy::diagnostic::{Diagnostic, Source};
 use crate::policy::{Decision, Tier};
 
-/// Takes the configuration itself, or an agent template that holds it as `permission`.
+/// Imports the configuration itself, or an agent template that contains it as `permission`.
 ///
-/// The seed looks at the lists in the order deny, allow, ask: a tool that is in both of the last two runs without a
-/// question, so it is left out of the ask rules, which would win here.
+/// Kode checks the lists in the order deny, allow, ask. A tool in both of the last two runs without a prompt, so it
+/// is omitted from the ask rules, which would take precedence here.
 pub fn kode(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Diagnostic> {
     let template = value.get("id").is_some() || value.get("permission").is_some();
     let (value, prefix) = match (template, value.get("permission")) {

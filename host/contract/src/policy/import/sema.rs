@@ -1,4 +1,4 @@
-//! Sema's project configuration: tools that were allowed for good, and switches that skip questions.
+//! Import of Sema's project configuration: allowed tools and switches that skip prompts.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{Imported, Reader, rule};
 use crate::policy::diagnostic::{Diagnostic, Source};
 use crate::policy::{Decision, Tier};
 
-/// What each switch stops asking about.
+/// The tools that each switch allows.
 const SWITCHES: [(&str, &str); 4] = [
     ("skipFileEditPermission", "Edit"),
     ("skipBashExecPermission", "Bash"),
@@ -14,9 +14,9 @@ const SWITCHES: [(&str, &str); 4] = [
     ("skipMCPToolPermission", "mcp__*"),
 ];
 
-/// Takes the members that speak of permissions; the configuration holds much else, which is not ours to judge.
+/// Imports the members for permissions; the configuration contains many others, which are ignored.
 ///
-/// `allowedTools` names tools and not their bytes, so the entries become rules and not approvals.
+/// `allowedTools` contains names without digests, so its entries become rules, not approvals.
 pub fn sema(value: &Value, tier: Tier, source: &Source) -> Result<Imported, Diagnostic> {
     let reader = Reader::new(value, "", source)?;
     let mut rules = reader.rules("allowedTools", Decision::Allow, tier)?;

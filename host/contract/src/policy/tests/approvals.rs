@@ -1,10 +1,12 @@
+//! Tests of saved approvals: coverage, validity and serialization.
+
 use expect_test::expect;
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// The approval that answering with the given offer leaves behind.
+/// The approval that results from choosing the given offer.
 fn approve(rules: &str, call: &str, words: &str) -> Approval {
     let question = question(rules, call);
     let offer = question
@@ -36,7 +38,7 @@ fn holds(approval: &Approval, rules: &str, call: &str) -> bool {
 const WRITE: &str = "files/write_file writes kind=edit path=";
 const RUN: &str = "system/bash kind=execute command=";
 
-/// Whatever its scope is: another user was not asked, and may not ride on the answer.
+/// Another user was not prompted and must not benefit from the answer, whatever the scope.
 #[test]
 fn a_02_an_approval_speaks_only_for_the_user_who_was_asked_about() {
     for words in ["in this project", "for the rest of this session"] {
@@ -172,7 +174,7 @@ fn an_approval_of_a_plain_call_covers_its_input_or_every_call() {
         "every call of `unknown` in this project",
     );
     assert!(holds(&every, "", "x/unknown n=2"));
-    // It says nothing about paths or commands, should the tool name some one day.
+    // It does not cover paths or commands that the tool may name later.
     assert!(!holds(&every, "", "x/unknown path=a"));
 }
 
@@ -200,7 +202,7 @@ fn an_approval_holds_for_its_tool_session_and_mode_only() {
     ] {
         assert!(!holds(&approval, rules, call), "{rules} {call}");
     }
-    // A mode that refuses is not asked twice, and a deny is not approved away.
+    // Approvals override neither a mode's deny nor a deny rule.
     for rules in ["mode plan", "deny unknown"] {
         let verdict = World::of("x/unknown session:s1")
             .decide(&policy(rules), std::slice::from_ref(&approval));
@@ -213,7 +215,7 @@ fn an_approval_holds_for_its_tool_session_and_mode_only() {
     );
     assert!(!holds(&freer, "", "x/unknown"));
     assert!(holds(&freer, "mode accept_edits", "x/unknown"));
-    // An ask rule, and a hook that only asks, are answered by it.
+    // It answers an ask rule and a hook that only asks.
     let asked = approve(
         "admin ask unknown",
         "x/unknown",
@@ -241,9 +243,9 @@ fn an_approval_for_other_bytes_is_void_and_says_so() {
         x/unknown: ask, it may destroy data
         policy in mode default
           the call: ask
-            no rule speaks; mode default, other side effects: ask
-            approval a1: void: the tool was sha256:0808080808080808080808080808080808080808080808080808080808080808 and is sha256:0707070707070707070707070707070707070707070707070707070707070707
-        to change it: run host with --allow-tool unknown, or put `allow = ["unknown"]` under [policy] in toolhost.toml
+            no rule matches; mode default, other side effects: ask
+            approval a1: void: the tool changed from sha256:0808080808080808080808080808080808080808080808080808080808080808 to sha256:0707070707070707070707070707070707070707070707070707070707070707
+        remedy: run host with --allow-tool unknown, or put `allow = ["unknown"]` under [policy] in toolhost.toml
     "#]].assert_eq(&told.to_string());
     approval.identity.digest = None;
     approval.identity.definition = Some(Digest([9; 32]));
@@ -263,7 +265,7 @@ fn an_approval_ends() {
     };
     assert_eq!(expiring.state(&now, NOW - 1), ApprovalState::Live);
     assert_eq!(expiring.state(&now, NOW), ApprovalState::Expired);
-    // The clock jumped back to before it was given.
+    // The clock was set back to before the approval was given.
     assert_eq!(expiring.state(&now, NOW - 11), ApprovalState::Expired);
     assert_eq!(
         Approval {
@@ -281,7 +283,7 @@ fn an_approval_ends() {
         .state(&now, NOW),
         ApprovalState::Live
     );
-    // A yes for one call is not to be found in a store; if it is, it does not hold.
+    // An approval for one call is never stored; if one is found, it is not valid.
     assert_eq!(
         Approval {
             scope: Scope::Once,
@@ -365,7 +367,7 @@ fn an_approval_survives_its_form_on_disk() {
         the approval cannot be used: `free` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
         the approval cannot be used: `sha256:00` is not a digest
         the approval cannot be used: tool name `Not A Tool` is not valid: a lower-case letter, then up to 63 lower-case letters, digits or underscores
-        the approval cannot be used: its scope is session and it names no session
+        the approval cannot be used: its scope is `session` but it names no session
         the approval cannot be used: `/w/../etc` is not an absolute path without `.` and `..`
         the approval cannot be used: `src` is not an absolute path without `.` and `..`
     "#]].assert_eq(&out);

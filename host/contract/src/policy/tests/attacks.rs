@@ -1,9 +1,9 @@
-//! Calls of a tool that says harmless things about itself, and of people who are shown less than they agree to.
+//! Tests with tools that misdescribe themselves, and with prompts that could show less than they approve.
 
 use super::rules::decision;
 use super::*;
 
-/// Rows of rules, call and decision.
+/// Checks rows of rules, call and decision.
 fn decisions(rows: &[(&str, &str, Decision)]) {
     for (rules, call, expected) in rows {
         assert_eq!(decision(rules, call), *expected, "{rules} | {call}");
@@ -62,9 +62,9 @@ fn a_rule_that_guards_files_speaks_of_a_tool_that_does_not_say_what_it_writes() 
             "x/t kind=edit network url=https://a.example/",
             Decision::Deny,
         ),
-        // What it reads is known.
+        // Its reads are known.
         ("mode yolo\ndeny Read(.git/**)", copy, Decision::Allow),
-        // A yes to the file that it reads is no yes to the one that it writes.
+        // An approval of the file it reads does not cover the one it writes.
         ("allow Edit(x)", copy, Decision::Ask),
         ("allow t(x)", copy, Decision::Ask),
         ("allow t", copy, Decision::Allow),
@@ -130,7 +130,7 @@ fn a_path_is_found_at_any_depth() {
             "x/t kind=edit writes path=a target={'path':'b'}",
             Decision::Allow,
         ),
-        // A path that is no text may be any path.
+        // A path that is not a string may be any path.
         (rules, "x/t kind=edit writes path={'a':'b'}", Decision::Deny),
         (
             rules,
@@ -165,7 +165,7 @@ fn what_an_offer_does_not_show_it_does_not_cover() {
         (paths(&["a/1", "b/2", "c/3", "d/4"]), 7),
         (paths(&["a/1", "b/2", "c/3", "d/4", "a/1"]), 7),
         (paths(&["a/1", "b/2", "c/3", "d/4", "e/5"]), 1),
-        // Whoever may not agree to five files is not led to agree to all of them.
+        // Five files are too many for one offer, so none is offered.
         (paths(&["a/1", "a/2", "a/3", "a/4", "a/5"]), 1),
         (
             "system/bash kind=execute command=\"a; b; c; d; e\"".to_owned(),
@@ -208,7 +208,7 @@ fn a_tool_that_only_says_that_it_runs_commands_is_not_allowed_like_a_shell() {
             "x/bash kind=execute claims command=ls",
             Decision::Ask,
         ),
-        // What it names it may write.
+        // Files that it names may be written.
         (
             "mode auto\ndeny Edit(src/**)",
             "x/t kind=execute claims command=ls path=src/a",
@@ -271,7 +271,7 @@ fn a_yes_for_a_command_is_no_yes_for_a_tool_that_does_not_run_it() {
     let approval = kept(claims);
     assert!(holds(&approval, claims));
     assert!(!holds(&approval, &format!("{claims} file=a")));
-    // The same of a file that is read, beside others that are not named.
+    // The same applies to a file that is read next to unnamed ones.
     let copy = "x/t kind=edit writes from=x dest=";
     let approval = kept(&format!("{copy}a"));
     assert!(holds(&approval, &format!("{copy}a")));
@@ -294,14 +294,14 @@ fn a_name_that_a_plugin_chose_is_no_other_tools_name() {
         ("allow save", "x/t alias=Save", Decision::Allow),
         ("allow sa*", "x/t alias=Save", Decision::Allow),
         ("deny save", "x/t pure wants=Save", Decision::Deny),
-        // A tool does not draw a question in the place of a refusal, for a hook to answer.
+        // A requested alias cannot turn a deny into an ask that a hook could answer.
         (
             "default deny *\ndefault ask save @900",
             "x/t wants=save hook:allow",
             Decision::Deny,
         ),
         ("allow *\nask save @900", "x/t wants=save", Decision::Ask),
-        // A plugin's name is no front of a tool's name.
+        // A plugin's name is not a prefix of a tool's name.
         ("allow save/*", "save/t", Decision::Allow),
         ("allow sa*t", "save/t kind=x", Decision::Allow),
     ]);
@@ -335,7 +335,7 @@ fn a_name_that_a_plugin_chose_is_no_other_tools_name() {
             "{call}"
         );
     }
-    // A foreign server's tool and a plugin that says it is one.
+    // A foreign server's tool, and a plugin that claims to be one.
     decisions(&[
         ("allow write_file", "write/file category=mcp", Decision::Ask),
         ("allow write_file", "x/mcp__write__file", Decision::Ask),
@@ -359,7 +359,7 @@ fn what_a_tools_result_asks_for_is_not_done_unasked() {
     for rules in ["mode accept_edits", "mode yolo", "allow *", "allow Edit"] {
         assert_eq!(decision(rules, write), Decision::Allow, "{rules}");
         let question = question(rules, &format!("{write} tail"));
-        assert_eq!(question.reason, "a tool's result asks for it", "{rules}");
+        assert_eq!(question.reason, "a tool's result requests it", "{rules}");
         assert_eq!(question.offers.len(), 1, "{rules}");
     }
     let tail = |call: &str| format!("{call} tail");
@@ -395,7 +395,7 @@ fn what_a_tools_result_asks_for_is_not_done_unasked() {
     let told = policy("allow *").explain(world.request(), &world.hooks, &[], NOW);
     assert!(
         told.to_string()
-            .contains("a tool's result asks for it, so a person is asked"),
+            .contains("a tool's result requests it, so approval is required"),
         "{told}"
     );
 }

@@ -1,4 +1,4 @@
-//! Commands under variables, and what is carried to the process that runs them.
+//! Tests of commands with variables, and of the command that a grant carries.
 
 use expect_test::expect;
 
@@ -70,8 +70,8 @@ fn a_05_the_refusal_names_the_variable_and_the_remedy() {
         [("MAKEFILES".to_owned(), "evil.mk".to_owned())]
     );
     let denial = settle(question, Answer::NobodyToAsk).unwrap_err();
-    expect!["`shell` needs a person's yes (it runs a command; the variable `MAKEFILES` (set for the session) and the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it), and there is no terminal to ask at"].assert_eq(&denial.reason);
-    expect![[r#"to allow it: remove the variable `MAKEFILES` with `set_env` without a value and leave the variables out of its input, or to allow it with any variables run host with --allow-tool shell/shell, or put `allow = ["shell/shell"]` under [policy] in toolhost.toml"#]].assert_eq(&denial.remedy.unwrap());
+    expect!["`shell` requires approval (it runs a command; the variable `MAKEFILES` (set for the session) and the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it), and no terminal is available to ask for it"].assert_eq(&denial.reason);
+    expect![[r#"to allow it: remove the variable `MAKEFILES` with `set_env` without a value and remove the variables from its input, or to allow it with any variables run host with --allow-tool shell/shell, or put `allow = ["shell/shell"]` under [policy] in toolhost.toml"#]].assert_eq(&denial.remedy.unwrap());
     let policy = policy("allow Bash(make *)");
     let world = World::of(&call);
     expect![[r#"
@@ -79,8 +79,8 @@ fn a_05_the_refusal_names_the_variable_and_the_remedy() {
         policy in mode default
           run `make test`: ask
             the variable `MAKEFILES` (set for the session) and the variable `CC` (in its input) can change what it runs, so rules and approvals for commands do not cover it
-            no rule speaks; mode default, exec: ask
-        to change it: remove the variable `MAKEFILES` with `set_env` without a value and leave the variables out of its input, or to allow it with any variables run host with --allow-tool shell/shell, or put `allow = ["shell/shell"]` under [policy] in toolhost.toml
+            no rule matches; mode default, exec: ask
+        remedy: remove the variable `MAKEFILES` with `set_env` without a value and remove the variables from its input, or to allow it with any variables run host with --allow-tool shell/shell, or put `allow = ["shell/shell"]` under [policy] in toolhost.toml
     "#]].assert_eq(
         &policy
             .explain(world.request(), &world.hooks, &[], NOW)
@@ -99,7 +99,7 @@ fn a_05_no_approval_is_kept_for_a_command_under_variables_of_the_session() {
     let offers = question("", &steered).offers;
     assert_eq!(offers.len(), 1, "once alone: {offers:?}");
     assert!(question("", &steered).in_advance(Scope::Session).is_none());
-    // One that was given for the plain command, or for exactly this input, covers none of it either.
+    // An approval of the plain command or of exactly this input does not cover it either.
     let plain = format!("{RUN} command=\"make test\"");
     let own = format!("{RUN} command=\"make test\" env={{'CC':'x'}}");
     for given in [plain, own] {
@@ -138,7 +138,7 @@ fn a_05_an_approval_for_exactly_one_input_covers_no_other_variables() {
             " env={'CC':'x'}",
             &[
                 (" env={'CC':'x'}", true),
-                // The variable in the input replaces the one of the session.
+                // A variable in the input replaces the session's.
                 (" env={'CC':'x'} session.CC=y", true),
                 (" env={'CC':'y'}", false),
                 (" env={'CC':'x','LD_PRELOAD':'y'}", false),
@@ -200,7 +200,7 @@ fn a_05_setting_a_variable_that_steers_programs_is_asked_about() {
         ("mode auto", named, Decision::Allow),
         ("allow set_env", other, Decision::Allow),
         ("allow set_env(key:CC)", named, Decision::Allow),
-        // The tool does not do what its input says.
+        // The tool does not do what its input states.
         ("allow set_env(key:CC)", other, Decision::Ask),
         ("allow Edit", other, Decision::Ask),
         ("allow Bash", other, Decision::Ask),
@@ -244,7 +244,7 @@ fn a_01_the_grant_holds_the_command_and_its_variables() {
     "#]]
     .assert_debug_eq(&held.command());
     expect![[r#"{"argv":["sh","-c","git status"],"cwd":"src","stdin":"closed","variables":{"HOME":".","LANG":"D","TOKEN":"***"}}"#]].assert_eq(&held.command().unwrap().recorded().to_string());
-    // A secret that begins before the cut and ends behind it.
+    // A secret that crosses the truncation limit.
     let held = grant(
         "",
         &format!(
@@ -255,7 +255,7 @@ fn a_01_the_grant_holds_the_command_and_its_variables() {
     );
     let recorded = held.command().unwrap().recorded()["argv"][2].to_string();
     assert!(recorded.ends_with("x ***\""), "{recorded}");
-    // A login shell is a wish of the input, and no rule for commands covers it.
+    // The input requests a login shell, which no rule for commands covers.
     let mut world = World::of(&format!("{RUN} command=\"git status\""));
     world.input["login"] = json!(true);
     let verdict = world.decide(&policy("allow Bash(git *)"), &[]);
@@ -280,7 +280,7 @@ fn the_record_of_a_command_has_the_first_4000_bytes_of_each_argument() {
         ("x".repeat(4_000), None),
         ("x".repeat(4_001), Some("x".repeat(4_000))),
         ("x".repeat(9_000), Some("x".repeat(4_000))),
-        // Of a character at the cut nothing is left.
+        // A character at the limit is dropped as a whole.
         ("é".repeat(2_000), None),
         (
             format!("x{}", "é".repeat(2_000)),
@@ -308,7 +308,7 @@ fn a_04_the_grant_holds_what_is_typed_and_into_which_program() {
     "#]],
     );
     assert_eq!(decision("allow Bash(python3)", &running), Decision::Ask);
-    // The next job of this name may be another program.
+    // A later job with this name may be another program.
     assert_eq!(question("", &running).offers.len(), 1);
     let held = grant("", &running);
     expect![[r#"
@@ -323,7 +323,7 @@ fn a_04_the_grant_holds_what_is_typed_and_into_which_program() {
     "#]]
     .assert_debug_eq(&held.task());
     assert_eq!(held.command(), None);
-    // One that names a program and types nothing is bound to it as well.
+    // A call that types nothing is bound to the named program as well.
     let kill = "shell/shell_kill destroys kind=execute pid=70 runs=python3";
     assert_eq!(grant("", kill).task().unwrap().text, "");
     assert!(question("", kill).offers.len() > 1);

@@ -1,4 +1,4 @@
-//! Answers that come with other contents than a call proposed.
+//! Tests of answers that edit the proposed changes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use expect_test::expect;
 use super::*;
 use crate::{Edit, FileDiff};
 
-/// The question is about a run that would create `new` and remove `gone`, or about one that has not been.
+/// `has_run`: the question has changes that create `new` and remove `gone`.
 fn check(has_run: bool, edits: &[(&str, &str)], expected: Expect) {
     let change = |path: &str, kind| FileChange {
         path: path.to_owned(),
@@ -54,42 +54,42 @@ fn r_195_a_yes_with_other_contents_is_for_one_call_and_for_files_that_were_shown
     check(
         true,
         &[("new", "saved")],
-        expect![[r#"granted by a person, once, with changes to ["new"]"#]],
+        expect![[r#"granted by the user, once, with changes to ["new"]"#]],
     );
-    // What was left as it was proposed is a plain yes.
+    // Unchanged contents are a plain approval.
     check(
         true,
         &[("new", "proposed")],
-        expect!["granted by a person, once, kept: false"],
+        expect!["granted by the user, once, kept: false"],
     );
-    check(true, &[], expect!["granted by a person, once, kept: false"]);
+    check(true, &[], expect!["granted by the user, once, kept: false"]);
     check(
         true,
         &[("gone", "saved"), ("new", "saved")],
         expect![
-            "policy_violation: what was made of the changes of `write_file` cannot be taken: `gone` has no text that could be edited; answer for it as it is"
+            "policy_violation: the edited changes of `write_file` cannot be applied: `gone` has no text that could be edited; answer for it as it is"
         ],
     );
     check(
         true,
         &[("/etc/passwd", "saved")],
         expect![
-            "policy_violation: what was made of the changes of `write_file` cannot be taken: `/etc/passwd` is not one of the changes; name a file as the question names it"
+            "policy_violation: the edited changes of `write_file` cannot be applied: `/etc/passwd` is not one of the changes; name a file as the question names it"
         ],
     );
-    // A call that has not run proposes nothing.
+    // A call that has not run proposes no changes.
     check(
         false,
         &[("new", "saved")],
         expect![
-            "policy_violation: what was made of the changes of `write_file` cannot be taken: it has not run, and there is nothing of it to edit"
+            "policy_violation: the edited changes of `write_file` cannot be applied: the call has not run, so it has no changes to edit"
         ],
     );
     check(
         false,
         &[],
         expect![
-            "policy_violation: what was made of the changes of `write_file` cannot be taken: it has not run, and there is nothing of it to edit"
+            "policy_violation: the edited changes of `write_file` cannot be applied: the call has not run, so it has no changes to edit"
         ],
     );
 }

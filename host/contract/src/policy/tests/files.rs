@@ -1,3 +1,5 @@
+//! Tests of rule files: parsing, errors with positions, and warnings.
+
 use std::fmt::Write as _;
 
 use expect_test::expect;
@@ -179,17 +181,17 @@ fn what_is_wrong_in_a_file_is_told_with_line_and_column() {
         rules.toml:3:12: error: `denny` is not a decision; write allow, ask or deny
         rules.toml:1:1: error: the key `decision` is missing
         rules.toml:1:1: error: a rule names no tool; write `tool = "…"`, `mcp = "server"`, or `tool = "*"` for all
-        rules.toml:2:8: error: `Bash(` has no `)` at its end
+        rules.toml:2:8: error: `Bash(` is missing its closing `)`
         rules.toml:4:12: error: priority 1000 is not between 0 and 999
         rules.toml:4:12: error: priority -1 is not between 0 and 999
         rules.toml:4:21: error: `fast` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
-        rules.toml:4:18: error: safety_checker is not supported yet; take it out, and use a hook to look deeper into calls
-        rules.toml:2:8: error: the matcher of `a` is neither text nor a number nor true or false
+        rules.toml:4:18: error: safety_checker is not supported; remove it and use a hook to inspect calls
+        rules.toml:2:8: error: the matcher of `a` is not a string, number or boolean
         rules.toml:4:1: error: duplicate key
         rules.toml:2:8: error: the rule allow `Bash(git *)` does not match its example `Bash(gitx)`
         rules.toml:2:8: error: the rule allow `Bash(git *)` matches its example `Bash(git status)`
         rules.toml:2:8: error: the rule allow `Bash(git *)` does not match its example `Bash(git status && rm x)`
-        rules.toml:4:10: error: example `x(` has no `)` at its end
+        rules.toml:4:10: error: example `x(` is missing its closing `)`
         rules.toml:1:3: error: unknown key `rules`; did you mean `rule`?
         rules.toml:1:8: error: unclosed array table, expected `]`
     "#]].assert_eq(&out);
@@ -224,7 +226,7 @@ fn tools() -> Vec<Descriptor> {
     ]
 }
 
-/// One rule a row, and what is odd about the whole.
+/// Warnings about rules, one rule per line.
 fn odd(rules: &str) -> String {
     let tools = tools();
     let known: Vec<&Descriptor> = tools.iter().collect();
@@ -291,19 +293,19 @@ fn odd_rules_are_told() {
         allow read_file arg:ofset=1
           → `read_file` matches no call: the tool has no parameter `ofset`
         deny Write(src/**)
-          → `Write(src/**)` speaks of one tool; write `Edit(src/**)` to speak of every tool that changes files
+          → `Write(src/**)` applies to one tool; write `Edit(src/**)` to cover every tool that changes files
         allow Read; admin deny Read
-          → rule user:1 allow `Read` never allows anything: rule admin:1 deny `Read` (policy) denies it
+          → rule user:1 allow `Read` never allows a call: rule admin:1 deny `Read` (policy) denies it
         allow Read(src/**); workspace deny *
-          → rule user:1 allow `Read(src/**)` never allows anything: rule workspace:1 deny `*` (policy) denies it
+          → rule user:1 allow `Read(src/**)` never allows a call: rule workspace:1 deny `*` (policy) denies it
         allow Bash(git *); deny Bash(git *)
-          → rule user:1 allow `Bash(git *)` never allows anything: rule user:2 deny `Bash(git *)` (policy) denies it
+          → rule user:1 allow `Bash(git *)` never allows a call: rule user:2 deny `Bash(git *)` (policy) denies it
         ask write_file @10; allow * @20
-          → rule user:1 ask `write_file` is never heard: rule user:2 allow `*` (policy) speaks first
+          → rule user:1 ask `write_file` never applies: rule user:2 allow `*` (policy) takes precedence
         allow write_file; allow write_file
-          → rule user:2 allow `write_file` is never heard: rule user:1 allow `write_file` (policy) speaks first
+          → rule user:2 allow `write_file` never applies: rule user:1 allow `write_file` (policy) takes precedence
         workspace ask Write; user allow write_file
-          → rule workspace:1 ask `Write` is never heard: rule user:1 allow `write_file` (policy) speaks first
+          → rule workspace:1 ask `Write` never applies: rule user:1 allow `write_file` (policy) takes precedence
         workspace deny write_file; user deny *
           → 
     "#]].assert_eq(&out);
@@ -316,7 +318,7 @@ fn a_06_policy_check_tells_what_a_wildcard_leaves_out() {
         let lines: Vec<String> = found.iter().map(|one| one.message.clone()).collect();
         lines.join("\n")
     };
-    expect!["the wildcard of rule user:1 allow `Bash(tar *)` does not cover what makes `tar` run programs, write files or take other settings (--to-command, --checkpoint-action, --use-compress-program, -I, --info-script, --new-volume-script and 11 more); such a command is asked about; to allow it, write the option in a rule"]
+    expect!["the wildcard of rule user:1 allow `Bash(tar *)` does not cover options that make `tar` run programs, write files or load other settings (--to-command, --checkpoint-action, --use-compress-program, -I, --info-script, --new-volume-script and 11 more); such commands require approval; to allow one, write the option in a rule"]
         .assert_eq(&told("allow Bash(tar *)"));
     for (rule, warns) in [
         ("allow Bash(git fetch *)", true),

@@ -1,3 +1,5 @@
+//! Tests of rules imported from Kode, Sema, Claude Code and Gemini CLI.
+
 use std::fmt::Write as _;
 
 use expect_test::expect;
@@ -198,21 +200,21 @@ fn what_is_not_understood_is_refused_with_its_key() {
     expect![[r#"
         settings.json: error: the configuration is not an object
         settings.json: error: `mode` is wrong: `sometimes` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
-        settings.json: error: `mode` is not a text
+        settings.json: error: `mode` is not a string
         settings.json: error: `autoAlowTools` is not known; did you mean `autoAllowTools`?
-        settings.json: error: `autoDenyTools` is not a list of at most 2000 texts
-        settings.json: error: `autoDenyTools` holds something that is no text
+        settings.json: error: `autoDenyTools` is not a list of at most 2000 strings
+        settings.json: error: `autoDenyTools` contains a value that is not a string
         settings.json: error: permission is not an object
         settings.json: error: `permission.autoDenyTool` is not known; did you mean `autoDenyTools`?
-        settings.json: error: `autoDenyTools` is not a list of at most 2000 texts
+        settings.json: error: `autoDenyTools` is not a list of at most 2000 strings
         settings.json: error: `permissions.alow` is not known; did you mean `allow`?
         settings.json: error: `permissions.defaultMode` is wrong: `free` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
         settings.json: error: `permissions.disableBypassPermissionsMode` can only be `disable`
         settings.json: error: permissions is not an object
-        settings.json: error: `skipBashExecPermission` is neither true nor false
-        settings.json: error: `allowedTools` is not a list of at most 2000 texts
-        settings.json: error: `tools.exclude` is not a list of at most 2000 texts
-        settings.json: error: `security.disableYoloMode` is neither true nor false
+        settings.json: error: `skipBashExecPermission` is not a boolean
+        settings.json: error: `allowedTools` is not a list of at most 2000 strings
+        settings.json: error: `tools.exclude` is not a list of at most 2000 strings
+        settings.json: error: `security.disableYoloMode` is not a boolean
     "#]].assert_eq(&out);
 }
 
@@ -408,7 +410,7 @@ fn a_gemini_policy_is_read_as_it_is() {
         p.toml:2:1: error: unknown key `toolname`; did you mean `toolName`?
         p.toml:1:1: error: `maybe` is not a decision; write allow, ask or deny
         p.toml:1:1: error: `fast` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom
-        p.toml:1:1: error: safety_checker is not supported yet; take it out, and use a hook to look deeper into calls
+        p.toml:1:1: error: safety_checker is not supported; remove it and use a hook to inspect calls
     "#]].assert_eq(&out);
 }
 

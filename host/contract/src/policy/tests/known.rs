@@ -1,4 +1,4 @@
-//! Calls that have run with nothing real yet: what they changed is judged, and not what they may have meant.
+//! Tests of staged calls, whose known changes are evaluated instead of possible ones.
 
 use expect_test::expect;
 
@@ -63,7 +63,7 @@ fn a_mode_speaks_of_what_was_changed() {
          files/rewrite writes nothing",
         expect![[r#"
             files/rewrite writes changed=a → allow by mode accept_edits: write
-            files/rewrite writes changed=.git/config → ask: it changes a protected path: version control runs programs that it names
+            files/rewrite writes changed=.git/config → ask: it changes a protected path: version control runs programs named in it
             files/rewrite writes changed=a,.bashrc → ask: it changes a protected path: shells and other programs read it when they start
             files/rewrite destroys changed=a → allow by mode accept_edits: write
             files/rewrite writes nothing → allow by mode accept_edits: read
@@ -114,14 +114,14 @@ fn what_is_asked_for_by_name_is_asked_whatever_it_changed() {
          files/rewrite writes tail changed=a
          files/rewrite writes tail nothing",
         expect![[r#"
-            files/rewrite writes hook:ask nothing → ask: a hook wants a person's yes
+            files/rewrite writes hook:ask nothing → ask: a hook requires approval
             files/rewrite writes tail changed=a → ask: it changes files
-            files/rewrite writes tail nothing → ask: a tool's result asks for it
+            files/rewrite writes tail nothing → ask: a tool's result requests it
         "#]],
     );
 }
 
-/// A run that makes nothing real is stopped only by what forbids it for sure.
+/// Only a deny rule prevents a staged run.
 #[test]
 fn a_run_is_held_back_unless_a_rule_forbids_it() {
     let policy = policy(

@@ -1,10 +1,12 @@
+//! Tests of session modes, declared effects, timeouts and protected files.
+
 use expect_test::expect;
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// One call for each column of the table, and the exceptions of mode plan.
+/// One call for each column of the mode table, and the exceptions of mode plan.
 const CALLS: [(&str, &str); 12] = [
     ("read", "files/read_file reads kind=read path=src/a.rs"),
     ("pure", "data/json_parse pure"),
@@ -135,7 +137,7 @@ fn r_191_a_tool_that_only_reads_is_not_asked_about() {
             },
         );
     }
-    // A rule is heard before the mode.
+    // A rule takes precedence over the mode.
     check(
         "ask read_file",
         "files/read_file reads path=a",
@@ -167,9 +169,9 @@ fn the_sessions_mode_narrows_and_never_widens() {
 #[test]
 fn a_mode_that_is_switched_off_or_has_nobody_to_decide_is_refused_when_it_is_loaded() {
     let wrong = |text: &str| Policy::new(spec(text)).unwrap_err()[0].to_string();
-    expect!["policy: error: mode yolo is switched off by disable_yolo; choose another mode"]
+    expect!["policy: error: mode yolo is disabled by disable_yolo; choose another mode"]
         .assert_eq(&wrong("mode yolo\nno_yolo"));
-    expect!["policy: error: mode custom leaves every decision to a callback or a hook, and there is none; configure one or choose another mode"].assert_eq(&wrong("mode custom"));
+    expect!["policy: error: mode custom requires a callback or a hook, but none exists; configure one or choose another mode"].assert_eq(&wrong("mode custom"));
     assert_eq!(
         policy("mode custom\nheadless callback").mode(),
         Mode::Custom
@@ -216,7 +218,7 @@ fn plans_are_written_below_the_plan_directory_only() {
             files/write_file writes kind=edit path=/workspace/.toolhost/plans/b/c.md → allow by mode plan: protected path
             files/write_file writes kind=edit path=.toolhost/plans/a.sh → deny: `write_file` may not write `.toolhost/plans/a.sh` in mode plan: it changes a protected path: agents take instructions, tools or permissions from it
             files/write_file writes kind=edit path=.toolhost/plans/../x.md → deny: `write_file` may not write `.toolhost/plans/../x.md` in mode plan: it changes a protected path: agents take instructions, tools or permissions from it
-            files/write_file writes kind=edit path=.toolhost/plans/../../../x.md → deny: `write_file` may not write `.toolhost/plans/../../../x.md` in mode plan: it changes a protected path: where it leads is not certain
+            files/write_file writes kind=edit path=.toolhost/plans/../../../x.md → deny: `write_file` may not write `.toolhost/plans/../../../x.md` in mode plan: it changes a protected path: its target cannot be determined
             files/write_file writes kind=edit path=.toolhost/plansx/a.md → deny: `write_file` may not write `.toolhost/plansx/a.md` in mode plan: it changes a protected path: agents take instructions, tools or permissions from it
             files/delete_file destroys kind=delete path=.toolhost/plans/a.md → deny: `delete_file` may not write `.toolhost/plans/a.md` in mode plan: it changes a protected path: agents take instructions, tools or permissions from it
             files/copy_file writes kind=edit from=a.md to=.toolhost/plans/a.md → allow by mode plan: read, mode plan: protected path
@@ -248,13 +250,13 @@ fn what_is_not_said_about_a_tool_is_read_the_careful_way() {
             x/unknown path=a → ask: it may destroy data
             x/touch writes → ask: it may have side effects
             x/touch writes path=a → allow by mode accept_edits: write
-            x/patch writes kind=edit text=a → ask: it changes files and does not say which
+            x/patch writes kind=edit text=a → ask: it changes files without naming them
             x/drop destroys path=a → ask: it may destroy data
             x/delete_file destroys kind=delete path=a → allow by mode accept_edits: write
             x/ask_user interactive → ask: it may destroy data
-            x/post network writes url=https://a.example/ → ask: it reaches beyond this machine
+            x/post network writes url=https://a.example/ → ask: it accesses the network
             x/explain reads command="rm -rf /" → allow by mode accept_edits: read
-            x/look reads url=https://a.example/ → ask: it reaches beyond this machine
+            x/look reads url=https://a.example/ → ask: it accesses the network
             x/parse pure url=https://a.example/ → allow by mode accept_edits: read
             srv/mcp__srv__run reads command=ls → ask: it runs a command
             srv/mcp__srv__stat pure path=a → ask: it may have side effects
@@ -404,7 +406,7 @@ fn a_18_files_that_other_programs_run_are_asked_about_in_accept_edits() {
     ] {
         assert!(ask(path).starts_with("allow"), "{path}: {}", ask(path));
     }
-    expect!["ask: it changes a protected path: build tools run what it says"]
+    expect!["ask: it changes a protected path: build tools execute its contents"]
         .assert_eq(&ask("Makefile"));
     let prefix = [
         "files/rewrite writes kind=edit changed=src/a.sh",
@@ -431,7 +433,7 @@ fn c_06_a_stricter_mode_of_the_session_wins_over_the_rules_of_the_command_line()
         let narrowed = typed.with_mode(mode).unwrap();
         let answer = told(&narrowed, write);
         assert!(answer.starts_with("deny"), "{mode}: {answer}");
-        // A rule of the configuration file is written for every mode that it does not leave out.
+        // A rule of the configuration file applies in every mode, unless it lists modes.
         let kept = written.with_mode(mode).unwrap();
         assert!(told(&kept, write).starts_with("allow"), "{mode}");
     }
@@ -439,7 +441,7 @@ fn c_06_a_stricter_mode_of_the_session_wins_over_the_rules_of_the_command_line()
     assert!(asked.starts_with("deny"), "{asked}");
     let wider = typed.with_mode(Mode::Auto).unwrap();
     assert!(told(&wider, write).starts_with("allow by rule"));
-    // Whoever starts the host in mode plan and allows a tool means that tool in mode plan.
+    // Allowing a tool while starting the host in mode plan applies to mode plan.
     let plan = policy("mode plan\nallow write_file yields");
     assert!(told(&plan, write).starts_with("allow by rule"));
 }

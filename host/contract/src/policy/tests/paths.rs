@@ -1,15 +1,17 @@
+//! Tests of path patterns, allowed paths, protected paths, mounts and read guards.
+
 use expect_test::expect;
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// Does the pattern match the path, for an allow and for a deny?
+/// Whether the pattern matches the path for an allow rule and for a deny rule.
 fn matches(pattern: &str, path: &str) -> (bool, bool) {
     let places = spec("").places;
     let pattern = place::PathPattern::parse(pattern, &places).unwrap();
-    let spot = place::Spot::of(path, &places);
-    (pattern.surely(&spot), pattern.maybe(&spot))
+    let path_ref = place::Spot::of(path, &places);
+    (pattern.surely(&path_ref), pattern.maybe(&path_ref))
 }
 
 #[test]
@@ -38,7 +40,7 @@ fn patterns_are_those_of_a_gitignore_file_with_anchors() {
         ("./src", "src/a.rs", BOTH),
         ("./a.rs", "lib/a.rs", NONE),
         ("../other/**", "/other/a", BOTH),
-        // A directory covers what lies below it, and a slash at the end changes nothing.
+        // A directory covers everything below it; a trailing slash has no effect.
         ("src/a", "src/a/b/c", BOTH),
         ("src/a/", "src/a/b/c", BOTH),
         ("src/a/", "src/a", BOTH),
@@ -54,7 +56,7 @@ fn patterns_are_those_of_a_gitignore_file_with_anchors() {
         ("*.pem", "a/b/k.pem.txt", NONE),
         ("**", "a/b", BOTH),
         ("**", "/etc/passwd", DENY),
-        // From the root of the machine, from home, from the settings file.
+        // From the root directory, from home, from the settings file.
         ("//etc/**", "/etc/passwd", BOTH),
         ("//etc/**", "etc/passwd", NONE),
         ("//etc", "/etc/ssh/key", BOTH),
@@ -68,13 +70,13 @@ fn patterns_are_those_of_a_gitignore_file_with_anchors() {
         ("/src/**", "lib/src/a.rs", NONE),
         ("/", "src/a.rs", BOTH),
         ("/", "/etc", NONE),
-        // Case: a volume may not tell it apart, so it does not save from a deny.
+        // Case-insensitive volumes must not bypass a deny.
         ("src/**", "SRC/a.rs", DENY),
         ("//etc/passwd", "/ETC/Passwd", DENY),
         (".env", "a/.ENV", DENY),
         ("src/straße", "SRC/STRASSE", NONE),
         ("src/ärger", "src/ÄRGER", DENY),
-        // Characters that mean something elsewhere.
+        // Characters that are special elsewhere.
         ("src/a+b(c).rs", "src/a+b(c).rs", BOTH),
         ("src/a[bc].rs", "src/ab.rs", BOTH),
         ("src/a[bc].rs", "src/ad.rs", NONE),
@@ -83,14 +85,14 @@ fn patterns_are_those_of_a_gitignore_file_with_anchors() {
         ("src/{a,b}.rs", "src/b.rs", BOTH),
         ("src/?.rs", "src/a.rs", BOTH),
         ("src/?.rs", "src//.rs", NONE),
-        // `..` that leads out of the base: no allow, and every deny that may be meant.
+        // `..` that leaves the base matches no allow rule and every deny rule that it may refer to.
         ("src/**", "../w/src/a.rs", DENY),
         ("//etc/**", "../../etc/passwd", DENY),
         ("//etc/**", "../x", DENY),
         ("//etc/**", "/../../etc/passwd", DENY),
         ("//**", "../x", DENY),
         ("../other/**", "../other/a", DENY),
-        // What is no path at all.
+        // Not a path at all.
         ("src/**", "src/a\0.rs", DENY),
         ("//etc", "", NONE),
         ("./", "", BOTH),
@@ -181,7 +183,7 @@ fn what_cannot_be_looked_at_is_allowed_by_no_path_rule_and_denied_by_every_one()
     check(
         "allow Edit(src/**)",
         &call,
-        expect!["ask: it changes a protected path: where it leads is not certain"],
+        expect!["ask: it changes a protected path: its target cannot be determined"],
     );
     check(
         "deny Edit(secrets/**)",
@@ -224,19 +226,19 @@ fn what_decides_over_later_runs_is_protected() {
     }
     expect![[r#"
         src/a.rs: allow by mode auto: write
-        .git/hooks/pre-commit: ask: it changes a protected path: version control runs programs that it names
-        a/b/.git/config: ask: it changes a protected path: version control runs programs that it names
-        .GIT/config: ask: it changes a protected path: version control runs programs that it names
+        .git/hooks/pre-commit: ask: it changes a protected path: version control runs programs named in it
+        a/b/.git/config: ask: it changes a protected path: version control runs programs named in it
+        .GIT/config: ask: it changes a protected path: version control runs programs named in it
         .github/workflows/ci.yml: ask: it changes a protected path: continuous integration or deployment runs it
         .github/ISSUE.md: allow by mode auto: write
         /home/u/.bashrc: ask: it changes a protected path: shells and other programs read it when they start
-        build.rs: ask: it changes a protected path: build tools run what it says
-        sub/build.rs: ask: it changes a protected path: build tools run what it says
+        build.rs: ask: it changes a protected path: build tools execute its contents
+        sub/build.rs: ask: it changes a protected path: build tools execute its contents
         src/build.rs.txt: allow by mode auto: write
-        .vscode/tasks.json: ask: it changes a protected path: editors run what it says
-        keys/server.pem: ask: it changes a protected path: it holds keys or decides who may log in
-        id_ed25519: ask: it changes a protected path: it holds keys or decides who may log in
-        ../x: ask: it changes a protected path: where it leads is not certain
+        .vscode/tasks.json: ask: it changes a protected path: editors execute its contents
+        keys/server.pem: ask: it changes a protected path: it contains keys or controls who may log in
+        id_ed25519: ask: it changes a protected path: it contains keys or controls who may log in
+        ../x: ask: it changes a protected path: its target cannot be determined
         toolhost.toml: ask: it changes a protected path: agents take instructions, tools or permissions from it
         .gitignore: allow by mode auto: write
         Jenkinsfile: ask: it changes a protected path: continuous integration or deployment runs it
@@ -275,7 +277,7 @@ fn a_subject_is_what_the_input_names() {
         ),
         ("a/x pure path=a", ""),
         ("a/x reads pattern=a", ""),
-        // Whether somebody runs the command, the input does not say.
+        // The input does not show whether the host runs the command.
         ("a/x kind=execute command=ls directory=a", "w:a"),
         ("a/x kind=execute reads command=ls directory=a", "r:a"),
         (
@@ -294,7 +296,7 @@ fn a_subject_is_what_the_input_names() {
     assert!(!subject("a/x reads path=a").unclear);
 }
 
-/// What the guard of an allowed call keeps from it: each path with `-` where a rule refuses it.
+/// The paths, with `-` before those that the guard of an allowed call denies.
 fn guarded(rules: &str, call: &str, paths: &[&str]) -> String {
     let guard = match World::of(call).decide(&policy(rules), &[]) {
         Verdict::Allow(grant) => grant.guard().cloned(),
@@ -349,7 +351,7 @@ fn a_07_rules_on_reading_hold_for_what_a_call_really_opens() {
     ] {
         assert_eq!(guarded(rules, call, &paths), expected, "{call}");
     }
-    // Whoever was asked about the path that the call names has answered for it.
+    // The user who was prompted about a named path has answered for it.
     let call = "files/read_file reads kind=read path=lib/a";
     let question = question("ask Read(lib/**)\ndeny Read(secrets/**)", call);
     let Ok(Settled::Granted { grant, .. }) = settle(question, Answer::once()) else {
@@ -359,7 +361,7 @@ fn a_07_rules_on_reading_hold_for_what_a_call_really_opens() {
     assert!(!guard.refuses("/w/lib/a"));
     assert!(guard.refuses("/w/secrets/x"));
     assert_eq!(guard.hits(), ["user:2 deny `Read(secrets/**)`"]);
-    // Without such rules a call costs nothing.
+    // Without such rules there is no guard.
     let Verdict::Allow(grant) =
         World::of(call).decide(&policy("deny Edit(x)\ndeny Bash(git push *)"), &[])
     else {
@@ -404,14 +406,14 @@ fn of_two_mounts_the_inner_one_is_meant() {
             .into(),
         ..Places::default()
     };
-    let spot = place::Spot::of("/workspace/data/x", &places);
-    assert_eq!(spot.exact(), Some("/srv/data/x"));
-    // A deny finds it by either name.
+    let path_ref = place::Spot::of("/workspace/data/x", &places);
+    assert_eq!(path_ref.exact(), Some("/srv/data/x"));
+    // A deny matches it by either path.
     for pattern in ["//srv/data/**", "//workspace/data/**"] {
         assert!(
             place::PathPattern::parse(pattern, &places)
                 .unwrap()
-                .maybe(&spot),
+                .maybe(&path_ref),
             "{pattern}"
         );
     }

@@ -1,4 +1,4 @@
-//! What holds for every policy and every call, tried on many.
+//! Property tests over random policies and calls.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -120,7 +120,7 @@ proptest! {
     fn a_deny_or_an_ask_more_never_allows_more(
         rules in any_rules(), more in any_rule(), mode in any_mode(), call in any_call(),
     ) {
-        // An ask of a higher tier may stand in for a mode's deny; a deny never loosens anything.
+        // An ask of a higher tier may replace a mode's deny; a deny never allows more.
         let world = World::of(&call);
         let before = decide(&build(mode, &rules), &world);
         let mut rules = rules;
@@ -194,7 +194,7 @@ proptest! {
         let mut world = World::of(&call);
         let before = decide(&policy, &world);
         world.tool.aliases.push(wanted.to_owned());
-        // A rule that asks may stand in for a mode's deny, also under a name that was only wished for: a person is asked.
+        // An ask rule may replace a mode's deny, also for a requested alias: the user is prompted.
         prop_assert!(decide(&policy, &world) >= before.min(Decision::Ask));
     }
 
@@ -225,10 +225,10 @@ proptest! {
     #[test]
     fn no_path_and_no_pattern_make_it_stumble(path in ".{0,40}", pattern in ".{0,40}", url in ".{0,40}") {
         let places = spec("").places;
-        let spot = place::Spot::of(&path, &places);
+        let path_ref = place::Spot::of(&path, &places);
         if let Ok(pattern) = place::PathPattern::parse(&pattern, &places) {
-            // Sure is stricter than maybe.
-            prop_assert!(!pattern.surely(&spot) || pattern.maybe(&spot));
+            // Matching every interpretation implies matching any.
+            prop_assert!(!pattern.surely(&path_ref) || pattern.maybe(&path_ref));
         }
         let _ = address::host_of(&url);
         let _ = RuleSpec::new(Decision::Allow, format!("{pattern}({path})")).compile(1, &places);
@@ -239,9 +239,9 @@ proptest! {
         let places = spec("").places;
         let deny = place::PathPattern::parse("a/b", &places).unwrap();
         let plain = place::resolve("/w", &path);
-        let spot = place::Spot::of(&path, &places);
+        let path_ref = place::Spot::of(&path, &places);
         let inside = place::below(&plain.0, "/w/a/b").is_some() && plain.1.is_none();
-        prop_assert_eq!(deny.surely(&spot), inside, "{}", path);
-        prop_assert!(!inside || deny.maybe(&spot));
+        prop_assert_eq!(deny.surely(&path_ref), inside, "{}", path);
+        prop_assert!(!inside || deny.maybe(&path_ref));
     }
 }

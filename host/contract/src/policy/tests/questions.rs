@@ -1,10 +1,12 @@
+//! Tests of questions to the user, their offers and the effect of answers.
+
 use expect_test::expect;
 
 use std::fmt::Write as _;
 
 use super::*;
 
-/// What is asked, and what is offered.
+/// The reason and the offers of a question.
 fn asked(rules: &str, call: &str) -> String {
     let question = question(rules, call);
     let mut out = format!("{} ({})\n", question.reason, question.kind.as_str());
@@ -97,7 +99,7 @@ fn a_yes_that_lasts_is_narrowed_to_what_the_call_touches() {
         "system/bash kind=execute command=\"cargo test > out/log.txt\"",
     ));
     expect![[r#"
-        it reaches beyond this machine (info)
+        it accesses the network (info)
           once    Allow `http_get` this once
           session Allow `http_get` to reach `api.example.com` for the rest of this session
           project Allow `http_get` to reach `api.example.com` in this project until revoked
@@ -138,9 +140,9 @@ fn a_yes_to_what_cannot_be_narrowed_is_for_once() {
     for rules in ["once_only", "ask x remember=no"] {
         assert_eq!(question(rules, "a/x").offers.len(), 1, "{rules}");
     }
-    // A protected file may be named, its directory may not.
+    // A protected file can be offered, but not its directory.
     expect![[r#"
-        it changes a protected path: version control runs programs that it names (edit)
+        it changes a protected path: version control runs programs named in it (edit)
           once    Allow `write_file` this once
           session Allow `write_file` on `/w/.git/hooks/pre-commit` for the rest of this session
           project Allow `write_file` on `/w/.git/hooks/pre-commit` in this project until revoked
@@ -150,7 +152,7 @@ fn a_yes_to_what_cannot_be_narrowed_is_for_once() {
         "mode auto",
         "files/write_file writes kind=edit path=.git/hooks/pre-commit",
     ));
-    // Nor may a directory that holds everything.
+    // A directory that contains everything is not offered either.
     expect![[r#"
         it changes files (edit)
           once    Allow `write_file` this once
@@ -171,7 +173,7 @@ fn a_yes_to_what_cannot_be_narrowed_is_for_once() {
 
 #[test]
 fn danger_is_named_in_the_question() {
-    expect!["it runs a command; deletes directories and everything in them, without asking"]
+    expect!["it runs a command; deletes directories recursively without prompting"]
         .assert_eq(&question("", "system/bash kind=execute command=\"rm -rf /\"").reason);
 }
 
@@ -179,7 +181,7 @@ fn danger_is_named_in_the_question() {
 #[test]
 fn a_hooks_question_carries_its_meta() {
     let question = question("allow *", "a/x hook:risk");
-    expect!["a hook wants a person's yes: looks bad"].assert_eq(&question.reason);
+    expect!["a hook requires approval: looks bad"].assert_eq(&question.reason);
     assert_eq!(question.meta, Some(json!({"risk": "high"})));
 }
 
@@ -248,23 +250,23 @@ fn settled(answer: Answer) -> String {
 #[test]
 fn an_answer_comes_to_a_grant_or_to_words_that_say_who_refused() {
     let allow = |offer| Answer::Allow { offer, note: None };
-    expect!["granted by a person, once; None"].assert_eq(&settled(Answer::once()));
-    expect!["granted by a person, for the rest of this session; Some(Session)"]
+    expect!["granted by the user, once; None"].assert_eq(&settled(Answer::once()));
+    expect!["granted by the user, for the rest of this session; Some(Session)"]
         .assert_eq(&settled(allow(1)));
-    expect!["policy_violation: answer 99 to the question about `write_file` was not offered; there are 7 | Permission denied by policy | None | None"].assert_eq(&settled(allow(99)));
+    expect!["policy_violation: answer 99 to the prompt for `write_file` was not offered; number of offers: 7 | Permission denied by policy | None | None"].assert_eq(&settled(allow(99)));
     expect![
-        "user_denied: the user said no to `write_file` | Permission denied by user | None | None"
+        "user_denied: the user rejected `write_file` | Permission denied by user | None | None"
     ]
     .assert_eq(&settled(Answer::Deny { note: None }));
-    expect![[r#"user_denied: the user said no to `write_file`: use the staging copy\u{1b} | Permission denied by user | Some("use the staging copy\\u{1b}") | None"#]].assert_eq(&settled(Answer::Deny {
+    expect![[r#"user_denied: the user rejected `write_file`: use the staging copy\u{1b} | Permission denied by user | Some("use the staging copy\\u{1b}") | None"#]].assert_eq(&settled(Answer::Deny {
         note: Some("use the staging copy\u{1b}".to_owned()),
     }));
-    expect!["cancelled: the user cancelled at the question about `write_file` | Cancelled by user | None | None"].assert_eq(&settled(Answer::Cancel));
+    expect!["cancelled: the user cancelled the prompt for `write_file` | Cancelled by user | None | None"].assert_eq(&settled(Answer::Cancel));
     expect![[r#"modified {"path":"b"}"#]].assert_eq(&settled(Answer::Modify {
         input: json!({"path": "b"}),
     }));
-    expect![[r#"policy_violation: the question about `write_file` got no answer (it changes files) | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&settled(Answer::TimedOut));
-    expect![[r#"policy_violation: `write_file` needs a person's yes (it changes files), and there is no terminal to ask at | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&settled(Answer::NobodyToAsk));
+    expect![[r#"policy_violation: the prompt for `write_file` was not answered in time (it changes files) | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&settled(Answer::TimedOut));
+    expect![[r#"policy_violation: `write_file` requires approval (it changes files), and no terminal is available to ask for it | Permission denied by policy | None | Some("to allow it: run host with --allow-tool 'write_file(src/a.rs)', or put `allow = [\"write_file(src/a.rs)\"]` under [policy] in toolhost.toml")"#]].assert_eq(&settled(Answer::NobodyToAsk));
 }
 
 #[test]
@@ -316,12 +318,12 @@ fn where_there_is_nobody_to_ask_the_words_say_what_would_allow_the_call() {
         ),
         ("", "x/unknown"),
         ("ask x", "a/x"),
-        // What the operator allows, a hook may still ask about.
+        // A hook may still ask about a call that the operator allows.
         ("allow x", "a/x hook:risk"),
     ] {
         let denial = settle(question(rules, call), Answer::NobodyToAsk).unwrap_err();
         let _ = writeln!(out, "{}", denial.remedy.unwrap());
-        // What it recommends does what it says.
+        // The suggested rules must allow the call.
         let said = out.lines().last().unwrap();
         if let Some((_, list)) = said.split_once("allow = [") {
             let list = list.split_once(']').unwrap().0;

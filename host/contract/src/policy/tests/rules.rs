@@ -1,3 +1,5 @@
+//! Tests of rule precedence, tool names, families and conditions.
+
 use expect_test::expect;
 
 use super::*;
@@ -78,11 +80,11 @@ fn inside_a_tier_priority_decides_and_of_equals_the_strictest() {
     for (rules, expected) in [
         ("deny * @60\nallow write_file @70", Decision::Allow),
         ("deny * @70\nallow write_file @70", Decision::Deny),
-        // What is only a form has the highest priority.
+        // A deny given as a form has the highest priority.
         ("deny *\nallow write_file @999", Decision::Deny),
         ("ask * @70\nallow write_file @60", Decision::Ask),
         ("ask * @60\nallow write_file @70", Decision::Allow),
-        // Another tier's deny is not outbid.
+        // Priority does not override another tier's deny.
         ("workspace deny * @0\nallow write_file @999", Decision::Deny),
     ] {
         assert_eq!(decision(rules, WRITE), expected, "{rules}");
@@ -145,7 +147,7 @@ fn a_foreign_servers_tool_is_found_with_and_without_the_prefix() {
             assert_eq!(decision(&format!("{word} {name}"), call), word, "{name}");
         }
     }
-    // A shorter name may be another tool's: it forbids, and it allows where the tool was given it.
+    // A short name may belong to another tool: it denies, and it allows only if it was assigned to this tool.
     for name in [
         "github__create_issue",
         "github_create_issue",
@@ -176,7 +178,7 @@ fn a_foreign_servers_tool_is_found_with_and_without_the_prefix() {
             "{name}"
         );
     }
-    // What comes under the name of its plugin is found by the same names.
+    // A tool with its plugin's name is found by the same names.
     for name in [
         "mcp__github",
         "mcp__github__create_issue",
@@ -262,7 +264,7 @@ fn r_204_a_rule_may_depend_on_the_user_the_agent_the_version_and_the_hints() {
             "a/x pure version=odd",
             Decision::Deny,
         ),
-        // a version behind the name says the same.
+        // a version after the name has the same effect.
         ("allow x@^1.2", "a/x version=1.4.0", Decision::Allow),
         ("allow x@^1.2", "a/x version=2.0.0", Decision::Ask),
         ("allow a/x@1.2.3", "a/x version=1.2.3", Decision::Allow),
@@ -296,7 +298,7 @@ fn r_204_a_rule_may_depend_on_the_user_the_agent_the_version_and_the_hints() {
         ("allow * modes=default", "a/x", Decision::Allow),
         ("allow * modes=default", "a/x in:plan", Decision::Deny),
         ("allow * interactive=no", "a/x", Decision::Ask),
-        ("nobody\nallow * interactive=no", "a/x", Decision::Allow),
+        ("no_prompt\nallow * interactive=no", "a/x", Decision::Allow),
     ] {
         assert_eq!(decision(rules, call), expected, "{rules} | {call}");
     }

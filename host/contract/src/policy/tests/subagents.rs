@@ -1,3 +1,5 @@
+//! Tests of sub-agent limits.
+
 use expect_test::expect;
 
 use std::fmt::Write as _;
@@ -134,7 +136,7 @@ fn a_limit_forbids_before_any_hook_runs() {
     let mut world = World::of("x/unknown agent:helper");
     world.narrow = Some(Restriction::new(policy("mode yolo\ndeny unknown")));
     assert!(policy("allow *").forbids(world.request()).is_some());
-    // What the limit remembers, the question offers: nothing.
+    // The limit forbids saving, so no lasting approval is offered.
     world.narrow = Some(Restriction::new(policy("mode yolo\nonce_only")));
     let Verdict::Ask(question) = world.decide(&policy(""), &[]) else {
         panic!("asks")

@@ -1,3 +1,5 @@
+//! Tests of rule targets: commands, addresses, input members, paths and redirections.
+
 use expect_test::expect;
 
 use super::rules::decision;
@@ -76,10 +78,10 @@ fn each_of_several_addresses_is_judged() {
            web/web_fetch reads network kind=fetch urls=[]"#,
         expect![[r#"
             web/web_fetch reads network kind=fetch urls=['https://example.com/a','https://example.com/b'] → allow by rule user:1 allow `WebFetch(domain:example.com)`
-            web/web_fetch reads network kind=fetch url=https://example.com/ urls=['https://other.org/'] → ask: it reaches beyond this machine
+            web/web_fetch reads network kind=fetch url=https://example.com/ urls=['https://other.org/'] → ask: it accesses the network
             web/web_fetch reads network kind=fetch url=https://example.com/ urls=['https://evil.org/'] → deny: rule user:2 deny `WebFetch(domain:evil.org)` forbids `web_fetch`
             web/web_fetch reads network kind=fetch urls=['https://example.com/',5] → deny: rule user:2 deny `WebFetch(domain:evil.org)` forbids `web_fetch`
-            web/web_fetch reads network kind=fetch urls=[] → ask: it reaches beyond this machine
+            web/web_fetch reads network kind=fetch urls=[] → ask: it accesses the network
         "#]],
     );
 }
@@ -135,17 +137,17 @@ fn an_address_is_allowed_by_its_host() {
             web/http_get reads network kind=fetch url=https://example.com/a → allow by rule user:1 allow `WebFetch(domain:example.com)`
             web/http_get reads network kind=fetch url=HTTPS://EXAMPLE.com.:8443/a → allow by rule user:1 allow `WebFetch(domain:example.com)`
             web/http_get reads network kind=fetch url=https://user@example.com/ → allow by rule user:1 allow `WebFetch(domain:example.com)`
-            web/http_get reads network kind=fetch url=https://example.com@evil.net/ → ask: it reaches beyond this machine
-            web/http_get reads network kind=fetch url=https://example.com.evil.net/ → ask: it reaches beyond this machine
-            web/http_get reads network kind=fetch url=https://evilexample.com/ → ask: it reaches beyond this machine
-            web/http_get reads network kind=fetch url=https://sub.example.com/ → ask: it reaches beyond this machine
+            web/http_get reads network kind=fetch url=https://example.com@evil.net/ → ask: it accesses the network
+            web/http_get reads network kind=fetch url=https://example.com.evil.net/ → ask: it accesses the network
+            web/http_get reads network kind=fetch url=https://evilexample.com/ → ask: it accesses the network
+            web/http_get reads network kind=fetch url=https://sub.example.com/ → ask: it accesses the network
             web/http_get reads network kind=fetch url=https://a.good.org/ → allow by rule user:2 allow `WebFetch(domain:*.good.org)`
-            web/http_get reads network kind=fetch url=https://good.org/ → ask: it reaches beyond this machine
+            web/http_get reads network kind=fetch url=https://good.org/ → ask: it accesses the network
             web/http_get reads network kind=fetch url=https://evil.good.org/ → deny: rule user:3 deny `WebFetch(domain:evil.good.org)` forbids `http_get`
             web/http_get reads network kind=fetch url=https://evil.net\example.com/ → deny: rule user:3 deny `WebFetch(domain:evil.good.org)` forbids `http_get`
             web/http_get reads network kind=fetch url=example.com → deny: rule user:3 deny `WebFetch(domain:evil.good.org)` forbids `http_get`
             web/http_get reads network kind=fetch url=https://éxample.com/ → deny: rule user:3 deny `WebFetch(domain:evil.good.org)` forbids `http_get`
-            web/http_get reads network kind=fetch → ask: it reaches beyond this machine
+            web/http_get reads network kind=fetch → ask: it accesses the network
         "#]],
     );
 }
@@ -250,9 +252,9 @@ fn a_redirection_is_a_use_of_its_file() {
             system/bash kind=execute command="cargo test > out/log" → allow by rule user:2 allow `Bash(cargo *)`, rule user:3 allow `Edit(out/**)`
             system/bash kind=execute command="cargo test > log" → ask: it changes files
             system/bash kind=execute command="cargo test && echo a > log" → ask: it changes files
-            system/bash kind=execute command="cargo test > $LOG" → ask: it would run a command that cannot be read (only the shell will know which file `$LOG` is)
+            system/bash kind=execute command="cargo test > $LOG" → ask: it would run a command that cannot be analyzed (only the running shell determines which file `$LOG` is)
             system/bash kind=execute command="cd /etc && cargo test > out/log" → ask: it runs a command
-            system/bash kind=execute command="cargo test > out/log" cwd=/etc → ask: it would run a command that cannot be read (only the shell will know which file `out/log` is)
+            system/bash kind=execute command="cargo test > out/log" cwd=/etc → ask: it would run a command that cannot be analyzed (only the running shell determines which file `out/log` is)
         "#]],
     );
     let call = "system/bash kind=execute command=\"cargo test > $LOG\"";

@@ -1,3 +1,5 @@
+//! Tests of denial texts, rule errors and explanations.
+
 use std::fmt::Write as _;
 
 use expect_test::expect;
@@ -72,20 +74,20 @@ fn a_rule_that_cannot_be_understood_is_an_error_with_its_place() {
         let _ = writeln!(out, "{}", wrong[0]);
     }
     expect![[r#"
-        toolhost.toml:3:7: error: `` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`
-        toolhost.toml:3:7: error: `Bash(` has no `)` at its end
-        toolhost.toml:3:7: error: `Bash()` has nothing between its parentheses; leave them away to mean every call
-        toolhost.toml:3:7: error: `Read( )` has nothing between its parentheses; leave them away to mean every call
-        toolhost.toml:3:7: error: pattern `a/../b` holds `.` or `..`; write the path itself
-        toolhost.toml:3:7: error: pattern `!a` starts with `!`; write a rule of its own with the other decision
+        toolhost.toml:3:7: error: `` is not a tool name; write one such as `read_file`, `plugin/tool` or `Bash(git *)`
+        toolhost.toml:3:7: error: `Bash(` is missing its closing `)`
+        toolhost.toml:3:7: error: `Bash()` has empty parentheses; omit them to match every call
+        toolhost.toml:3:7: error: `Read( )` has empty parentheses; omit them to match every call
+        toolhost.toml:3:7: error: pattern `a/../b` contains `.` or `..`; write the resolved path
+        toolhost.toml:3:7: error: pattern `!a` starts with `!`; write a separate rule with the opposite decision
         toolhost.toml:3:7: error: pattern `a[`: unclosed character class; missing ']'
-        toolhost.toml:3:7: error: `example.com` does not say what it is; write `domain:example.com`
+        toolhost.toml:3:7: error: `example.com` is not a target; write `domain:example.com`
         toolhost.toml:3:7: error: `http://x` is not a domain; write `example.com` or `*.example.com`, in its ASCII form and without scheme or port
         toolhost.toml:3:7: error: `*.*.x` is not a domain; write `example.com` or `*.example.com`, in its ASCII form and without scheme or port
-        toolhost.toml:3:7: error: `a b` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`
+        toolhost.toml:3:7: error: `a b` is not a tool name; write one such as `read_file`, `plugin/tool` or `Bash(git *)`
         toolhost.toml:3:7: error: `files/` is not a name; write `plugin/tool` or `plugin/*`
         toolhost.toml:3:7: error: `files/a*` is not a name; write `plugin/tool` or `plugin/*`
-        toolhost.toml:3:7: error: `\u{1b}[2J` is not a name of a tool; write one such as `read_file`, `plugin/tool` or `Bash(git *)`
+        toolhost.toml:3:7: error: `\u{1b}[2J` is not a tool name; write one such as `read_file`, `plugin/tool` or `Bash(git *)`
         toolhost.toml:3:7: error: pattern `a/**b{`: unclosed alternate group; missing '}' (maybe escape '{' with '[{]'?)
     "#]].assert_eq(&out);
     let wrong = Policy::new(spec(
@@ -96,10 +98,10 @@ fn a_rule_that_cannot_be_understood_is_an_error_with_its_place() {
     expect![[r#"
         policy: error: priority 1000 is above 999
         policy: error: `^(?:()` is not a regular expression: regex parse error:\n    ^(?:()\n     ^\nerror: unclosed group
-        policy: error: command_prefix `*` is empty or holds `*`; write the first words of the command
+        policy: error: command_prefix `*` is empty or contains `*`; write the first words of the command
         policy: error: `x` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`
-        policy: error: `nice` is not an annotation; known are read_only, pure, destructive, idempotent, open_world, interactive
-        policy: error: `f@1` names a version beside another tool or version; write a rule of its own for it
+        policy: error: `nice` is not an annotation; use read_only, pure, destructive, idempotent, open_world, interactive
+        policy: error: `f@1` names a version next to another tool or version; write a separate rule for it
         policy: error: `x` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`"#]].assert_eq(&shown.join("\n"));
 }
 
@@ -116,13 +118,13 @@ fn an_explanation_shows_every_layer() {
     let told = policy.explain(world.request(), &world.hooks, &[], NOW);
     expect![[r#"
         files/write_file: ask, rule user:1 ask `write_file`
-        a hook wants a person asked
+        a hook requires approval
         policy in mode default, then accept_edits
           write `src/a.rs`: ask
-            user: rule user:1 ask `write_file` (priority 50, policy) speaks for its tier
+            user: rule user:1 ask `write_file` (priority 50, policy) decides for its tier
             user: rule user:2 ask `Edit` (priority 50, policy) matches
-            workspace: rule workspace:1 allow `Edit(src/**)` (priority 100, policy) speaks for its tier
-        to change it: remove or narrow rule user:1 ask `write_file` (policy), or answer at a terminal
+            workspace: rule workspace:1 allow `Edit(src/**)` (priority 100, policy) decides for its tier
+        remedy: remove or narrow rule user:1 ask `write_file` (policy), or answer at a terminal
     "#]].assert_eq(&told.to_string());
     expect![[r#"
         {

@@ -1,8 +1,8 @@
-//! A hostile text costs little: no stack overflow, no panic, and work in proportion to its length.
+//! Tests of limits: hostile texts cause no stack overflow, no panic and no excessive work.
 
 use super::*;
 
-/// What a thread of the host has, so that an overflow would abort the test run.
+/// Parses on a stack as small as that of a host thread; an overflow aborts the test run.
 fn on_a_small_stack(text: String) -> Result<usize, String> {
     std::thread::Builder::new()
         .stack_size(2 << 20)
@@ -16,7 +16,7 @@ fn on_a_small_stack(text: String) -> Result<usize, String> {
         .expect("no panic")
 }
 
-/// Ways to nest: what opens a level and what closes it.
+/// Kinds of nesting: the text that opens a level and the one that closes it.
 const NESTS: &[(&str, &str)] = &[
     ("(", ")"),
     ("{ ", ";}"),
@@ -85,7 +85,7 @@ fn nesting_of_every_kind_ends_in_an_answer_on_a_small_stack() {
             for core in ["x", "", "'"] {
                 let levels = levels.min(MAX_BYTES / (open.len() + close.len()));
                 let text = format!("{}{core}{}", open.repeat(levels), close.repeat(levels));
-                // The answer itself does not matter here.
+                // The result does not matter here.
                 let _ = on_a_small_stack(text);
                 let _ = on_a_small_stack(open.repeat(levels));
             }
@@ -128,7 +128,7 @@ fn each_limit_holds_at_its_edge() {
     assert_eq!(on_a_small_stack(words(MAX_COMMANDS)), Ok(MAX_COMMANDS));
     assert_eq!(
         on_a_small_stack(words(MAX_COMMANDS + 1)),
-        Err("it holds more than 500 commands".to_owned())
+        Err("it contains more than 500 commands".to_owned())
     );
     assert_eq!(on_a_small_stack("a".repeat(MAX_BYTES)), Ok(1));
     assert_eq!(
@@ -154,7 +154,7 @@ fn each_limit_holds_at_its_edge() {
     );
 }
 
-/// Every short text over the characters that mean something, and a stream of longer ones.
+/// Parses every short text over the special characters, and a sequence of longer ones.
 #[test]
 fn no_text_makes_the_parser_panic() {
     let alphabet: Vec<char> = "a \n;&|<>(){}[]$`'\"\\#~!*=-1E\t\u{a0}é".chars().collect();
@@ -172,7 +172,7 @@ fn no_text_makes_the_parser_panic() {
         "-exec ", "xargs ", "-I", "{}", "[", "]", "[[ ", "2>", "&>", "\\\n", "$'", "é", "f()",
         "trap ", "watch ", "env ", "A=",
     ];
-    // A fixed sequence, so that a failure comes back.
+    // A fixed sequence, so that failures are reproducible.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = move || {
         state ^= state << 13;

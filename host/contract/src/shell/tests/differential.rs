@@ -1,4 +1,4 @@
-//! The parser against bash and dash: whatever a shell runs, the parser has named, or it has refused the line.
+//! Differential tests against bash and dash: the parser finds every program that a shell runs, or rejects the line.
 
 use std::cell::Cell;
 use std::fs;
@@ -10,11 +10,11 @@ use proptest::prelude::*;
 
 use super::super::{Simple, parse};
 
-/// Programs that log how they were started. The lines name no other program, and nothing else is in PATH.
+/// Programs that log their arguments. Lines use no other programs, and PATH contains no others.
 const PROGRAMS: [&str; 3] = ["aa", "bb", "cc"];
 
-/// Words and what may stand between or around them, well-formed or not. No loops, functions or background jobs: a random
-/// line with those may not end.
+/// Words and separators, well-formed or not. No loops, functions or background jobs, because a random line with them
+/// may not terminate.
 const NOISE: &[&str] = &[
     "x",
     "1",
@@ -79,7 +79,7 @@ fn noise() -> impl Strategy<Value = String> {
     proptest::sample::select(NOISE).prop_map(str::to_owned)
 }
 
-/// A line that runs some of the programs, most of the time.
+/// A line that usually runs some of the programs.
 fn line() -> impl Strategy<Value = String> {
     let simple = (
         proptest::sample::select(&PROGRAMS[..]),
@@ -133,11 +133,11 @@ const WRAPPERS: &[&str] = &[
     "@ > o 2>&1",
 ];
 
-/// What one program was started as.
+/// The arguments that a program was started with.
 type Started = Vec<String>;
 
 fn started_by(shell: &str, line: &str, dir: &Path) -> Vec<Started> {
-    // A log of its own for each run: a program that the shell did not wait for writes to the log of its own run.
+    // A separate log for each run, because a background program may write after the run.
     let run = tempfile::tempdir_in(dir).unwrap();
     let (log, work) = (run.path().join("log"), run.path().join("work"));
     fs::write(&log, "").unwrap();
@@ -161,7 +161,7 @@ fn started_by(shell: &str, line: &str, dir: &Path) -> Vec<Started> {
         .collect()
 }
 
-/// Whether the command may be what was started. A dynamic word may be anything; the policy asks about it.
+/// Whether the command may be the started program. A dynamic word may be anything; the policy asks about it.
 fn covers(command: &Simple, started: &Started) -> bool {
     let Some(program) = command.words.first() else {
         return false;
@@ -176,7 +176,7 @@ fn covers(command: &Simple, started: &Started) -> bool {
                     .eq(started.iter()))
 }
 
-/// The number of programs that the shell ran.
+/// Returns the number of programs that the shell ran.
 fn check(shell: &str, line: &str, dir: &Path) -> Result<usize, TestCaseError> {
     let Ok(script) = parse(line) else {
         return Ok(0);
@@ -198,7 +198,7 @@ fn check(shell: &str, line: &str, dir: &Path) -> Result<usize, TestCaseError> {
     Ok(all.len())
 }
 
-/// The shells of this machine, by full path: the test clears PATH for them.
+/// Shells of this machine by full path, because the test clears PATH.
 fn shells() -> Vec<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     ["bash", "dash"]

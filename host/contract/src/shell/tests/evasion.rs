@@ -1,4 +1,4 @@
-//! Ways to hide `rm` that must not work: it is found, or the text is not read.
+//! Tests of ways to hide `rm`: the parser finds it or rejects the text.
 
 use super::*;
 use expect_test::expect;
@@ -200,7 +200,7 @@ fn disguises_of_a_program_are_seen_through() {
             eval "r"m x
                 eval rm x | (eval) rm x
             eval r$x
-                ? what it runs is not known yet: `eval`
+                ? what it runs is not known in advance: `eval`
             echo \$'\' ; rm -rf / #'
                 echo $\ | rm -rf /
             echo $$'\' ; rm x #'
@@ -232,11 +232,11 @@ fn disguises_of_a_program_are_seen_through() {
             [ -v 'x[$(rm)]' ]
                 ? an index is evaluated by `[`
             x='a[$(rm)]'; echo $((x))
-                ? arithmetic with more than numbers can run what a variable holds
+                ? arithmetic on variables can run commands
             x='a[$(rm)]'; [[ x -eq 1 ]]
-                ? arithmetic with more than numbers can run what a variable holds
+                ? arithmetic on variables can run commands
             shopt -s expand_aliases; alias ls=rm
-                ? later words may change their meaning after `alias`
+                ? later commands may change their meaning after `alias`
             PATH=/evil:$PATH ls
                 PATH= ls
             ls &>x rm y
@@ -258,7 +258,7 @@ fn disguises_of_a_program_are_seen_through() {
             git() { rm x; }; git status
                 rm x | git status
             coproc rm x
-                ? `coproc` where a command should be
+                ? `coproc` where a command is expected
             ~99999999999999999999 x
                 «~99999999999999999999» x
             =rm x
@@ -266,7 +266,7 @@ fn disguises_of_a_program_are_seen_through() {
             rm() { :; }; rm x
                 : | rm x
             a=(1)#x; rm y
-                ? a list of values is glued to a word
+                ? a list of values is joined to a word
             a[ #]=1; rm x
                 ? the index is evaluated in `a[`
             time a[[b] #]=1; rm x
@@ -278,15 +278,15 @@ fn disguises_of_a_program_are_seen_through() {
             11>f
                 ? a redirection of `11`
             source /dev/stdin <<E⏎rm x⏎E
-                ? what it runs is not known yet: `source`
+                ? what it runs is not known in advance: `source`
             bash /dev/stdin <<E⏎rm x⏎E
-                ? what it runs is not known yet: `bash`
+                ? what it runs is not known in advance: `bash`
             sudo -s <<E⏎rm x⏎E
                 sudo -s | (<<) rm x
             sudo -s
                 sudo -s
             source <(echo rm)
-                ? what it runs is not known yet: `source`
+                ? what it runs is not known in advance: `source`
             x='a[$(rm)]'; read $x
                 ? an index is evaluated by `read`
             x='a[$(rm)]'; unset "$x"
@@ -304,15 +304,15 @@ fn disguises_of_a_program_are_seen_through() {
             wait $p
                 wait «$p»
             cat <<E; a=(⏎rm⏎E⏎)
-                ? a list of values stands before a here-document's body
+                ? a list of values precedes a here-document's body
             time -p ! rm x
                 ? a command named `!`
             repeat 3 rm x
-                ? it cannot be told what is run by `repeat`
+                ? it is not known what is run by `repeat`
             - rm x
-                ? it cannot be told what is run by `-`
+                ? it is not known what is run by `-`
             noglob rm x
-                ? it cannot be told what is run by `noglob`
+                ? it is not known what is run by `noglob`
             [ a = b ]
                 [ a = b ]
             [ a == b ]
@@ -371,9 +371,9 @@ fn characters_that_nobody_sees_are_refused_outside_quotes() {
         }
     }
     for (line, reason) in [
-        ("ls\0rm", "it holds a NUL character"),
-        ("", "it holds no command"),
-        (" \n ", "it holds no command"),
+        ("ls\0rm", "it contains a NUL character"),
+        ("", "it contains no command"),
+        (" \n ", "it contains no command"),
     ] {
         assert_eq!(parse(line).expect_err("must be refused").reason, reason);
     }

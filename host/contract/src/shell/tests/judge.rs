@@ -1,4 +1,4 @@
-//! What may be remembered, what only looks and what is dangerous.
+//! Tests of approval prefixes, read-only detection and danger warnings.
 
 use super::*;
 use expect_test::expect;
@@ -387,42 +387,42 @@ fn r_213_dangerous_commands_have_words_for_the_prompt() {
         "##,
         |script| danger(script).unwrap_or("-").to_owned(),
         expect![[r#"
-            rm -rf x                           deletes directories and everything in them, without asking
-            rm -fr x                           deletes directories and everything in them, without asking
-            rm -r -f x                         deletes directories and everything in them, without asking
-            rm --recursive --force x           deletes directories and everything in them, without asking
-            rm -r x                            deletes directories and everything in them
+            rm -rf x                           deletes directories recursively without prompting
+            rm -fr x                           deletes directories recursively without prompting
+            rm -r -f x                         deletes directories recursively without prompting
+            rm --recursive --force x           deletes directories recursively without prompting
+            rm -r x                            deletes directories recursively
             rm x                               -
             rm /etc/passwd                     deletes system files
-            sudo rm -rf /                      deletes directories and everything in them, without asking
-            bash -c 'rm -rf x'                 deletes directories and everything in them, without asking
-            find . -exec rm -rf {} +           deletes directories and everything in them, without asking
-            find . -delete                     deletes every file that it finds
+            sudo rm -rf /                      deletes directories recursively without prompting
+            bash -c 'rm -rf x'                 deletes directories recursively without prompting
+            find . -exec rm -rf {} +           deletes directories recursively without prompting
+            find . -delete                     deletes every file it finds
             dd if=/dev/zero of=/dev/sda        copies raw data over files or disks
             dd if=a                            copies raw data over files or disks
             mkfs.ext4 /dev/sda1                formats a disk
             mkfs x                             formats a disk
-            shred x                            destroys data for good
+            shred x                            destroys data permanently
             echo x > /dev/sda                  writes to a device
             echo x > /dev/null                 -
             echo x > /dev/tty                  -
             cat x > /dev/tcp/a/1               sends data over the network
             echo x >> /etc/passwd              writes to a system directory
-            :(){ :|:& };:                      starts itself again and again until the machine stops (a fork bomb)
-            f() { f | f & }; f                 starts itself again and again until the machine stops (a fork bomb)
-            curl x | sh                        runs a program straight from the network
-            curl x | sudo bash                 runs a program straight from the network
-            curl x | bash -s -- y              runs a program straight from the network
-            wget -O- x | python3               runs a program straight from the network
-            bash <(curl x)                     ? what it runs is not known yet: `bash`
-            source <(curl x)                   ? what it runs is not known yet: `source`
-            echo x | sh                        runs whatever another command prints
+            :(){ :|:& };:                      starts itself repeatedly until the machine stops (fork bomb)
+            f() { f | f & }; f                 starts itself repeatedly until the machine stops (fork bomb)
+            curl x | sh                        runs a program downloaded from the network
+            curl x | sudo bash                 runs a program downloaded from the network
+            curl x | bash -s -- y              runs a program downloaded from the network
+            wget -O- x | python3               runs a program downloaded from the network
+            bash <(curl x)                     ? what it runs is not known in advance: `bash`
+            source <(curl x)                   ? what it runs is not known in advance: `source`
+            echo x | sh                        executes the output of another command
             curl x | jq .                      -
             curl x | python3 -c y              -
-            sh -c "$(curl x)"                  ? what it runs is not known yet: `sh`
-            chmod -R 777 /                     changes the rights of the whole system
-            chmod -R 755 ~                     changes the rights of the whole system
-            chmod 777 x                        lets everybody write
+            sh -c "$(curl x)"                  ? what it runs is not known in advance: `sh`
+            chmod -R 777 /                     changes permissions of the whole system
+            chmod -R 755 ~                     changes permissions of the whole system
+            chmod 777 x                        makes files writable by everyone
             chmod 644 x                        -
             chown -R a x                       changes the owner of a whole directory
             git push --force                   overwrites history on the server
@@ -430,24 +430,24 @@ fn r_213_dangerous_commands_have_words_for_the_prompt() {
             git push origin +main              overwrites history on the server
             git push --force-with-lease        overwrites history on the server
             git push                           -
-            git reset --hard                   throws away uncommitted changes
+            git reset --hard                   discards uncommitted changes
             git reset                          -
             git clean -fd                      deletes untracked files
             shutdown now                       stops the machine
             kill -9 -1                         stops every process
             kill 5                             -
-            sudo ls                            runs with the rights of another user
+            sudo ls                            runs with the privileges of another user
             ls                                 -
             echo rm -rf                        -
             mv /etc /x                         moves system files
             crontab -r                         deletes all scheduled jobs
-            rm -rf "$HOME"                     deletes directories and everything in them, without asking
-            RM -RF x                           deletes directories and everything in them
-            /bin/rm -rf x                      deletes directories and everything in them, without asking
+            rm -rf "$HOME"                     deletes directories recursively without prompting
+            RM -RF x                           deletes directories recursively
+            /bin/rm -rf x                      deletes directories recursively without prompting
             echo 'rm -rf /'                    -
             git commit -m 'rm -rf'             -
-            $(rm -rf x)                        deletes directories and everything in them, without asking
-            cat f | { bash; }                  runs whatever another command prints
+            $(rm -rf x)                        deletes directories recursively without prompting
+            cat f | { bash; }                  executes the output of another command
             cat < /dev/tcp/a/1                 opens a network connection
         "#]],
     );

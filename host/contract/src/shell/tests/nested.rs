@@ -1,4 +1,4 @@
-//! Commands inside words, and commands that run commands.
+//! Tests of substitutions, wrappers and here-documents.
 
 use super::*;
 use expect_test::expect;
@@ -58,9 +58,9 @@ fn substitutions_are_judged_like_commands() {
             echo $( (a) )
                 echo «$( (a) )» | ($(…)) a
             echo $((a) )
-                ? arithmetic with more than numbers can run what a variable holds
+                ? arithmetic on variables can run commands
             echo $((a);(b))
-                ? arithmetic with more than numbers can run what a variable holds
+                ? arithmetic on variables can run commands
             $(a)
                 «$(a)» | ($(…)) a
             x=$(a)
@@ -204,11 +204,11 @@ fn wrappers_and_what_they_wrap_are_both_commands() {
             bash -c -x 'a' b
                 bash -c -x a b | (bash -c) a
             bash -c "$x"
-                ? what it runs is not known yet: `bash`
+                ? what it runs is not known in advance: `bash`
             bash -c
-                ? what it runs is not known yet: `bash -c`
+                ? what it runs is not known in advance: `bash -c`
             bash $x a
-                ? what it runs is not known yet: `bash`
+                ? what it runs is not known in advance: `bash`
             bash a.sh b
                 bash a.sh b
             bash
@@ -222,21 +222,21 @@ fn wrappers_and_what_they_wrap_are_both_commands() {
             bash <<E⏎rm x⏎E
                 bash | (<<) rm x
             bash <<E⏎$x⏎E
-                ? a shell gets a here-document that is not known yet
+                ? a shell reads a here-document that is not known in advance
             sudo bash -s <<'E'⏎rm x⏎E
                 sudo bash -s | (sudo) bash -s | (<<) rm x
             bash <<< 'rm x'
                 bash | (<<<) rm x
             bash <<< $x
-                ? a shell gets `$x`
+                ? a shell reads `$x`
             fish -c 'rm x'
-                ? it cannot be told what is run by `fish`
+                ? it is not known what is run by `fish`
             eval rm x
                 eval rm x | (eval) rm x
             eval 'a; b' c
                 eval "a; b" c | (eval) a | (eval) b c
             eval $x
-                ? what it runs is not known yet: `eval`
+                ? what it runs is not known in advance: `eval`
             trap 'rm x' EXIT
                 trap "rm x" EXIT | (trap) rm x
             trap - EXIT
@@ -250,11 +250,11 @@ fn wrappers_and_what_they_wrap_are_both_commands() {
             sudo --user root rm
                 sudo --user root rm | (sudo) rm
             sudo --new rm
-                ? an option that is not known: `sudo --new`
+                ? unknown option: `sudo --new`
             sudo -e f
-                ? an option that is not known: `sudo -e`
+                ? unknown option: `sudo -e`
             sudo $x rm
-                ? which program is run is not known yet: `sudo`
+                ? the program it runs is not known in advance: `sudo`
             sudo -uroot rm
                 sudo -uroot rm | (sudo) rm
             sudo
@@ -272,7 +272,7 @@ fn wrappers_and_what_they_wrap_are_both_commands() {
             env -u X rm
                 env -u X rm | (env) rm
             env -S 'rm x'
-                ? an option that is not known: `env -S`
+                ? unknown option: `env -S`
             env -- rm
                 env -- rm | (env) rm
             xargs
@@ -284,11 +284,11 @@ fn wrappers_and_what_they_wrap_are_both_commands() {
             xargs -I{} mv {} x
                 xargs -I{} mv {} x | (xargs) mv «{}» x
             xargs -I % sh -c 'rm %'
-                ? what it runs is not known yet: `sh`
+                ? what it runs is not known in advance: `sh`
             xargs sh -c 'rm "$@"' _
                 xargs sh -c "rm \"$@\"" _ | (xargs) sh -c "rm \"$@\"" _ «…» | (xargs sh -c) rm «"$@"»
             xargs -0 sh -c
-                ? what it runs is not known yet: `sh`
+                ? what it runs is not known in advance: `sh`
             timeout 5 rm
                 timeout 5 rm | (timeout) rm
             timeout -s KILL 5s rm x
@@ -296,7 +296,7 @@ fn wrappers_and_what_they_wrap_are_both_commands() {
             timeout --kill-after=1 5 rm
                 timeout --kill-after=1 5 rm | (timeout) rm
             timeout $t rm
-                ? which program is run is not known yet: `timeout`
+                ? the program it runs is not known in advance: `timeout`
             nice rm
                 nice rm | (nice) rm
             nice -n 5 rm
@@ -312,7 +312,7 @@ fn wrappers_and_what_they_wrap_are_both_commands() {
             watch -n 1 'a | b'
                 watch -n 1 "a | b" | (watch) a | (watch) b
             watch -x rm $y
-                ? what it runs is not known yet: `watch`
+                ? what it runs is not known in advance: `watch`
             find . -exec rm {} +
                 find . -exec rm {} + | (find -exec) rm «{}»
             find . -exec rm {} \; -o -execdir a ';'
@@ -320,11 +320,11 @@ fn wrappers_and_what_they_wrap_are_both_commands() {
             find . -name '*.rs' -delete
                 find . -name *.rs -delete
             find . -exec sh -c 'rm {}' \;
-                ? what it runs is not known yet: `sh`
+                ? what it runs is not known in advance: `sh`
             find . -exec rm
-                ? no end of the command of `-exec`
+                ? unterminated command of `-exec`
             find $x
-                ? what it runs is not known yet: `find`
+                ? what it runs is not known in advance: `find`
             find . -name *.c
                 find . -name «*.c»
             command rm
@@ -352,25 +352,25 @@ fn wrappers_and_what_they_wrap_are_both_commands() {
             sudo env timeout 5 nice rm x
                 sudo env timeout 5 nice rm x | (sudo) env timeout 5 nice rm x | (sudo env) timeout 5 nice rm x | (sudo env timeout) nice rm x | (sudo env timeout nice) rm x
             strace rm x
-                ? it cannot be told what is run by `strace`
+                ? it is not known what is run by `strace`
             flock f rm
-                ? it cannot be told what is run by `flock`
+                ? it is not known what is run by `flock`
             su -c rm
-                ? it cannot be told what is run by `su`
+                ? it is not known what is run by `su`
             alias ls=rm
-                ? later words may change their meaning after `alias`
+                ? later commands may change their meaning after `alias`
             let x=1
-                ? later words may change their meaning after `let`
+                ? later commands may change their meaning after `let`
             hash -p x ls
-                ? later words may change their meaning after `hash`
+                ? later commands may change their meaning after `hash`
             enable -f x y
-                ? later words may change their meaning after `enable`
+                ? later commands may change their meaning after `enable`
             printf -v 'a[$(rm)]' x
                 ? an index is evaluated by `printf`
             test -v 'a[`rm`]'
                 ? an index is evaluated by `test`
             mapfile -C rm x
-                ? it cannot be told what is run by `mapfile`
+                ? it is not known what is run by `mapfile`
             time ! rm
                 ? a command named `!`
         "#]],
@@ -424,13 +424,13 @@ fn here_documents_expand_unless_their_end_is_quoted() {
             cat <<E
                 ? a here-document has no body
             cat <<E⏎a
-                ? a here-document never ends with `E`
+                ? a here-document never reaches its delimiter `E`
             cat <<E⏎a\⏎E⏎E
                 ? a line of a here-document ends in a backslash
             cat <<E'F'⏎EF
-                ? a here-document that ends with `E'F'`
+                ? unsupported here-document delimiter `E'F'`
             cat <<$x⏎a⏎$x
-                ? a here-document that ends with `$x`
+                ? unsupported here-document delimiter `$x`
             cat <<E <<F⏎1⏎E⏎2⏎F⏎ls
                 cat | ls
             cat <<E | wc⏎a⏎E
@@ -446,15 +446,15 @@ fn here_documents_expand_unless_their_end_is_quoted() {
             echo $(cat <<E)
                 ? a here-document has no body
             cat <<E $(a⏎b)⏎E
-                ? a substitution goes over the line of a here-document
+                ? a substitution spans the line of a here-document
             cat <<E "x⏎y"⏎E
-                ? a quoted newline stands before a here-document's body
+                ? a quoted newline precedes a here-document's body
             cat <<E⏎" ' (⏎E
                 cat
             cat <<E⏎${x:-$(rm y)}⏎E
                 cat | (<< $(…)) rm y
             cat <<''⏎
-                ? a here-document that ends with `''`
+                ? unsupported here-document delimiter `''`
         "#]],
     );
 }

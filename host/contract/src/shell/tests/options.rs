@@ -1,4 +1,4 @@
-//! Options that run programs or write files, and rules past the options of a program.
+//! Tests of risky options, and of rules for commands with options before the subcommand.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn single(line: &str) -> Simple {
     script.commands.last().expect("a command").clone()
 }
 
-/// Each option that runs programs or writes files is found in its command, and none in a harmless one.
+/// Checks that the risky option of a command is found, or none in a harmless command.
 fn check_option(line: &str, option: Option<&str>) {
     let found = risky_options(&single(line));
     let options: Vec<&str> = found.iter().map(|one| one.option.as_str()).collect();

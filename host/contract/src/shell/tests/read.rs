@@ -1,4 +1,4 @@
-//! What ordinary command lines hold.
+//! Tests of ordinary command lines.
 
 use super::*;
 use expect_test::expect;
@@ -69,7 +69,7 @@ fn quotes_are_removed_and_expansions_are_dynamic() {
             echo a#b #c
                 echo a#b
             # only a comment
-                ? it holds no command
+                ? it contains no command
             echo a\⏎b \⏎ c
                 echo ab c
             echo 'a\⏎b'
@@ -79,15 +79,15 @@ fn quotes_are_removed_and_expansions_are_dynamic() {
             echo $((1+2)) $(( (1) ))
                 echo «$((1+2))» «$(( (1) ))»
             echo $((x+1))
-                ? arithmetic with more than numbers can run what a variable holds
+                ? arithmetic on variables can run commands
             echo $[1]
                 ? `$[` is arithmetic in one shell and text in another
             echo ${x@P}
-                ? an expansion `${…}` that could evaluate a text
+                ? an expansion `${…}` that could evaluate text
             echo ${!x}
-                ? an expansion `${…}` that could evaluate a text
+                ? an expansion `${…}` that could evaluate text
             echo ${x:1:2}
-                ? an expansion `${…}` that could evaluate a text
+                ? an expansion `${…}` that could evaluate text
             echo ${#x} ${x%.rs} ${x##*/} ${x/a/b}
                 echo «${#x}» «${x%.rs}» «${x##*/}» «${x/a/b}»
             echo "${x:-$(rm y)}"
@@ -214,7 +214,7 @@ fn every_operator_separates_commands() {
             for PATH in /evil; do ls; done
                 ? a loop over the variable `PATH`
             for ((i=0;i<3;i++)); do a; done
-                ? a name is missing
+                ? expected a name
             case $x in a|b) c;; (d) e;; *) f; esac
                 c | e | f
             case x in a) b ;& c) d ;;& esac
@@ -238,7 +238,7 @@ fn every_operator_separates_commands() {
             [[ -f a && b == c ]]
                 [[ -f a | b == c ]]
             [[ $x -eq 0 ]]
-                ? arithmetic with more than numbers can run what a variable holds
+                ? arithmetic on variables can run commands
             [[ 1 -eq 0 ]]
                 [[ 1 -eq 0 ]]
             time a
@@ -248,13 +248,13 @@ fn every_operator_separates_commands() {
             time { a; }
                 ? a command named `{`
             coproc a
-                ? `coproc` where a command should be
+                ? `coproc` where a command is expected
             select x in a; do b; done
-                ? `select` where a command should be
+                ? `select` where a command is expected
             a; ; b
                 ? unexpected `;`
             a &&
-                ? it ends where a command should be
+                ? it ends where a command is expected
             a | | b
                 ? unexpected `|`
             | a
@@ -264,17 +264,17 @@ fn every_operator_separates_commands() {
             a )
                 ? unexpected `)`
             ( a
-                ? a `)` is missing
+                ? expected `)`
             ()
                 ? an empty group
             { }
                 ? no command before `}`
             }
-                ? `}` where a command should be
+                ? `}` where a command is expected
             if a; fi
-                ? `fi` where a command should be
+                ? `fi` where a command is expected
             then
-                ? `then` where a command should be
+                ? `then` where a command is expected
             if; then b; fi
                 ? no command before `then`
             a &; b
@@ -282,19 +282,19 @@ fn every_operator_separates_commands() {
             a ;; b
                 ? unexpected `;`
             {a; }
-                ? `}` where a command should be
+                ? `}` where a command is expected
             echo if then fi
                 echo if then fi
             echo { }
                 echo { }
             a (b)
-                ? a `)` is missing
+                ? expected `)`
             a=(1 2) b
                 a= b
             declare a=(b)
                 ? unexpected `(`
             @(a|b)
-                ? a `)` is missing
+                ? expected `)`
         "#]],
     );
 }
@@ -423,9 +423,9 @@ fn redirections_are_reads_and_writes() {
             diff <(a) <(b)
                 diff «<(a)» «<(b)» | (<(…)) a | (<(…)) b
             x<(a)
-                ? a process substitution is glued to a word
+                ? a process substitution is joined to a word
             <(a)x
-                ? a process substitution is glued to a word
+                ? a process substitution is joined to a word
             a > >(b)
                 a | (>(…)) b
             a >

@@ -1,9 +1,9 @@
-//! The right sides of `Bash(…)` rules.
+//! Tests of command patterns in `Bash(…)` rules.
 
 use super::*;
 use expect_test::expect;
 
-/// Per row: the pattern, then each command with `+` (an allow covers it), `?` (only a deny would) or `-`.
+/// Rows of a pattern and commands, marked `+` (an allow rule covers it), `?` (only a deny rule does) or `-`.
 fn check_rules(rows: &[(&str, &[&str])], expect: Expect) {
     let mut out = String::new();
     for (pattern, commands) in rows {
@@ -218,7 +218,7 @@ fn patterns_match_whole_words_of_one_command() {
             " "
                 ! an empty command pattern matches nothing; write `*` for every command
             "a\u{7}b"
-                ! the command pattern `a\u{7}b` is too long or holds control characters
+                ! the command pattern `a\u{7}b` is too long or contains control characters
             "git 'x"
                 ! a quote in the command pattern `git 'x` is never closed
         "#]],

@@ -60,12 +60,12 @@ fn refusal(error: &str, recommendations: &[String], note: Option<&str>) -> Value
     ])
 }
 
-/// The words above leave out what the model most needs to know: the end of ``… said no to `tool`: note``.
+/// The words above leave out what the model most needs to know: the end of ``… the user rejected `tool`: note``.
 fn said_with_their_no(error: &CallError) -> Option<&str> {
     if error.code != "user_denied" {
         return None;
     }
-    let (_, tool_and_note) = error.message.split_once("said no to `")?;
+    let (_, tool_and_note) = error.message.split_once("the user rejected `")?;
     let (_, note) = tool_and_note.split_once("`: ")?;
     Some(note)
 }

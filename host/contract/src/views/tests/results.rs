@@ -83,7 +83,7 @@ fn r_202_refusals_say_who_refused() {
     kode(
         denied(
             "user_denied",
-            "Permission denied: the user said no to `erase`: keep `a`: it is mine",
+            "Permission denied: the user rejected `erase`: keep `a`: it is mine",
         ),
         None,
         expect![[

@@ -179,7 +179,7 @@ async fn a_no_to_a_deferred_call_ends_it() {
     let row = desk.row("c1");
     assert_eq!((row.state.as_str(), row.finished), ("denied", true));
     let message = row.record["error"]["message"].as_str().unwrap();
-    assert_eq!(message, "the user said no to `write`: use /b");
+    assert_eq!(message, "the user rejected `write`: use /b");
     assert_eq!(row.record["approval"]["decision"], "deny");
     assert!(desk.approvals().is_empty());
 }

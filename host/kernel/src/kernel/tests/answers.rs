@@ -62,7 +62,7 @@ async fn r_201_an_answer_by_id_counts_once() {
     expect![[r#"
         no call c is waiting for an answer: it is unknown, has ended, or has not asked
         call c has been answered already
-        Denied [user_denied]: Permission denied: the user said no to `erase`: not that one
+        Denied [user_denied]: Permission denied: the user rejected `erase`: not that one
         no call c is waiting for an answer: it is unknown, has ended, or has not asked"#]]
     .assert_eq(&format!("{wrong}\n{twice}\n{}\n{finished}", shown(&report)));
     world.story().await;
@@ -206,9 +206,9 @@ async fn r_201_another_process_answers_through_the_store() {
         no call is named `c`; list the calls that wait
         ok: done
         the call has ended (completed); there is nothing to answer
-        Denied [user_denied]: Permission denied: the user said no to `erase`
+        Denied [user_denied]: Permission denied: the user rejected `erase`
         the call has ended (denied); there is nothing to answer
-        Cancelled [cancelled]: Permission denied: the user cancelled at the question about `erase`
+        Cancelled [cancelled]: Permission denied: the user cancelled the prompt for `erase`
         the call has ended (cancelled); there is nothing to answer"#]]
     .assert_eq(&lines.join("\n"));
     world.story().await;

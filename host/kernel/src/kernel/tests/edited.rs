@@ -57,7 +57,7 @@ async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
             b
             @@ -1 +1 @@
             -proposed
-            +mine\u{1b} by Some("a person, once, with changes")
+            +mine\u{1b} by Some("the user, once, with changes")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, CALL.COMPLETED
               on disk: requested, picked, found, scheduled, started, asked, approved, released, released, completed
             real: ["a", "b: mine\u{1b}\n"], undo ids: 1"#]],
@@ -74,7 +74,7 @@ async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
             b
             @@ -1 +1 @@
             -proposed
-            +o by Some("a person, once, with changes")
+            +o by Some("the user, once, with changes")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, CALL.COMPLETED
               on disk: requested, picked, found, scheduled, started, asked, approved, released, released, completed
             real: ["a"], undo ids: 1"#]],
@@ -95,7 +95,7 @@ async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
             b
             @@ -1 +1 @@
             -proposed
-            +o by Some("a person, once, with changes")
+            +o by Some("the user, once, with changes")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, CALL.COMPLETED
               on disk: requested, picked, found, scheduled, started, asked, approved, released, released, completed
             real: [], undo ids: 0"#]],
@@ -106,7 +106,7 @@ async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
         holding(Setup::answers([saves(&[("a", "proposed\n")])])),
         input(),
         expect![[r#"
-            ok: done by Some("a person, once")
+            ok: done by Some("the user, once")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
               on disk: requested, picked, found, scheduled, started, asked, approved, released, completed
             real: ["a", "b"], undo ids: 1"#]],
@@ -120,7 +120,7 @@ async fn r_195_what_was_not_asked_about_cannot_be_saved() {
         holding(Setup::answers([saves(&[("a", "mine"), ("c", "mine")])])),
         input(),
         expect![[r#"
-            Denied [policy_violation]: Permission denied: what was made of the changes of `write` cannot be taken: `c` is not one of the changes; name a file as the question names it by None
+            Denied [policy_violation]: Permission denied: the edited changes of `write` cannot be applied: `c` is not one of the changes; name a file as the question names it by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
               on disk: requested, picked, found, scheduled, started, asked, denied
             real: [], undo ids: 0"#]],
@@ -131,7 +131,7 @@ async fn r_195_what_was_not_asked_about_cannot_be_saved() {
         Setup::answers([saves(&[("a", "mine")])]).build(),
         input(),
         expect![[r#"
-            Denied [policy_violation]: Permission denied: what was made of the changes of `write` cannot be taken: it has not run, and there is nothing of it to edit by None
+            Denied [policy_violation]: Permission denied: the edited changes of `write` cannot be applied: the call has not run, so it has no changes to edit by None
             c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
               on disk: requested, picked, found, asked, denied
             real: [], undo ids: 0"#]],
@@ -154,7 +154,7 @@ async fn who_was_faster_makes_a_call_with_other_contents_run_again() {
         .conflicts
         .store(1, std::sync::atomic::Ordering::Relaxed);
     check(world, input(), expect![[r#"
-        ok: done by Some("a person, once")
+        ok: done by Some("the user, once")
         c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
           on disk: requested, picked, found, scheduled, started, asked, approved, released, picked, scheduled, started, asked, approved, released, released, picked, scheduled, started, asked, approved, released, completed
         real: ["a", "b"], undo ids: 1"#]]).await;

@@ -170,7 +170,7 @@ async fn r_198_a_disabled_tool_and_a_denying_rule_end_it_before_anything_runs() 
     .await;
     // Nobody is there to ask.
     check(Setup::default(), "write", json!({}), expect![[r#"
-        Denied [policy_violation]: Permission denied: `write` needs a person's yes (it may have side effects), and there is no terminal to ask at
+        Denied [policy_violation]: Permission denied: `write` requires approval (it may have side effects), and no terminal is available to ask for it
         c: [created], validating, validating, awaiting_approval, [permission_request], CALL.DENIED
           on disk: requested, picked, found, asked, denied"#]]).await;
 }
@@ -252,15 +252,15 @@ async fn r_194_r_201_what_a_person_says_is_what_happens() {
         note: note("use trash instead"),
     };
     check(Setup::answers([deny]), "erase", json!({}), expect![[r#"
-        Denied [user_denied]: Permission denied: the user said no to `erase`: use trash instead
+        Denied [user_denied]: Permission denied: the user rejected `erase`: use trash instead
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
           on disk: requested, picked, found, asked, denied"#]]).await;
     check(Setup::answers([Answer::Cancel]), "erase", json!({}), expect![[r#"
-        Cancelled [cancelled]: Permission denied: the user cancelled at the question about `erase`
+        Cancelled [cancelled]: Permission denied: the user cancelled the prompt for `erase`
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.CANCELLED
           on disk: requested, picked, found, asked, cancelled"#]]).await;
     check(Setup::answers([Answer::TimedOut]), "erase", json!({}), expect![[r#"
-        Denied [policy_violation]: Permission denied: the question about `erase` got no answer (it may destroy data)
+        Denied [policy_violation]: Permission denied: the prompt for `erase` was not answered in time (it may destroy data)
         c: [created], validating, validating, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
           on disk: requested, picked, found, asked, denied"#]]).await;
     let modify = |n: i64| Answer::Modify {
@@ -296,7 +296,7 @@ async fn r_198_changed_input_is_judged_like_the_first() {
 #[tokio::test(start_paused = true)]
 async fn a_prompter_that_panics_is_nobody_to_ask() {
     check(Setup::says(|_, _, _| panic!("the terminal is gone")), "write", json!({}), expect![[r#"
-        Denied [policy_violation]: Permission denied: `write` needs a person's yes (it may have side effects), and there is no terminal to ask at
+        Denied [policy_violation]: Permission denied: `write` requires approval (it may have side effects), and no terminal is available to ask for it
         c: [created], validating, validating, awaiting_approval, [permission_request], CALL.DENIED
           on disk: requested, picked, found, asked, denied"#]]).await;
 }
@@ -406,7 +406,7 @@ async fn r_162_siblings_of_a_cancelled_call_say_which_call_it_was() {
     let story = world.story().await;
     expect![[r#"
         a Cancelled [sibling_cancelled]: the call was stopped while it ran, because call b of the same turn was cancelled
-        b Cancelled [cancelled]: Permission denied: the user cancelled at the question about `write`
+        b Cancelled [cancelled]: Permission denied: the user cancelled the prompt for `write`
         c Cancelled [sibling_cancelled]: the call was not run, because call b of the same turn was cancelled
         a: [created], validating, validating, scheduled, executing, CALL.CANCELLED
           on disk: requested, picked, found, scheduled, started, cancelled

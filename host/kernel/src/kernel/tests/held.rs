@@ -51,7 +51,7 @@ async fn a_yes_makes_real_what_was_shown_and_a_no_makes_nothing() {
         "write",
         input.clone(),
         expect![[r#"
-            ok: done by Some("a person, once")
+            ok: done by Some("the user, once")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
               on disk: requested, picked, found, scheduled, started, asked, approved, released, completed
             real: ["a", "b"], asked: 1, commits: ["done"], undo ids: 1"#]],
@@ -62,7 +62,7 @@ async fn a_yes_makes_real_what_was_shown_and_a_no_makes_nothing() {
         "write",
         input.clone(),
         expect![[r#"
-            Denied [user_denied]: Permission denied: the user said no to `write` by None
+            Denied [user_denied]: Permission denied: the user rejected `write` by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
               on disk: requested, picked, found, scheduled, started, asked, denied
             real: [], asked: 1, commits: [], undo ids: 0"#]],
@@ -73,7 +73,7 @@ async fn a_yes_makes_real_what_was_shown_and_a_no_makes_nothing() {
         "write",
         input,
         expect![[r#"
-            Denied [policy_violation]: Permission denied: `write` needs a person's yes (it changes files), and there is no terminal to ask at by None
+            Denied [policy_violation]: Permission denied: `write` requires approval (it changes files), and no terminal is available to ask for it by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], CALL.DENIED
               on disk: requested, picked, found, scheduled, started, asked, denied
             real: [], asked: 1, commits: [], undo ids: 0"#]],
@@ -101,7 +101,7 @@ async fn what_a_call_changed_is_judged_and_not_what_it_said() {
         "write",
         input.clone(),
         expect![[r#"
-            Denied [user_denied]: Permission denied: the user said no to `write` by None
+            Denied [user_denied]: Permission denied: the user rejected `write` by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
               on disk: requested, picked, found, scheduled, started, asked, denied
             real: [], asked: 1, commits: [], undo ids: 0"#]],
@@ -144,7 +144,7 @@ async fn a_call_that_changed_nothing_is_one_that_reads() {
         "write",
         json!({}),
         expect![[r#"
-            Denied [user_denied]: Permission denied: the user said no to `write` by None
+            Denied [user_denied]: Permission denied: the user rejected `write` by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
               on disk: requested, picked, found, scheduled, started, asked, denied
             real: [], asked: 1, commits: [], undo ids: 0"#]],
@@ -212,7 +212,7 @@ async fn where_edits_are_accepted_nobody_is_asked() {
         "write",
         json!({"changes": [".git/config"]}),
         expect![[r#"
-            Denied [user_denied]: Permission denied: the user said no to `write` by None
+            Denied [user_denied]: Permission denied: the user rejected `write` by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
               on disk: requested, picked, found, scheduled, started, asked, denied
             real: [], asked: 1, commits: [], undo ids: 0"#]],
@@ -225,7 +225,7 @@ async fn who_was_faster_makes_a_call_run_again_but_not_for_ever() {
     let world = holding(Setup::answers([Answer::once()]));
     world.stage.conflicts.store(2, Relaxed);
     check(world, "write", json!({"changes": ["a"]}), expect![[r#"
-        ok: done by Some("a person, once")
+        ok: done by Some("the user, once")
         c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
           on disk: requested, picked, found, scheduled, started, asked, approved, released, picked, scheduled, started, asked, approved, released, picked, scheduled, started, asked, approved, released, completed
         real: ["a"], asked: 3, commits: ["done"], undo ids: 1"#]]).await;
@@ -253,7 +253,7 @@ async fn an_input_that_a_person_changes_is_run_again() {
         "write",
         json!({"changes": ["a"]}),
         expect![[r#"
-            ok: done by Some("a person, once")
+            ok: done by Some("the user, once")
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided modify], awaiting_approval, validating, scheduled, executing, awaiting_approval, [permission_request], [decided allow], approved, executing, CALL.COMPLETED
               on disk: requested, picked, found, scheduled, started, asked, modified, picked, scheduled, started, asked, approved, released, completed
             real: ["z"], asked: 2, commits: ["done"], undo ids: 1"#]],

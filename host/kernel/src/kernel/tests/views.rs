@@ -190,7 +190,7 @@ async fn r_237_r_238_r_247_a_person_says_yes_no_cancel_or_something_else() {
             progress tool:start c PENDING null
             control permission_required c APPROVAL_REQUIRED null
             control permission_decided decision="deny" decidedBy="person"
-            progress tool:error c FAILED true error="Permission denied: the user cancelled at the question about `write`"
+            progress tool:error c FAILED true error="Permission denied: the user cancelled the prompt for `write`"
             progress tool:end c FAILED true"#]],
         expect![[r#"
             onToolCallsUpdate c=validating

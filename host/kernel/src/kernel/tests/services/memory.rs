@@ -47,7 +47,7 @@ async fn a_call_that_is_stopped_has_stored_nothing() {
 async fn what_a_denied_or_failed_change_stored_is_forgotten_with_it() {
     let no = Answer::Deny { note: None };
     let house = Plan::default().answers([no, Answer::once()]).build();
-    let denied = "Denied [user_denied]: Permission denied: the user said no to `draft`";
+    let denied = "Denied [user_denied]: Permission denied: the user rejected `draft`";
     house
         .check(&[
             ("draft", "remember a 1\nsaw /f a", denied),

@@ -137,7 +137,7 @@ async fn a_wider_mode_spares_the_questions_that_it_spares() {
             (
                 "draft",
                 "",
-                "Denied [user_denied]: Permission denied: the user said no to `draft`",
+                "Denied [user_denied]: Permission denied: the user rejected `draft`",
             ),
             ("look", "change accept_edits x", "accept_edits"),
             ("draft", "mode", "accept_edits"),

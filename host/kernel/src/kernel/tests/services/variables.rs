@@ -13,7 +13,7 @@ const STEERS: &str = r#"remember shared/env {"LANG":"C","MAKEFILES":"x"}"#;
 async fn a_05_a_call_that_sets_a_variable_that_steers_programs_is_asked_about() {
     let answers = [Answer::Deny { note: None }, Answer::once()];
     let house = Plan::rules("allow Edit").answers(answers).build();
-    let denied = "Denied [user_denied]: Permission denied: the user said no to `draft`";
+    let denied = "Denied [user_denied]: Permission denied: the user rejected `draft`";
     house
         .check(&[
             ("draft", INERT, "done"),
