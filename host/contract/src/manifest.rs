@@ -380,7 +380,7 @@ mod tests {
         check_error(
             &format!("{HEAD}[limits]\ncpu = \"1\"\n"),
             expect![
-                "plugin.toml:5: unknown key `cpu`; known here: memory, output, stdout, timeout"
+                "plugin.toml:5: unknown key `cpu`; expected one of: memory, output, stdout, timeout"
             ],
         );
     }
@@ -412,11 +412,11 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
-        check_error("", expect!["plugin.toml:1: the key `name` is missing"]);
+        check_error("", expect!["plugin.toml:1: missing key `name`"]);
         check_error(
             "name = \"../x\"\nversion = \"0.1.0\"\ndescription = \"\"\n",
             expect![
-                "plugin.toml:1: plugin name `../x` is not valid: a lower-case letter, then up to 63 lower-case letters, digits or hyphens"
+                "plugin.toml:1: plugin name `../x` is not valid: a lower-case letter followed by up to 63 lower-case letters, digits or hyphens"
             ],
         );
         check_error(

@@ -22,7 +22,7 @@ pub struct ToolName(String);
 
 impl ToolName {
     pub fn parse(name: &str) -> Result<Self, NameError> {
-        let rule = "a lower-case letter, then up to 63 lower-case letters, digits or underscores";
+        let rule = "a lower-case letter followed by up to 63 lower-case letters, digits or underscores";
         check("tool", name, rule, |c| c == '_').map(Self)
     }
 
@@ -72,7 +72,7 @@ pub struct PluginName(String);
 
 impl PluginName {
     pub fn parse(name: &str) -> Result<Self, NameError> {
-        let rule = "a lower-case letter, then up to 63 lower-case letters, digits or hyphens";
+        let rule = "a lower-case letter followed by up to 63 lower-case letters, digits or hyphens";
         check("plugin", name, rule, |c| c == '-').map(Self)
     }
 

@@ -176,7 +176,7 @@ impl Query {
         let refuse = |reason: String| Failure::new("invalid_question", reason);
         let queries: Vec<Self> = serde_json::from_str(questions).map_err(|error| {
             refuse(format!(
-                "the questions are not a list of questions: {}",
+                "invalid questions: {}",
                 text::inline(&error.to_string(), 200)
             ))
         })?;
@@ -203,7 +203,7 @@ impl Query {
                 ));
             }
             QueryKind::Text | QueryKind::YesNo if options > 0 => {
-                return Err(format!("`{shown}` has options and is not a choice"));
+                return Err(format!("`{shown}` has options but is not a choice"));
             }
             QueryKind::Choice | QueryKind::Text | QueryKind::YesNo => {}
         }
@@ -282,7 +282,7 @@ mod tests {
         );
         check(
             r#"[{"question": "Sure?", "type": "yesno", "options": [{"label": "a"}, {"label": "b"}]}]"#,
-            expect!["`Sure?` has options and is not a choice"],
+            expect!["`Sure?` has options but is not a choice"],
         );
         check(
             r#"[{"question": " ", "type": "text"}]"#,
@@ -291,7 +291,7 @@ mod tests {
         check(
             r#"[{"question": "x", "colour": "red"}]"#,
             expect![
-                "the questions are not a list of questions: unknown field `colour`, expected one of `question`, `header`, `type`, `options`, `multi_select`, `placeholder` at line 1 column 27"
+                "invalid questions: unknown field `colour`, expected one of `question`, `header`, `type`, `options`, `multi_select`, `placeholder` at line 1 column 27"
             ],
         );
         let long = format!(

@@ -86,7 +86,7 @@ impl VersionReq {
             let number = whole.as_ref().map_or(number, |_| core(number));
             let parts = numbers(number).filter(|_| number.len() < 64).ok_or_else(|| {
                 format!(
-                    "`{}` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`",
+                    "`{}` is not a version requirement; use one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`",
                     text::inline(wanted, 60)
                 )
             })?;

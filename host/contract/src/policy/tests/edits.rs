@@ -67,14 +67,14 @@ fn r_195_a_yes_with_other_contents_is_for_one_call_and_for_files_that_were_shown
         true,
         &[("gone", "saved"), ("new", "saved")],
         expect![
-            "policy_violation: what was made of the changes of `write_file` cannot be taken: `gone` has no text that could be edited; answer for it as it is"
+            "policy_violation: what was made of the changes of `write_file` cannot be taken: `gone` is not an editable text file; approve or deny it unchanged"
         ],
     );
     check(
         true,
         &[("/etc/passwd", "saved")],
         expect![
-            "policy_violation: what was made of the changes of `write_file` cannot be taken: `/etc/passwd` is not one of the changes; name a file as the question names it"
+            "policy_violation: what was made of the changes of `write_file` cannot be taken: `/etc/passwd` is not one of the changes; use a path from the prompt"
         ],
     );
     // A call that has not run proposes nothing.

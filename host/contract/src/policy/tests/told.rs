@@ -97,10 +97,10 @@ fn a_rule_that_cannot_be_understood_is_an_error_with_its_place() {
         policy: error: priority 1000 is above 999
         policy: error: `^(?:()` is not a regular expression: regex parse error:\n    ^(?:()\n     ^\nerror: unclosed group
         policy: error: command_prefix `*` is empty or holds `*`; write the first words of the command
-        policy: error: `x` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`
+        policy: error: `x` is not a version requirement; use one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`
         policy: error: `nice` is not an annotation; known are read_only, pure, destructive, idempotent, open_world, interactive
         policy: error: `f@1` names a version beside another tool or version; write a rule of its own for it
-        policy: error: `x` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`"#]].assert_eq(&shown.join("\n"));
+        policy: error: `x` is not a version requirement; use one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`"#]].assert_eq(&shown.join("\n"));
 }
 
 #[test]

@@ -120,7 +120,7 @@ async fn r_195_what_was_not_asked_about_cannot_be_saved() {
         holding(Setup::answers([saves(&[("a", "mine"), ("c", "mine")])])),
         input(),
         expect![[r#"
-            Denied [policy_violation]: Permission denied: what was made of the changes of `write` cannot be taken: `c` is not one of the changes; name a file as the question names it by None
+            Denied [policy_violation]: Permission denied: what was made of the changes of `write` cannot be taken: `c` is not one of the changes; use a path from the prompt by None
             c: [created], validating, validating, scheduled, executing, awaiting_approval, [permission_request], [decided deny], CALL.DENIED
               on disk: requested, picked, found, scheduled, started, asked, denied
             real: [], undo ids: 0"#]],
