@@ -71,11 +71,11 @@ fn a_format_is_named_and_a_slip_gets_a_hint() {
         (
             "openia",
             "`openia` is not a format; did you mean `openai`? \
-             there are anthropic, openai, openai-responses, gemini, mcp",
+             the formats are anthropic, openai, openai-responses, gemini, mcp",
         ),
         (
             "\u{1b}x",
-            r"`\u{1b}x` is not a format; write one of anthropic, openai, openai-responses, gemini, mcp",
+            r"`\u{1b}x` is not a format; use one of anthropic, openai, openai-responses, gemini, mcp",
         ),
     ] {
         assert_eq!(word.parse::<Format>().unwrap_err().to_string(), message);

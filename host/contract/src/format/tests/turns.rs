@@ -248,7 +248,7 @@ fn a_call_without_its_parts_is_a_call_nevertheless() {
             {"id": 3, "method": "tools/call", "params": {"name": ""}},
         ]),
         &[
-            "1  {} (no method is called )",
+            "1  {} (the method `tools/li)",
             "2  {} (`params` names no to)",
             "3  {} (`params` names no to)",
         ],
