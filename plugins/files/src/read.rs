@@ -86,7 +86,7 @@ pub fn read_file(
     /// Path of the file, relative to the workspace or absolute, for example `src/main.rs`.
     #[arg(aliases = ["file_path", "filePath", "absolute_path", "notebook_path", "dir_path", "directory", "target_file"])]
     path: String,
-    /// First line to show, starting at 1.
+    /// First line to show, from 1.
     #[arg(min = 1, aliases = ["start_line"])]
     offset: Option<u32>,
     /// Number of lines to show; when left out, up to 2000 that fit 38 000 bytes.

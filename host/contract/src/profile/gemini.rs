@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Row] = &[
         "read_file",
         &[
             renamed("file_path", "path"),
-            same("start_line").says("First line to show, starting at 1."),
+            same("start_line").says("First line to show, from 1."),
             same("end_line").says("Last line to show."),
         ],
     ),

@@ -1,4 +1,4 @@
-//! Answers in each format: one per call, in call order, whatever became of it.
+//! Tests of results in each format: one per call, in call order.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The list of tools in each format.
+//! Tests of tool lists in each format.
 
 use serde_json::{Value, json};
 
@@ -137,7 +137,7 @@ fn a_tool_without_parameters_is_listed_as_each_api_wants_it() {
         ),
         (Format::OpenAi, false, "/0/function/parameters", Some(empty)),
         (Format::OpenAi, true, "/0/function/parameters", Some(strict)),
-        // An object without properties is refused there.
+        // The API refuses an object without properties.
         (
             Format::Gemini,
             false,

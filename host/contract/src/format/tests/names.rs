@@ -1,4 +1,4 @@
-//! Names that APIs refuse, and formats by their names.
+//! Tests of unsupported tool names and of format names.
 
 use crate::format::{Format, Names};
 
@@ -44,7 +44,7 @@ fn a_name_that_fits_stays_and_others_are_changed_and_found_again() {
         }
         assert_eq!(names.shown("2nd"), "_2nd");
         assert_eq!(names.shown("héllo"), "h_llo");
-        // The order of the tools changes nothing.
+        // The order of tools does not matter.
         let turned = Names::new(format, all.into_iter().rev());
         for name in all {
             assert_eq!(names.shown(name), turned.shown(name));

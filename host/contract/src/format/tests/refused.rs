@@ -1,11 +1,11 @@
-//! What is no turn of the format is refused, with what it looks like: read as a turn it would have no calls, or calls
-//! that were answered long ago.
+//! Tests of values that are not turns of a format. Reading them as a turn would yield no calls, or calls that were
+//! already answered.
 
 use serde_json::{Value, json};
 
 use crate::format::Format;
 
-/// `expected`: what follows on the name of the format.
+/// `expected` is the message after the name of the format.
 fn check(format: Format, turn: &Value, expected: &str) {
     let error = match format.read_turn(turn) {
         Ok(calls) => panic!("{format} reads {} calls in {turn}", calls.len()),
@@ -15,7 +15,7 @@ fn check(format: Format, turn: &Value, expected: &str) {
     assert_eq!(error.strip_prefix(&head).unwrap_or(&error), expected);
 }
 
-/// A call in each form in which each API has it.
+/// A call in each form of each API.
 fn turns() -> Vec<(Format, Value)> {
     let block = json!({"type": "tool_use", "id": "c", "name": "look", "input": {}});
     let said = json!({"type": "text", "text": "I look."});

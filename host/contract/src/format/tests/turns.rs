@@ -1,10 +1,10 @@
-//! Turns of models, in the shapes in which they come.
+//! Tests of reading model turns.
 
 use serde_json::{Value, json};
 
 use crate::format::Format;
 
-/// Each call as `id name input`, with what is wrong with it.
+/// Checks calls in the form `id name input`, with the first 20 bytes of the error.
 fn check(format: Format, turn: &Value, expected: &[&str]) {
     let calls = format
         .read_turn(turn)

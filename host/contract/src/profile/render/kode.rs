@@ -1,4 +1,4 @@
-//! Results in the shapes of Kode-SDK. The shape of errors is in [`crate::event_formats::kode`].
+//! Results in the shapes of Kode-SDK. The shape of errors is in `event_formats::kode`.
 
 use serde_json::{Map, Value, json};
 

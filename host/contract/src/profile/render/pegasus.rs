@@ -1,4 +1,4 @@
-//! Results in the shapes of Pegasus. Error messages are in [`crate::event_formats::pegasus`].
+//! Results in the shapes of Pegasus. Error messages are in `event_formats::pegasus`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Which words name a profile.
+//! Tests of profile names.
 
 use crate::profile::Profile;
 

@@ -1,4 +1,4 @@
-//! Results as a model of Gemini CLI's reads them.
+//! Tests of results in the Gemini profile.
 
 use expect_test::expect;
 use serde_json::json;

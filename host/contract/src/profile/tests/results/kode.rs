@@ -1,4 +1,4 @@
-//! Results as a model of Kode-SDK's reads them.
+//! Tests of results in the Kode profile.
 
 use expect_test::expect;
 use serde_json::json;

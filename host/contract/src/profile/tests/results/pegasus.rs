@@ -1,4 +1,4 @@
-//! Results as a model of Pegasus' reads them.
+//! Tests of results in the Pegasus profile.
 
 use expect_test::expect;
 use serde_json::{Value, json};
