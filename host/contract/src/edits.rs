@@ -175,9 +175,7 @@ mod tests {
         );
         check(
             &[("else\u{202e}", "x")],
-            expect![[
-                r"`else\u{202e}` is not one of the changes; use a path from the prompt"
-            ]],
+            expect![[r"`else\u{202e}` is not one of the changes; use a path from the prompt"]],
         );
         check(
             &[("twins", "x")],
@@ -199,9 +197,7 @@ mod tests {
         let much = long.repeat(8);
         check(
             &[("a", &much)],
-            expect![
-                "the new texts are 4194312 bytes together; the limit is 4194304"
-            ],
+            expect!["the new texts are 4194312 bytes together; the limit is 4194304"],
         );
     }
 }

@@ -31,7 +31,10 @@ fn unknown(message: &str) -> Option<String> {
     let word = text::inline(word, SHOWN);
     Some(match near.first() {
         Some(near) => format!("unknown {what} `{word}`; did you mean `{near}`?"),
-        None => format!("unknown {what} `{word}`; expected one of: {}", known.join(", ")),
+        None => format!(
+            "unknown {what} `{word}`; expected one of: {}",
+            known.join(", ")
+        ),
     })
 }
 

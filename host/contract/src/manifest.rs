@@ -216,7 +216,10 @@ impl Manifest {
         if text.len() > MAX_BYTES {
             return Err(at(
                 None,
-                format!("the manifest is {} bytes; the limit is {MAX_BYTES}", text.len()),
+                format!(
+                    "the manifest is {} bytes; the limit is {MAX_BYTES}",
+                    text.len()
+                ),
             ));
         }
         let raw: Raw = toml::from_str(text)
@@ -431,9 +434,7 @@ mod tests {
         );
         check_error(
             &format!("{HEAD}[[needs]]\ncapability = \"env\"\nnames = [\"AWS_*\"]\nwhy = \"x\"\n"),
-            expect![
-                "plugin.toml:5: `AWS_*` is not a variable name; wildcards are not supported"
-            ],
+            expect!["plugin.toml:5: `AWS_*` is not a variable name; wildcards are not supported"],
         );
         check_error(
             &format!(

@@ -22,7 +22,8 @@ pub struct ToolName(String);
 
 impl ToolName {
     pub fn parse(name: &str) -> Result<Self, NameError> {
-        let rule = "a lower-case letter followed by up to 63 lower-case letters, digits or underscores";
+        let rule =
+            "a lower-case letter followed by up to 63 lower-case letters, digits or underscores";
         check("tool", name, rule, |c| c == '_').map(Self)
     }
 

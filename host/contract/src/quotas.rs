@@ -80,9 +80,7 @@ impl QuotaKind {
 
     fn remedy(self) -> &'static str {
         match self {
-            QuotaKind::Sessions | QuotaKind::SessionBytes => {
-                "end a session that is no longer used"
-            }
+            QuotaKind::Sessions | QuotaKind::SessionBytes => "end a session that is no longer used",
             QuotaKind::Questions => "answer or cancel a pending question",
             QuotaKind::StagedBytes => "answer or cancel a call with staged changes",
         }

@@ -210,7 +210,9 @@ fn an_unknown_key_is_an_error_with_its_line_and_the_nearest_name() {
     check_error(
         Format::Yaml,
         "plugin:\n  files:\n    memory: 5\n",
-        &expect!["toolhost.yaml:3: unknown key `memory`; expected one of: allowed_paths, env, limits"],
+        &expect![
+            "toolhost.yaml:3: unknown key `memory`; expected one of: allowed_paths, env, limits"
+        ],
     );
     check_error(
         Format::Toml,

@@ -161,7 +161,10 @@ fn what_cannot_be_strict_says_why_and_stays_as_it_is() {
     for (property, reason) in [
         (json!({}), "`p` accepts any value"),
         (json!(true), "`p` accepts any value or none"),
-        (json!({"type": "object"}), "`p` accepts members with any name"),
+        (
+            json!({"type": "object"}),
+            "`p` accepts members with any name",
+        ),
         (
             json!({"type": "object", "additionalProperties": {"type": "string"}}),
             "`p` accepts members with any name",

@@ -187,7 +187,11 @@ fn what_is_no_turn_is_refused_with_the_reason() {
             json!({"type": "text", "text": "Done."}),
             "expected a message with `content`, or its content",
         ),
-        (Format::Anthropic, json!(["hi"]), "a block must have a `type`"),
+        (
+            Format::Anthropic,
+            json!(["hi"]),
+            "a block must have a `type`",
+        ),
         (
             Format::OpenAi,
             json!({"content": "x", "tool_calls": {}}),
@@ -324,7 +328,8 @@ fn an_error_of_the_api_is_told_and_no_turn() {
 
 #[test]
 fn pieces_of_a_call_are_no_call() {
-    let reason = "this is a partial call, which is not supported; disable `streamFunctionCallArguments`";
+    let reason =
+        "this is a partial call, which is not supported; disable `streamFunctionCallArguments`";
     for piece in [
         json!({"name": "look", "willContinue": true}),
         json!({"partialArgs": [{"jsonPath": "$.path", "stringValue": "e"}], "willContinue": true}),

@@ -97,7 +97,7 @@ fn responses_items_by_their_call_id() {
     ]);
     let calls = [
         r#""call_1" look {"a":1}"#,
-        r#""fc_2" look {} (this call was cut of)"#,
+        r#""fc_2" look {} (this call was trunca)"#,
     ];
     check(Format::OpenAiResponses, &items, &calls);
     check(

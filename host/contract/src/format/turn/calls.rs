@@ -159,9 +159,7 @@ fn mcp(request: &Value) -> Result<Option<Wanted>, FormatError> {
         None if method != "tools/call" => return Ok(None),
         _ => {
             let method = text::inline(method, 80);
-            let reason = format!(
-                "the `{method}` request has no `id`; add a string or a number"
-            );
+            let reason = format!("the `{method}` request has no `id`; add a string or a number");
             return Err(wrong(format, request, &reason));
         }
     };

@@ -55,7 +55,8 @@ pub(super) fn parts(format: Format, turn: &Value) -> Result<Found<'_>, FormatErr
             return Err(api_failed(error));
         }
         if pieces.iter().any(is_stream_event) {
-            let reason = "this is a stream event; request a complete response, or assemble the events";
+            let reason =
+                "this is a stream event; request a complete response, or assemble the events";
             return Err(not_a_turn(format, reason));
         }
     }
