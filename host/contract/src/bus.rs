@@ -19,6 +19,7 @@ pub struct BusEvent {
     pub snapshot: Option<Arc<Snapshot>>,
 }
 
+/// The kind of an event, with its payload.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
     CallCreated,
@@ -79,6 +80,7 @@ impl Channel {
 }
 
 impl Happening {
+    /// Returns the channel that the event is sent on.
     pub fn channel(&self) -> Channel {
         match self {
             Happening::PermissionRequest { .. } | Happening::PermissionDecided { .. } => {
@@ -100,6 +102,7 @@ impl Happening {
         }
     }
 
+    /// Returns the name of the event, for example `call.created`.
     pub fn name(&self) -> &'static str {
         match self {
             Happening::CallCreated => "call.created",

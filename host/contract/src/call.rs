@@ -16,6 +16,7 @@ impl fmt::Display for CallId {
     }
 }
 
+/// A call of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     pub id: CallId,

@@ -14,6 +14,7 @@ pub struct ChangeSet {
     pub changes: Vec<FileChange>,
 }
 
+/// A change to one file, directory or symbolic link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileChange {
     /// The path on the host, converted to UTF-8 lossily. For display and rules; never used to open the file.
@@ -202,6 +203,7 @@ pub enum Recovered {
     NothingBut(Vec<String>),
 }
 
+/// Errors of a commit.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CommitError {
     /// Another process changed these files. Nothing was committed.

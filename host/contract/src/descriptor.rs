@@ -160,6 +160,7 @@ impl Effect {
     }
 }
 
+/// How calls of a tool may overlap with other calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concurrency {
     Parallel,

@@ -22,7 +22,7 @@ pub struct Edit {
 pub struct Edited {
     /// The staged changes after the edits. [`StagedEffects::None`] if the user reverted every change.
     pub effects: Effects,
-    /// For each edited file, the diff from the proposed to the edited content. Its name is [`FileEdit::path`].
+    /// For each edited file, the diff from the proposed to the edited content. Its name is [`UserEdit::path`].
     pub diffs: Vec<FileDiff>,
 }
 

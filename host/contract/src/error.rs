@@ -54,6 +54,7 @@ impl ErrorClass {
     }
 }
 
+/// The error of a call that did not complete.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub struct CallError {
     pub class: ErrorClass,

@@ -26,7 +26,7 @@ pub struct Millis(pub i64);
 /// The state of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CallState {
-    /// The call has a record and has not been processed yet.
+    /// The call has a record but has not been processed yet.
     Pending,
     /// The tool name, input, rules and hooks are being evaluated.
     Validating,

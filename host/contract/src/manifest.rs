@@ -11,6 +11,7 @@ use crate::{Limits, PluginName, explain};
 pub const SECTION: &str = "toolhost:manifest";
 const MAX_BYTES: usize = 64 << 10;
 
+/// A validated plugin manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     pub name: PluginName,
@@ -33,6 +34,7 @@ pub struct Need {
     pub why: String,
 }
 
+/// A capability that a plugin can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 pub enum Capability {
     #[serde(rename = "fs.read")]
@@ -292,6 +294,7 @@ impl Manifest {
         }
     }
 
+    /// Returns whether the plugin requests a capability.
     pub fn needs(&self, capability: Capability) -> bool {
         self.needs.iter().any(|need| need.capability == capability)
     }

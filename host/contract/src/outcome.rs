@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::text;
 
+/// The outcome of a completed call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
     pub summary: Option<String>,
@@ -199,6 +200,7 @@ pub struct Display {
     pub data: Option<Value>,
 }
 
+/// The change of a text file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileDiff {
     pub file_name: String,
@@ -216,6 +218,7 @@ impl FileDiff {
     }
 }
 
+/// A logical failure of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     pub code: Option<String>,
@@ -247,6 +250,7 @@ impl Failure {
     }
 }
 
+/// The truncation of an outcome, with sizes in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Truncation {
     pub original_bytes: f64,
@@ -254,6 +258,7 @@ pub struct Truncation {
     pub saved_to: Option<String>,
 }
 
+/// A call whose result replaces that of the current call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TailCall {
     pub tool: String,

@@ -24,7 +24,7 @@ pub(crate) fn is_hostile(c: char) -> bool {
         || u32::from(c) & 0xfffe == 0xfffe
 }
 
-/// Returns whether a character is not visible as itself in any context.
+/// Returns whether a character is invisible or unsafe to display, in any context.
 pub fn is_hidden(c: char) -> bool {
     is_hostile(c) || is_selector(c)
 }

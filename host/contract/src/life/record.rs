@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{CallState, Found, Input, Millis, Step, weight};
 use crate::{CallId, Principal};
 
+/// The record of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub id: CallId,

@@ -36,6 +36,7 @@ impl Snapshot {
         }
     }
 
+    /// Returns the snapshot as JSON.
     pub fn json(&self) -> &Value {
         self.shown.get_or_init(|| match &self.record {
             Some(record) => {
