@@ -49,19 +49,19 @@ fn a_16_a_named_pipe_among_the_plugins_is_named_and_not_waited_for() {
     mkfifoat(CWD, &pipe, 0o600.into()).unwrap();
     symlink("/dev/zero", folder.join("device.wasm")).unwrap();
     let listed = bounded(desk.command(&["plugins", "--plugins"]).arg(&folder));
-    said(&listed, "a named pipe; a regular file is needed");
+    said(&listed, "a named pipe, not a regular file");
     said(&listed, "a link that leads out of the folder, to /dev/zero");
     let inspected = bounded(desk.command(&["inspect"]).arg(&pipe));
-    said(&inspected, "a named pipe; a regular file is needed");
+    said(&inspected, "a named pipe, not a regular file");
     assert_ne!(inspected.code, Some(0));
     let packed = bounded(desk.command(&["pack", "--manifest"]).args([&pipe, &pipe]));
-    said(&packed, "a named pipe; a regular file is needed");
+    said(&packed, "a named pipe, not a regular file");
     assert_ne!(packed.code, Some(0));
 
     let config = desk.path("pipe.toml");
     mkfifoat(CWD, &config, 0o600.into()).unwrap();
     let checked = bounded(desk.command(&["config", "check"]).arg(&config));
-    said(&checked, "a named pipe; a regular file is needed");
+    said(&checked, "a named pipe, not a regular file");
     let rules = desk.path("rules.toml");
     mkfifoat(CWD, &rules, 0o600.into()).unwrap();
     fs::write(
@@ -70,7 +70,7 @@ fn a_16_a_named_pipe_among_the_plugins_is_named_and_not_waited_for() {
     )
     .unwrap();
     let called = bounded(&mut desk.working(&["call", "current_time"]));
-    said(&called, "a named pipe; a regular file is needed");
+    said(&called, "a named pipe, not a regular file");
     let served = bounded(
         desk.working(&["run", "--http", "127.0.0.1:0", "--http-token-file"])
             .arg(&pipe)

@@ -1,4 +1,4 @@
-//! What runs tools. A component does, a remote MCP server will.
+//! Backends, which execute tool calls, and the events of a running call.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,11 +13,11 @@ use crate::{
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Runs the calls of some tools. Dropping the future of a call ends the call.
+/// Executes the calls of a set of tools. Dropping the future of a call ends the call.
 pub trait Backend: Send + Sync {
     fn tools(&self) -> &[Descriptor];
 
-    /// There is no call without a [`Grant`], and a grant comes only from [`crate::policy`].
+    /// Runs a call. Requires a [`Grant`], which only [`crate::policy`] creates.
     fn invoke(
         &self,
         call: Call,
@@ -25,50 +25,52 @@ pub trait Backend: Send + Sync {
         sink: Arc<dyn Sink>,
     ) -> BoxFuture<'_, Result<Outcome, CallError>>;
 
-    /// Does [`Backend::stage`] hold back what calls do to files?
+    /// Returns whether [`Backend::stage`] holds file changes back until they are committed.
     fn stages(&self) -> bool {
         false
     }
 
-    /// What a call of this tool with this input cannot do without and was not granted, each with what would grant it.
-    /// Such a call is refused before a person is asked about it.
+    /// Returns the permissions that a call of this tool with this input requires but was not granted, each with the
+    /// setting that grants it. Such a call is refused before the user is prompted.
     fn missing(&self, _tool: &Descriptor, _input: &Value) -> Vec<String> {
         Vec::new()
     }
 
-    /// Does the host run the commands in the inputs of its tools, and nothing else? Then what a command says is what
-    /// happens.
+    /// Returns whether the host runs the commands in the inputs of its tools, and nothing else. The effects of a call
+    /// are then those of its command.
     fn executes(&self) -> bool {
         false
     }
 
-    /// The shell that runs these commands, by name.
+    /// Returns the name of the shell that runs these commands.
     fn shell(&self) -> Option<&str> {
         None
     }
 
-    /// The program in the background that the caller means by this name.
+    /// Returns the background program that `name` refers to for this caller.
     fn job(&self, _caller: &Principal, _name: &str) -> Option<RunningJob> {
         None
     }
 
-    /// Can a call of this tool send something out of the host, or start something in it? That cannot be held back.
+    /// Returns whether a call of this tool can send data out of the host or start something in it. Such effects cannot
+    /// be staged.
     fn reaches_out(&self, _tool: &Descriptor) -> bool {
         false
     }
 
-    /// What can a call of this tool do at most?
+    /// Returns the upper bound of the effects of a call of this tool.
     fn reach(&self, _tool: &Descriptor) -> Reach {
         Reach::ANYTHING
     }
 
-    /// Can a call of this tool do nothing but call other tools?
+    /// Returns whether a call of this tool can only call other tools.
     fn delegates(&self, _tool: &Descriptor) -> bool {
         false
     }
 
-    /// Runs a call and hands over what it would change, which is not real before it is committed. Whoever holds
-    /// nothing back says so with [`Backend::stages`], and is not given a call that counts on it.
+    /// Runs a call and returns its file changes, which take effect when they are committed.
+    ///
+    /// The kernel relies on staging only if [`Backend::supports_staging`] returns true.
     fn stage(
         &self,
         call: Call,
@@ -85,22 +87,22 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// A call that ran to its end.
+/// The result of a call whose file changes are staged.
 pub struct Ran {
     pub outcome: Outcome,
     pub effects: Effects,
 }
 
-/// What a call would change in files.
+/// The file changes of a call.
 pub enum Effects {
-    /// It changed nothing, or nothing was held back.
+    /// The call changed nothing, or its backend does not stage changes.
     None,
     Held(Box<dyn Staged>),
-    /// Somebody changed these meanwhile, and the call should run again.
+    /// These files were changed concurrently; the call should run again.
     Conflict(Vec<String>),
 }
 
-/// What a running call tells the world.
+/// An event of a running call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     Log {
@@ -120,7 +122,7 @@ pub enum Event {
         event: String,
         data: Value,
     },
-    /// So many messages were dropped because the call sent them faster than its limits allow.
+    /// `count` messages were dropped because the call exceeded its rate limit.
     Dropped {
         count: u64,
     },
@@ -136,7 +138,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// An unknown word is `info`: a log line is not worth a failed call.
+    /// Parses a level. Unknown levels are `info`, because an invalid log level should not fail a call.
     pub fn parse(word: &str) -> Self {
         match word {
             "trace" => Level::Trace,
@@ -158,34 +160,35 @@ impl Level {
     }
 }
 
-/// Hears the events of one call. Implemented by a terminal and by an MCP session.
+/// Receives the events of one call. Implemented by the terminal and by MCP sessions.
 pub trait Sink: Send + Sync {
-    /// Must not block: the guest waits.
+    /// Handles an event. Must not block, because the guest waits.
     fn event(&self, event: Event);
 
-    /// Has the caller given up? A guest may ask and stop in good order.
+    /// Returns whether the caller has cancelled the call. A guest can poll this and stop cleanly.
     fn cancelled(&self) -> bool {
         false
     }
 
-    /// Does somebody want to know what the call looks at? Writing it down costs a little at every path.
+    /// Returns whether the read set of the call is required. Recording it has a small cost for each path.
     fn wants_reads(&self) -> bool {
         false
     }
 
-    /// What the call looks at, from its beginning on.
+    /// Receives the read set of the call when the call starts.
     fn reads(&self, _reads: Arc<dyn Reads>) {}
 
-    /// The call's result depends on more than it looks at: on what it remembers, on people, on other machines.
+    /// Marks the result as dependent on inputs that the read set does not cover: session state, user answers or other
+    /// machines.
     fn depends_on_more(&self) {}
 
-    /// What the call may ask of its host.
+    /// Returns the host services that the call can use.
     fn services(&self) -> Option<Arc<dyn Services>> {
         None
     }
 }
 
-/// For callers who only want the result.
+/// A sink that discards all events, for callers that use only the result.
 pub struct NoSink;
 
 impl Sink for NoSink {

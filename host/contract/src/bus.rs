@@ -1,4 +1,4 @@
-//! What the host tells whoever listens: one closed set of events, in one order.
+//! Events of the kernel's event bus.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::life::{CallState, Millis, Snapshot, masked};
 use crate::{CallId, Event, Principal, text};
 
-/// One thing that happened. `seq` grows by one with each event of a kernel, so a listener sees what it missed.
+/// An event. `seq` increases by one with each event of a kernel, so a subscriber can detect gaps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BusEvent {
     pub seq: u64,
@@ -15,19 +15,20 @@ pub struct BusEvent {
     pub caller: Arc<Principal>,
     pub call: Option<CallId>,
     pub happening: Happening,
-    /// The call at that moment.
+    /// The state of the call at that time.
     pub snapshot: Option<Arc<Snapshot>>,
 }
 
+/// The kind of an event, with its payload.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
     CallCreated,
-    /// The call is in another state, or in the same one with more known; the ends have events of their own.
+    /// The state of the call, or what is known about it, changed. Terminal states have separate events.
     CallState(CallState),
     PermissionRequest {
         title: String,
         summary: String,
-        /// What the person is shown, as data.
+        /// The content of the prompt, as data.
         content: Value,
     },
     PermissionDecided {
@@ -35,7 +36,7 @@ pub enum Happening {
         by: String,
         note: Option<String>,
     },
-    /// What the running tool says: logs, progress, output, events of its own.
+    /// An event of the running tool: log, progress, output or custom.
     Call(Event),
     CallCompleted {
         title: String,
@@ -50,7 +51,7 @@ pub enum Happening {
         batch: String,
         calls: Vec<CallId>,
     },
-    /// The results were handed to the model.
+    /// The results were passed to the model.
     BatchSubmitted {
         calls: Vec<CallId>,
     },
@@ -58,7 +59,7 @@ pub enum Happening {
     PolicyUpdated,
 }
 
-/// Who cares: a screen, whoever answers, or whoever keeps watch.
+/// The audience of an event: progress displays, approval front ends or monitoring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Channel {
     Progress,
@@ -79,6 +80,7 @@ impl Channel {
 }
 
 impl Happening {
+    /// Returns the channel that the event is sent on.
     pub fn channel(&self) -> Channel {
         match self {
             Happening::PermissionRequest { .. } | Happening::PermissionDecided { .. } => {
@@ -100,6 +102,7 @@ impl Happening {
         }
     }
 
+    /// Returns the name of the event, for example `call.created`.
     pub fn name(&self) -> &'static str {
         match self {
             Happening::CallCreated => "call.created",
@@ -125,7 +128,7 @@ impl Happening {
         }
     }
 
-    /// Is it the one event that ends a call?
+    /// Returns whether this event ends a call. Each call has exactly one.
     pub fn ends_call(&self) -> bool {
         matches!(
             self,
@@ -137,7 +140,7 @@ impl Happening {
         )
     }
 
-    /// What the event holds beside the snapshot.
+    /// Returns the payload of the event, without the snapshot.
     pub fn data(&self) -> Value {
         match self {
             Happening::CallState(state) => json!({"state": state.as_str()}),
@@ -195,7 +198,7 @@ fn event_data(event: &Event) -> Value {
 }
 
 impl BusEvent {
-    /// One JSON object, as `--events` writes it.
+    /// Returns the event as a JSON object, in the format that `--events` writes.
     pub fn to_json(&self) -> Value {
         let mut shown = Map::new();
         shown.insert("seq".to_owned(), json!(self.seq));

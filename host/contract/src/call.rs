@@ -1,4 +1,4 @@
-//! One call of one tool.
+//! A call of a tool, and access modes of directories.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{Principal, ToolName};
 
-/// Handed in by whoever starts the call, so that tests are the same on every run.
+/// The identifier of a call. Injected by the caller, so that tests are deterministic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CallId(pub String);
 
@@ -16,16 +16,17 @@ impl fmt::Display for CallId {
     }
 }
 
+/// A call of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     pub id: CallId,
     pub tool: ToolName,
-    /// A JSON object. After the kernel's check it satisfies the schema, with defaults filled in.
+    /// A JSON object. After validation by the kernel it satisfies the schema, with defaults filled in.
     pub input: Value,
     pub caller: Principal,
 }
 
-/// How a directory may be used.
+/// The access mode of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
     ReadOnly,
@@ -49,7 +50,7 @@ impl std::str::FromStr for Access {
             "ro" => Ok(Access::ReadOnly),
             "rw" => Ok(Access::ReadWrite),
             _ => Err(format!(
-                "`{}` is not an access; write `ro` or `rw`",
+                "`{}` is not an access mode; use `ro` or `rw`",
                 crate::text::inline(text, 40)
             )),
         }

@@ -1,4 +1,4 @@
-//! What a call did to files while nothing was real yet, and the handle that makes it real.
+//! Staged file changes of a call, and their commit and recovery.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,32 +8,33 @@ use serde_json::{Value, json};
 use crate::units::show_size;
 use crate::{BoxFuture, CallError, Edit, Edited, FileDiff, text};
 
-/// Everything that a call would change, sorted by path.
+/// The file changes of a call, sorted by path.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ChangeSet {
     pub changes: Vec<FileChange>,
 }
 
+/// A change to one file, directory or symbolic link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileChange {
-    /// On the host. As far as it is UTF-8; for people and rules, never to open.
+    /// The path on the host, converted to UTF-8 lossily. For display and rules; never used to open the file.
     pub path: String,
     pub kind: ChangeKind,
     pub what: FileKind,
-    /// Bytes before and after, for files.
+    /// Size in bytes before and after, for files.
     pub sizes: (Option<u64>, Option<u64>),
-    /// Permission bits, where they changed.
+    /// Permission bits before and after, if they changed.
     pub modes: Option<(u32, u32)>,
-    /// A file that can be run as a program, after the change.
+    /// Whether the file is executable after the change.
     pub executable: bool,
-    /// For text of a size that somebody may read.
+    /// The diff, for text files up to the display limit.
     pub diff: Option<FileDiff>,
-    /// Why there is no difference to show, for a file whose content changed.
+    /// The reason for a missing diff, for a file whose content changed.
     pub undiffed: Option<&'static str>,
 }
 
 impl FileChange {
-    /// For people, unescaped: `src/a.rs  (file, 120 B → 124 B, mode 644 → 755, binary)`.
+    /// Describes the change for display, unescaped: `src/a.rs  (file, 120 B → 124 B, mode 644 → 755, binary)`.
     pub fn described(&self) -> String {
         let mut words = vec![self.what.as_str().to_owned()];
         if let ChangeKind::Moved { from } = &self.kind {
@@ -95,14 +96,14 @@ impl ChangeSet {
         self.changes.is_empty()
     }
 
-    /// Are there changes below its paths that it does not list? What is in a moved directory moves along.
+    /// Returns whether changes exist that are not listed: the files in a moved directory move with it.
     pub fn goes_deeper(&self) -> bool {
         self.changes.iter().any(|change| {
             change.what == FileKind::Directory && matches!(change.kind, ChangeKind::Moved { .. })
         })
     }
 
-    /// Every path that it touches, each once, both ends of a move among them.
+    /// Returns every affected path once, including both paths of a move.
     pub fn paths(&self) -> Vec<&str> {
         let mut paths: Vec<&str> = Vec::new();
         for change in &self.changes {
@@ -116,13 +117,13 @@ impl ChangeSet {
         paths
     }
 
-    /// The paths of files that can be run as programs, after the changes.
+    /// Returns the paths of files that are executable after the changes.
     pub fn executables(&self) -> HashSet<&str> {
         let executable = self.changes.iter().filter(|change| change.executable);
         executable.map(|change| change.path.as_str()).collect()
     }
 
-    /// Lines that its differences add and take away.
+    /// Returns the number of added and removed lines.
     pub fn lines(&self) -> (usize, usize) {
         let diffs = || {
             self.changes
@@ -136,7 +137,7 @@ impl ChangeSet {
         (starting('+'), starting('-'))
     }
 
-    /// Without the contents: for records and events.
+    /// Returns a summary without file contents, for records and events. Lists at most 200 changes.
     pub fn summary(&self) -> Value {
         let each = self.changes.iter().take(200).map(|change| {
             let mut shown = json!({
@@ -153,7 +154,7 @@ impl ChangeSet {
     }
 }
 
-/// `2 changes: +3 −1`
+/// Formats a summary: `2 changes: +3 −1`.
 impl fmt::Display for ChangeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.changes.len();
@@ -163,50 +164,52 @@ impl fmt::Display for ChangeSet {
     }
 }
 
-/// The changes of a call that has run, held back. Dropped, they never were.
+/// The staged changes of a call that has run. Dropping the value discards them.
 pub trait Staged: Send + Sync {
     fn changes(&self) -> &ChangeSet;
 
-    /// Looks whether everything is still as the call saw it, and keeps what an undo would need. Brings the entry for
-    /// the journal, which has to be on disk before the commit.
+    /// Checks that no affected file has changed since the call read it, and saves what an undo requires.
+    ///
+    /// Returns the journal entry, which must be on disk before the commit.
     fn prepare(&self) -> BoxFuture<'_, Result<Value, CommitError>>;
 
-    /// The same changes with these contents of a person's in place of the proposed ones. Takes what
-    /// [`ChangeSet::accept`] takes. Nothing is real yet.
+    /// Replaces proposed contents with the user's edits. `edits` must have passed [`ChangeSet::validate_edits`].
+    /// Nothing is committed.
     fn edit(self: Box<Self>, edits: Vec<Edit>) -> BoxFuture<'static, Result<Edited, CallError>>;
 
-    /// Makes all of it real, or nothing. `id` is the journal's.
+    /// Commits all changes or none. `id` is the identifier of the journal entry.
     fn commit(self: Box<Self>, id: String) -> BoxFuture<'static, Result<(), CommitError>>;
 }
 
-/// Whoever can read the journal's entries of commits: brings them to an end after a crash, and takes them back.
+/// Recovery and undo of commits from their journal entries.
 pub trait Undo: Send + Sync {
-    /// The process that made this commit is gone, perhaps in the middle of it.
+    /// Completes or rolls back a commit whose process has terminated, possibly during the commit.
     fn recover(&self, id: &str, entry: &Value) -> Result<Recovered, CallError>;
 
-    /// The entry of the commit that takes another one back.
+    /// Returns the journal entry of the commit that reverts `entry`.
     fn inverted(&self, entry: &Value) -> Result<Value, CallError>;
 
-    /// Takes back what `entry` tells of, all of it or nothing, as the commit `id`.
+    /// Reverts the commit of `entry` completely or not at all, as the commit `id`.
     fn undo(&self, id: &str, entry: &Value) -> Result<(), CommitError>;
 }
 
-/// What is left of a commit that was interrupted.
+/// The result of recovering an interrupted commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
-    /// All of it had become real.
+    /// All changes were applied.
     Whole,
     Nothing,
-    /// Nothing, but for these places, which somebody else has changed since.
+    /// All changes were rolled back except at these paths, which another process has changed since.
     NothingBut(Vec<String>),
 }
 
+/// Errors of a commit.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CommitError {
-    /// Somebody else changed these meanwhile. Nothing was done.
-    #[error("changed by somebody else meanwhile: {}", .0.join(", "))]
+    /// Another process changed these files. Nothing was committed.
+    #[error("changed by another process: {}", .0.join(", "))]
     Conflict(Vec<String>),
-    /// Nothing is left of it, or the error says what is.
+    /// The commit failed. No changes remain unless the error lists them.
     #[error("{}", .0.message)]
     Failed(Box<CallError>),
 }

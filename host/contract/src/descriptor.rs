@@ -1,4 +1,4 @@
-//! A tool, as its author describes it and as the host checked it.
+//! Tool descriptors, as validated by the host.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{ToolName, text};
 
-/// Every member that a tool system names has its place here; see `wit/v0.1/types.wit` for what each means.
+/// A tool descriptor. `wit/v0.1/types.wit` documents the members.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Descriptor {
     pub name: ToolName,
@@ -37,7 +37,7 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// A tool with defaults for everything optional.
+    /// Creates a descriptor with defaults for all optional members.
     pub fn new(name: ToolName, description: impl Into<String>) -> Self {
         Self {
             display_name: name.title(),
@@ -68,8 +68,8 @@ impl Descriptor {
         }
     }
 
-    /// Removes invisible characters from everything that a model or a person reads of the tool. Where there were any, the
-    /// description says so.
+    /// Removes invisible characters from all texts that a model or a user reads. If there were any, a note is added to
+    /// the description.
     pub fn clean(&mut self) {
         let mut removed = 0;
         let mut clean = |text: &mut String| {
@@ -114,7 +114,7 @@ impl Descriptor {
         }
     }
 
-    /// What the tool may do at worst. Whatever an author left open is read the careful way.
+    /// Returns the worst-case effect of the tool. Annotations that the author omitted are interpreted conservatively.
     pub fn effect(&self) -> Effect {
         let hints = &self.annotations;
         if hints.pure == Some(true) && hints.destructive != Some(true) {
@@ -129,7 +129,7 @@ impl Descriptor {
     }
 }
 
-/// `None` means that the author did not say.
+/// Hints of the author about the effects of a tool. `None` means unspecified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Annotations {
     pub read_only: Option<bool>,
@@ -140,7 +140,7 @@ pub struct Annotations {
     pub interactive: Option<bool>,
 }
 
-/// From harmless to harmful. The sandbox of a call is narrowed to its tool's effect, so the word is kept.
+/// The effect of a tool, in increasing order of risk. The sandbox of a call enforces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
     Pure,
@@ -160,6 +160,7 @@ impl Effect {
     }
 }
 
+/// How calls of a tool may overlap with other calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concurrency {
     Parallel,

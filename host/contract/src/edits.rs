@@ -1,14 +1,15 @@
-//! What a person makes of the files that a call would change, before they say yes to it.
+//! User edits of proposed file changes, made before approval.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ChangeKind, ChangeSet, Effects, FileChange, FileDiff, FileKind, text};
 
-/// The most text that a person may save for one file, and for all files of a call. Longer ones are not shown either.
+/// Maximum size in bytes of an edited file, and of all edited files of a call together. Larger files are not shown
+/// either.
 pub const EDIT_BYTES: usize = 512 << 10;
 pub const EDITS_BYTES: usize = 4 << 20;
 
-/// The content of one changed file, in place of what the call proposed.
+/// New content for a changed file, replacing what the call proposed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
@@ -17,33 +18,34 @@ pub struct Edit {
     pub text: String,
 }
 
-/// What became of changes that a person edited.
+/// The result of applying user edits to staged changes.
 pub struct Edited {
-    /// What is held back now. [`Effects::None`] when the person put everything back to what it was.
+    /// The staged changes after the edits. [`StagedEffects::None`] if the user reverted every change.
     pub effects: Effects,
-    /// For each edited file, from what was proposed to what was saved. Its name is [`Edit::path`].
+    /// For each edited file, the diff from the proposed to the edited content. Its name is [`UserEdit::path`].
     pub diffs: Vec<FileDiff>,
 }
 
-/// Why a content may not take the place of a proposed one.
+/// Errors of user edits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
-    #[error("`{0}` is not one of the changes; name a file as the question names it")]
+    #[error("`{0}` is not one of the changes; use a path from the prompt")]
     Unknown(String),
-    #[error("`{0}` has no text that could be edited; answer for it as it is")]
+    #[error("`{0}` is not an editable text file; approve or deny it unchanged")]
     NoText(String),
-    #[error("`{0}` is edited twice; send the content that counts")]
+    #[error("`{0}` is edited twice; send one edit per file")]
     Twice(String),
-    #[error("the new text of `{0}` has a NUL in it and could not be shown; take it out")]
+    #[error("the new text of `{0}` contains a NUL character; remove it")]
     Binary(String),
-    #[error("the new text of `{path}` is {bytes} bytes, and the most is {EDIT_BYTES}; shorten it")]
+    #[error("the new text of `{path}` is {bytes} bytes; the limit is {EDIT_BYTES}")]
     TooLong { path: String, bytes: usize },
-    #[error("the new texts are {bytes} bytes together, and the most is {EDITS_BYTES}; edit fewer")]
+    #[error("the new texts are {bytes} bytes together; the limit is {EDITS_BYTES}")]
     TooMuch { bytes: usize },
 }
 
 impl FileChange {
-    /// The difference whose new side somebody may edit: of a file that is there afterwards, and whose text was shown.
+    /// Returns the diff whose new side the user can edit. Only files that exist after the change and whose text was
+    /// shown have one.
     pub fn editable(&self) -> Option<&FileDiff> {
         match self.kind {
             ChangeKind::Created | ChangeKind::Modified | ChangeKind::Moved { .. } => {}
@@ -54,7 +56,7 @@ impl FileChange {
 }
 
 impl ChangeSet {
-    /// Those of the edits that change anything, if all of them may be made.
+    /// Validates the edits and returns those that change the proposed content.
     pub fn accept(&self, mut edits: Vec<Edit>) -> Result<Vec<Edit>, EditError> {
         let bytes = edits.iter().map(|edit| edit.text.len()).sum();
         if bytes > EDITS_BYTES {
@@ -76,7 +78,7 @@ impl ChangeSet {
 
     fn proposal(&self, edit: &Edit) -> Result<&FileDiff, EditError> {
         let mut named = self.changes.iter().filter(|one| one.path == edit.path);
-        // Names that are not UTF-8 can look the same, and then nobody can say which one is meant.
+        // Two paths that are not UTF-8 can have the same lossy form, which makes the edit ambiguous.
         let (Some(change), None) = (named.next(), named.next()) else {
             return Err(EditError::Unknown(shown(edit)));
         };
@@ -153,53 +155,49 @@ mod tests {
     fn r_047_the_proposed_text_of_a_file_may_be_replaced_and_nothing_else() {
         check(&[], expect!["[]"]);
         check(&[("b", "x"), ("a", "")], expect![[r#"["a", "b"]"#]]);
-        // Also one that puts back what was there: then it is no change any more.
+        // An edit that restores the original content is accepted: the file then has no change.
         check(&[("a", "old"), ("b", "new")], expect![[r#"["a"]"#]]);
         check(
             &[("bin", "x")],
-            expect!["`bin` has no text that could be edited; answer for it as it is"],
+            expect!["`bin` is not an editable text file; approve or deny it unchanged"],
         );
         check(
             &[("dir", "x")],
-            expect!["`dir` has no text that could be edited; answer for it as it is"],
+            expect!["`dir` is not an editable text file; approve or deny it unchanged"],
         );
         check(
             &[("gone", "x")],
-            expect!["`gone` has no text that could be edited; answer for it as it is"],
+            expect!["`gone` is not an editable text file; approve or deny it unchanged"],
         );
         check(
             &[("link", "x")],
-            expect!["`link` has no text that could be edited; answer for it as it is"],
+            expect!["`link` is not an editable text file; approve or deny it unchanged"],
         );
         check(
             &[("else\u{202e}", "x")],
-            expect![[
-                r"`else\u{202e}` is not one of the changes; name a file as the question names it"
-            ]],
+            expect![[r"`else\u{202e}` is not one of the changes; use a path from the prompt"]],
         );
         check(
             &[("twins", "x")],
-            expect!["`twins` is not one of the changes; name a file as the question names it"],
+            expect!["`twins` is not one of the changes; use a path from the prompt"],
         );
         check(
             &[("a", "x"), ("a", "y")],
-            expect!["`a` is edited twice; send the content that counts"],
+            expect!["`a` is edited twice; send one edit per file"],
         );
         check(
             &[("a", "x\0")],
-            expect!["the new text of `a` has a NUL in it and could not be shown; take it out"],
+            expect!["the new text of `a` contains a NUL character; remove it"],
         );
         let long = "x".repeat(EDIT_BYTES + 1);
         check(
             &[("a", &long)],
-            expect!["the new text of `a` is 524289 bytes, and the most is 524288; shorten it"],
+            expect!["the new text of `a` is 524289 bytes; the limit is 524288"],
         );
         let much = long.repeat(8);
         check(
             &[("a", &much)],
-            expect![
-                "the new texts are 4194312 bytes together, and the most is 4194304; edit fewer"
-            ],
+            expect!["the new texts are 4194312 bytes together; the limit is 4194304"],
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Why a call did not run to its end.
+//! Errors of calls that did not complete.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,22 +6,23 @@ use std::time::Duration;
 use crate::outcome::{removal_note, remove};
 use crate::text;
 
-/// The classes a caller would treat differently. `code` in [`CallError`] is finer; docs/errors.md has the table.
+/// The error classes that callers handle differently. [`CallError::code`] is more specific; docs/errors.md lists the
+/// codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// No such tool.
+    /// The tool does not exist.
     NotRegistered,
-    /// The input does not fit the schema or makes no sense.
+    /// The input does not satisfy the schema, or is not valid.
     InvalidInput,
-    /// Policy, a person or the sandbox said no.
+    /// The policy, the user or the sandbox denied the call.
     Denied,
-    /// The tool says that what the input names does not exist.
+    /// The tool reports that an object named by the input does not exist.
     NotFound,
     TimedOut,
     Cancelled,
-    /// Memory, tables, instances, handles.
+    /// A limit on memory, tables, instances or handles was exceeded.
     LimitExceeded,
-    /// Result, standard output or host-call data beyond the limit.
+    /// The result, standard output or the data of a host call exceeded its limit.
     OutputLimit,
     StackOverflow,
     /// The guest crashed.
@@ -29,7 +30,7 @@ pub enum ErrorClass {
     Unavailable,
     /// The tool reported a failure.
     Failed,
-    /// Our fault.
+    /// An error in the host.
     Internal,
 }
 
@@ -53,19 +54,20 @@ impl ErrorClass {
     }
 }
 
+/// The error of a call that did not complete.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub struct CallError {
     pub class: ErrorClass,
-    /// A stable word, finer than the class.
+    /// A stable code, more specific than the class.
     pub code: String,
-    /// For the model: one sentence with the offending value.
+    /// One sentence for the model that names the offending value.
     pub message: String,
-    /// What the reader can do next.
+    /// Actions that may resolve the error.
     pub recommendations: Vec<String>,
     pub retryable: bool,
-    /// For the operator.
+    /// The technical cause, for the operator.
     pub cause: Option<String>,
-    /// The last lines the guest wrote to its standard error, escaped.
+    /// The last lines of the guest's standard error, escaped.
     pub stderr: Option<String>,
 }
 
@@ -93,7 +95,7 @@ impl CallError {
     pub fn internal(message: impl fmt::Display) -> Self {
         Self::new(
             ErrorClass::Internal,
-            format!("internal error of the host: {message}"),
+            format!("internal host error: {message}"),
         )
     }
 
@@ -115,8 +117,8 @@ impl CallError {
         self
     }
 
-    /// Removes text that a model reads and no program shows, as [`crate::Outcome::remove_hidden_text`] does: a tool
-    /// chooses the words of its errors too.
+    /// Removes text that is visible to a model but not to a user, like [`crate::Outcome::remove_hidden_text`]: the tool
+    /// also controls the text of its errors.
     pub fn remove_hidden_text(&mut self) {
         let mut removed = remove(&mut self.message);
         removed += self.recommendations.iter_mut().map(remove).sum::<usize>();
@@ -125,7 +127,7 @@ impl CallError {
         }
     }
 
-    /// Everything that helps a model to do better: message, recommendations, the guest's last words.
+    /// Returns the text for the model: message, recommendations and the tail of standard error.
     pub fn for_model(&self) -> String {
         let mut text = self.message.clone();
         for recommendation in &self.recommendations {

@@ -1,13 +1,14 @@
-//! What serde says of a file that a person wrote, in words about the file and not about our types.
+//! Messages for serde errors in files written by users.
 
 use crate::{nearest, text};
 
-/// Characters of a wrong value that are shown.
+/// Maximum number of characters of a value that are shown.
 const SHOWN: usize = 80;
-/// Characters of a message. A list of all known keys is the longest.
+/// Maximum number of characters of a message. A list of all known keys is the longest.
 const MOST: usize = 4_000;
 
-/// The message of a parser without its place, escaped and bounded: it quotes what stands in the file.
+/// Rewrites the message of a parser in terms of the file format, without its position. The result is escaped and
+/// bounded, because it quotes the file.
 pub fn serde(message: &str) -> String {
     let message = message.lines().next().unwrap_or(message);
     let told = unknown(message)
@@ -16,7 +17,7 @@ pub fn serde(message: &str) -> String {
     text::inline(told.as_deref().unwrap_or(message), MOST)
 }
 
-/// A word that is none of ours, with the nearest one.
+/// Rewrites the error for an unknown key or value, and suggests the nearest known name.
 fn unknown(message: &str) -> Option<String> {
     let what = match message.split_once(" `")?.0 {
         "unknown field" => "key",
@@ -30,52 +31,55 @@ fn unknown(message: &str) -> Option<String> {
     let word = text::inline(word, SHOWN);
     Some(match near.first() {
         Some(near) => format!("unknown {what} `{word}`; did you mean `{near}`?"),
-        None => format!("unknown {what} `{word}`; known here: {}", known.join(", ")),
+        None => format!(
+            "unknown {what} `{word}`; expected one of: {}",
+            known.join(", ")
+        ),
     })
 }
 
-/// A value of another kind than is wanted.
+/// Rewrites the error for a value of the wrong type.
 fn wrong(message: &str) -> Option<String> {
     let rest = ["invalid type: ", "invalid value: "]
         .iter()
         .find_map(|start| message.strip_prefix(start))?;
-    // The last one: a text that was found may hold these words too.
+    // Split at the last occurrence, because the quoted value may contain this text.
     let (found, wanted) = rest.rsplit_once(", expected ")?;
     let shown = shown(found);
     let (wanted, written) = match wanted {
-        "a string" | "a borrowed string" | "a character" => ("a text", None),
+        "a string" | "a borrowed string" | "a character" => ("a string", None),
         "a sequence" => ("a list", quoted(found).map(|text| format!("[{text}]"))),
         "a boolean" => ("`true` or `false`", None),
         "a map" => ("a table", None),
         _ if wanted.starts_with("struct ") => ("a table", None),
         "f32" | "f64" => ("a number", None),
-        _ if is_integer(wanted) => ("a whole number from 0 on", None),
+        _ if is_integer(wanted) => ("a non-negative integer", None),
         _ if wanted.strip_prefix("a nonzero ").is_some_and(is_integer) => {
-            ("a whole number from 1 on", None)
+            ("a positive integer", None)
         }
-        "i8" | "i16" | "i32" | "i64" | "isize" => ("a whole number", None),
+        "i8" | "i16" | "i32" | "i64" | "isize" => ("an integer", None),
         _ => (wanted, None),
     };
     let written = written.filter(|written| written.len() <= SHOWN);
     let written = written.map_or_else(String::new, |written| format!("; write `{written}`"));
-    Some(format!("{wanted} is wanted, not {shown}{written}"))
+    Some(format!("expected {wanted}, found {shown}{written}"))
 }
 
 fn missing(message: &str) -> Option<String> {
     let key = message.strip_prefix("missing field ")?;
-    Some(format!("the key {key} is missing"))
+    Some(format!("missing key {key}"))
 }
 
 fn is_integer(kind: &str) -> bool {
     matches!(kind, "u8" | "u16" | "u32" | "u64" | "u128" | "usize")
 }
 
-/// The text that was found, in its quotes.
+/// Returns the quoted string of a serde description of a value.
 fn quoted(found: &str) -> Option<&str> {
     found.strip_prefix("string ")
 }
 
-/// The number that was found.
+/// Returns the number of a serde description of a value.
 fn number(found: &str) -> Option<&str> {
     let number = ["integer `", "floating point `"]
         .iter()
@@ -90,11 +94,11 @@ fn shown(found: &str) -> String {
     match found {
         "map" => "a table".to_owned(),
         "sequence" => "a list".to_owned(),
-        "null" | "unit value" | "Option value" => "nothing".to_owned(),
+        "null" | "unit value" | "Option value" => "no value".to_owned(),
         _ => {
             let found = found.strip_prefix("boolean ").unwrap_or(found);
             let found =
-                quoted(found).map_or_else(|| found.to_owned(), |text| format!("the text {text}"));
+                quoted(found).map_or_else(|| found.to_owned(), |text| format!("the string {text}"));
             text::inline(&found, SHOWN)
         }
     }
@@ -113,53 +117,53 @@ mod tests {
             ),
             (
                 "unknown variant `x`, expected `one` or `two`",
-                "unknown value `x`; known here: one, two",
+                "unknown value `x`; expected one of: one, two",
             ),
             (
                 "invalid type: integer `3`, expected a sequence",
-                "a list is wanted, not the number 3",
+                "expected a list, found the number 3",
             ),
             (
                 "invalid type: string \"src\", expected a sequence",
-                "a list is wanted, not the text \"src\"; write `[\"src\"]`",
+                "expected a list, found the string \"src\"; write `[\"src\"]`",
             ),
             (
                 "invalid type: integer `30`, expected a string",
-                "a text is wanted, not the number 30",
+                "expected a string, found the number 30",
             ),
             (
                 "invalid type: boolean `true`, expected a map",
-                "a table is wanted, not `true`",
+                "expected a table, found `true`",
             ),
             (
                 "invalid type: map, expected a boolean",
-                "`true` or `false` is wanted, not a table",
+                "expected `true` or `false`, found a table",
             ),
             (
                 "invalid type: sequence, expected struct Tools",
-                "a table is wanted, not a list",
+                "expected a table, found a list",
             ),
             (
                 "invalid value: integer `-1`, expected u64",
-                "a whole number from 0 on is wanted, not the number -1",
+                "expected a non-negative integer, found the number -1",
             ),
             (
                 "invalid value: integer `0`, expected a nonzero usize",
-                "a whole number from 1 on is wanted, not the number 0",
+                "expected a positive integer, found the number 0",
             ),
             (
                 "invalid type: floating point `1.5`, expected i64",
-                "a whole number is wanted, not the number 1.5",
+                "expected an integer, found the number 1.5",
             ),
             (
                 "invalid type: null, expected a path",
-                "a path is wanted, not nothing",
+                "expected a path, found no value",
             ),
             (
                 "invalid type: string \"a, expected b\", expected f64",
-                "a number is wanted, not the text \"a, expected b\"",
+                "expected a number, found the string \"a, expected b\"",
             ),
-            ("missing field `name`", "the key `name` is missing"),
+            ("missing field `name`", "missing key `name`"),
             (
                 "`fast` is not a duration\nand more",
                 "`fast` is not a duration",

@@ -1,8 +1,8 @@
-//! Tools, turns and results in the JSON of each model's API.
+//! Tool lists, turns and results in the JSON of model APIs.
 //!
-//! An agent loop hands the list to the API as it is, hands what the model said back as it is, and gets what the API
-//! takes next. A format says how the JSON is shaped; a [profile](crate::profile) says whose names and parameters stand
-//! in it, and the two combine.
+//! An agent loop passes the tool list to the API, passes the model's turn back unchanged, and gets the message to send
+//! next. A format determines the shape of the JSON; a [profile](crate::profile) determines tool and parameter names.
+//! The two are independent.
 //!
 //! ```
 //! use serde_json::json;
@@ -47,16 +47,16 @@ pub use names::Names;
 pub use restore::restore;
 pub use turn::Wanted;
 
-/// Whose JSON it is.
+/// The API whose JSON is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// The Messages API of Anthropic.
+    /// The Anthropic Messages API.
     Anthropic,
-    /// The Chat Completions API of OpenAI, which many others speak too.
+    /// The OpenAI Chat Completions API, which many other vendors implement.
     OpenAi,
-    /// The Responses API of OpenAI.
+    /// The OpenAI Responses API.
     OpenAiResponses,
-    /// `generateContent` of Google.
+    /// Google's `generateContent`.
     Gemini,
     /// `tools/list` and `tools/call` of the Model Context Protocol.
     Mcp,
@@ -66,22 +66,22 @@ pub enum Format {
 pub enum FormatError {
     #[error("`{name}` is not a format; {hint}")]
     Unknown {
-        /// Escaped and cut.
+        /// Escaped and truncated.
         name: String,
         hint: String,
     },
-    /// What was handed in holds no turn of a model.
+    /// The value does not contain a model turn.
     #[error("this is not a turn in the format `{format}`: {reason}")]
     NotATurn { format: Format, reason: String },
-    /// The API answered with an error, and that was handed in.
-    #[error("the API answered with an error instead of a turn: {message}")]
+    /// The value is an error response of the API.
+    #[error("the API returned an error instead of a turn: {message}")]
     ApiFailed {
-        /// Escaped and cut.
+        /// Escaped and truncated.
         message: String,
     },
 }
 
-/// A tool by the name that the model will use.
+/// A tool with the name for the model.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool<'a> {
     pub name: &'a str,
@@ -89,16 +89,16 @@ pub struct Tool<'a> {
     pub hints: Hints,
 }
 
-/// The list for a request.
+/// A tool list for a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
-    /// The value of the request's member `tools`.
+    /// The value of the member `tools` of the request.
     pub tools: Value,
-    /// What an operator wants to know about it, a sentence each.
+    /// Notes for the operator, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// A call that was answered.
+/// A call with its result.
 #[derive(Debug, Clone, Copy)]
 pub struct Answered<'a> {
     pub call: &'a Wanted,
@@ -124,38 +124,38 @@ impl Format {
         }
     }
 
-    /// Can a list bind the model to the schemas?
+    /// Returns whether the format supports strict schemas.
     pub fn has_strict(self) -> bool {
         matches!(self, Format::OpenAi | Format::OpenAiResponses)
     }
 
-    /// The tools as a request takes them. `strict` binds the model to the schemas, where the API has that and the
-    /// schema allows it.
+    /// Returns the tool list of a request. `strict` requests strict schemas, where the API supports them and the schema
+    /// allows it.
     pub fn tools(self, tools: &[Tool], strict: bool) -> Listed {
         list::tools(self, tools, strict && self.has_strict())
     }
 
-    /// The calls of one turn: of a message, of its content alone or of the whole body of a response.
+    /// Reads the calls of a turn: of a message, its content alone, or a whole response body.
     ///
     /// # Errors
     ///
-    /// When it is no turn at all. A call that makes no sense is a call nevertheless, and is answered.
+    /// Fails if the value is not a turn. An invalid call is not an error: it is returned and answered.
     pub fn read_turn(self, turn: &Value) -> Result<Vec<Wanted>, FormatError> {
         turn::read(self, turn)
     }
 
-    /// The API's word for the end of a turn that did not end as usual, escaped and cut: `MALFORMED_FUNCTION_CALL`, say.
-    /// A turn without calls that ended so is none after which the model is done.
+    /// Returns the stop reason of a turn that did not end normally, escaped and truncated, for example
+    /// `MALFORMED_FUNCTION_CALL`. After such a turn without calls, the model is not done.
     pub fn ended(self, turn: &Value) -> Option<String> {
         turn::ended(self, turn)
     }
 
-    /// Whose turn it looks like, to say what was meant. Nothing is read by a guess.
+    /// Detects the format of a turn, for hints in error messages. The result is never used to read a turn.
     pub fn guess(turn: &Value) -> Option<Format> {
         turn::looks_like(turn)
     }
 
-    /// What the API takes next: an answer for each call, in call order.
+    /// Returns the message to send next, with a result for each call, in call order.
     pub fn answer(self, answered: &[Answered]) -> Value {
         answer::answer(self, answered)
     }
@@ -177,8 +177,8 @@ impl FromStr for Format {
         let names = Format::ALL.map(Format::as_str);
         let all = names.join(", ");
         let hint = match nearest(text::head(name, 40), names, 1).first() {
-            Some(near) => format!("did you mean `{near}`? there are {all}"),
-            None => format!("write one of {all}"),
+            Some(near) => format!("did you mean `{near}`? the formats are {all}"),
+            None => format!("use one of {all}"),
         };
         Err(FormatError::Unknown {
             name: text::inline(name, 40),

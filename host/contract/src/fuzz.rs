@@ -1,4 +1,5 @@
-//! Fuzz targets for the readers of this crate. `cargo test` replays their corpora, `cargo xtask fuzz` searches.
+//! Fuzz targets for the parsers of this crate. `cargo test` replays their corpora, `cargo xtask fuzz` searches for new
+//! inputs.
 
 use serde_json::Value;
 use toolhost_fuzz_input::{assembled, check_message};

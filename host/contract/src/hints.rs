@@ -1,21 +1,21 @@
-//! What a client may be told of a tool before it calls it, in the words that MCP has for it.
+//! MCP tool annotations, derived from descriptors and grants.
 
 use crate::{Descriptor, Effect};
 
-/// What a call of a tool can do at most.
+/// An upper bound of the effects of a tool's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reach {
-    /// Whoever runs the call holds it to the tool's effect and to what was granted. If not, only the tool's own word
-    /// says what it does, and the rest of this is nothing to go by.
+    /// Whether the backend restricts the call to the tool's effect and to its grants. If not, only the tool's own
+    /// annotations describe its effects, and the other fields are meaningless.
     pub sandboxed: bool,
-    /// It can change files of the host.
+    /// Whether it can change files of the host.
     pub files: bool,
-    /// It can reach other machines, or whoever reaches them.
+    /// Whether it can access other machines, directly or through other processes.
     pub world: bool,
 }
 
 impl Reach {
-    /// Of what nobody holds back.
+    /// The bound of a call without a sandbox.
     pub const ANYTHING: Reach = Reach {
         sandboxed: false,
         files: true,
@@ -23,12 +23,12 @@ impl Reach {
     };
 }
 
-/// The four hints of MCP's `ToolAnnotations`, and whether they are facts.
+/// The four hints of MCP's `ToolAnnotations`, and whether the sandbox enforces them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints {
     pub sandboxed: bool,
     pub read_only: bool,
-    /// It may do more than add something: what is overwritten is gone for whoever does not undo it.
+    /// Whether it can do more than add data. Overwriting counts as destructive, although the user can undo it.
     pub destructive: bool,
     pub idempotent: bool,
     pub open_world: bool,
@@ -104,7 +104,7 @@ mod tests {
             open_world: Some(false),
             ..none
         };
-        // A tool that says both is believed in the worse.
+        // Of contradictory annotations, the riskier one applies.
         let both = Annotations {
             read_only: Some(true),
             destructive: Some(true),

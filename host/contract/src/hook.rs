@@ -1,63 +1,63 @@
-//! What a hook may say before a call runs and after it ended.
+//! Decisions of hooks before and after calls.
 //!
-//! A hook can make the host more careful, answer in a call's place, or change what goes in and what comes out. It can
-//! never make a grant: only [`crate::policy`] does.
+//! A hook can restrict a call, supply its result, or change its input and outcome. It cannot create a grant; only
+//! [`crate::policy`] does.
 
 use serde_json::Value;
 
 use crate::{Failure, Outcome, Part};
 
-/// What a hook says before a call.
+/// The response of a hook before a call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Before {
     pub decision: Decision,
-    /// Input to use from here on. It is checked and judged again from the start.
+    /// Replaces the input. The call is validated and authorized again with it.
     pub updated_input: Option<Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Decision {
-    /// No opinion.
+    /// No decision.
     #[default]
     Continue,
-    /// Counts like an allow rule of the user: it beats no deny and no ask of an administrator.
+    /// Equivalent to an allow rule of the user: does not override a deny rule or an ask rule of an administrator.
     Allow { reason: Option<String> },
-    /// A person has to say yes, whatever the rules allow.
+    /// The user must approve the call, whatever the rules allow.
     Ask {
         reason: Option<String>,
-        /// For the prompt, such as `{"risk": "high"}`.
+        /// Data for the prompt, for example `{"risk": "high"}`.
         meta: Option<Value>,
     },
-    /// A veto. Nobody is asked.
+    /// Denies the call without a prompt.
     Deny {
         reason: Option<String>,
-        /// What the model gets instead of the usual words.
+        /// The outcome for the model, in place of the default message.
         outcome: Option<Box<Outcome>>,
     },
-    /// The call is not made; this is its outcome.
+    /// Skips the call and uses this outcome.
     Result(Box<Outcome>),
 }
 
-/// What a hook says after a call.
+/// The response of a hook after a call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum After {
     #[default]
     Keep,
-    /// Members that are there replace those of the outcome.
+    /// Members that are present replace those of the outcome.
     Update(Box<Patch>),
     Replace(Box<Outcome>),
 }
 
-/// A part of an outcome.
+/// A partial outcome.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Patch {
     pub summary: Option<String>,
     pub llm: Option<Vec<Part>>,
     pub structured: Option<Value>,
-    /// Merged into the members that are there.
+    /// Merged into the existing object.
     pub meta: Option<Value>,
-    /// The hook was shown the text for the model and no other: `llm` also replaces the words of an error, and what is
-    /// displayed to people is removed. Both may hold what the new text leaves out.
+    /// Whether the hook was shown only the text for the model. If so, `llm` also replaces the error message, and the
+    /// display is removed, because both may contain text that the hook removed.
     pub text_only: bool,
 }
 

@@ -1,7 +1,7 @@
-//! The nouns and the rules of Toolhost.
+//! Data model, policy and formats of Toolhost.
 //!
-//! Nothing here opens a file, reads a clock or starts a task: a caller hands in values and gets values back. That is
-//! what lets the rules be tested by the hundred, and lets one function both decide a call and explain the decision.
+//! This crate does no I/O: it opens no files, reads no clock and spawns no tasks. Functions take values and return
+//! values, so the rules can be tested exhaustively, and the same function makes a decision and explains it.
 
 mod backend;
 pub mod bus;

@@ -1,8 +1,7 @@
-//! The life of a call: eleven states, and one pure function that says which step leads where.
+//! The lifecycle of a call: its states and transitions.
 //!
-//! Whatever happens to a call is a [`Step`]; [`Record::take`] folds it in or says that it cannot happen now. The audit
-//! trail, the store, the prompt and every other system's names for these things are read off
-//! the record, so they cannot disagree.
+//! Everything that happens to a call is a [`Transition`]; [`CallRecord::apply`] applies it or rejects it. The audit
+//! trail, the store, the prompt and the event formats of other systems derive from the record, so they are consistent.
 
 mod input;
 mod mask;
@@ -20,30 +19,30 @@ pub use mask::{masked, masked_text};
 pub use record::{Approval, Illegal, Origin, Record, Trail};
 pub use snapshot::{Snapshot, draw};
 
-/// Milliseconds since 1970, handed in by whoever has a clock.
+/// Milliseconds since the Unix epoch, provided by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Millis(pub i64);
 
-/// Where a call is.
+/// The state of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CallState {
-    /// There is a record; nobody has looked at the call yet.
+    /// The call has a record but has not been processed yet.
     Pending,
-    /// Names, input, rules and hooks are being looked at.
+    /// The tool name, input, rules and hooks are being evaluated.
     Validating,
-    /// A person has to answer. The question is on disk.
+    /// The user must decide. The prompt is on disk.
     AwaitingApproval,
-    /// The answer was yes.
+    /// The user approved the call.
     Approved,
-    /// May run, and waits for its turn.
+    /// The call is authorized and waits to be scheduled.
     Scheduled,
     Executing,
-    /// Ran to its end; the result may still say that the answer is no.
+    /// The call completed. Its result may still be a logical error.
     Completed,
     Failed,
     Cancelled,
     Denied,
-    /// Was found unfinished after its host had died.
+    /// The host terminated before the call did.
     Sealed,
 }
 
@@ -82,7 +81,7 @@ impl CallState {
         Self::ALL.into_iter().find(|state| state.as_str() == word)
     }
 
-    /// Nothing comes after it.
+    /// Returns whether the call has ended.
     pub fn is_terminal(self) -> bool {
         match self {
             CallState::Completed
@@ -99,7 +98,7 @@ impl CallState {
         }
     }
 
-    /// What a model is told about a call that was in this state when its host died.
+    /// Returns the advice for the model about a call that was in this state when the host terminated.
     pub fn advice_when_sealed(self) -> &'static str {
         match self {
             CallState::Pending | CallState::Validating | CallState::Scheduled => {
@@ -127,65 +126,65 @@ impl fmt::Display for CallState {
     }
 }
 
-/// What can happen to a call.
+/// A transition of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Somebody looks at it now.
+    /// Processing of the call started.
     Picked,
-    /// Which tool it is, once that is known.
+    /// The tool was resolved.
     Found(Arc<Found>),
-    /// The input was put right, or somebody changed it: what counts from here on.
+    /// The input was repaired or changed by a hook; replaces the previous input.
     InputChanged {
         input: Input,
         by: String,
     },
-    /// A person has to say yes.
+    /// The call requires the user's approval.
     Asked {
         reason: String,
         rule: Option<String>,
         meta: Option<Value>,
     },
-    /// A person changed the input instead of answering. It is looked at from the start.
+    /// The user changed the input instead of deciding. The call is validated again.
     Modified {
         input: Input,
         by: String,
     },
-    /// A person said yes.
+    /// The user approved the call.
     Approved {
         by: String,
         /// `once`, `session`, `project` or `user`.
         scope: String,
         note: Option<String>,
     },
-    /// It may run, by this rule or person.
+    /// The call is authorized by this rule or user.
     Scheduled {
         by: String,
         wave: Option<usize>,
-        /// The command that was authorized, if there is one, masked.
+        /// The authorized command, if any, with secrets masked.
         command: Option<Value>,
     },
-    /// A guest runs.
+    /// The guest started.
     Started,
-    /// The guest is done, and what it did is let through: its changes are about to become real.
+    /// The guest is done and its effects are authorized. The changes are about to be committed.
     Released {
         by: String,
-        /// The commit, when it changed anything.
+        /// The identifier of the commit, if there were changes.
         commit: Option<String>,
     },
-    /// The guest is done; hooks look at what it brought.
+    /// The guest is done and hooks process the outcome.
     PostProcessing,
-    /// Hooks changed what it brought.
+    /// Hooks changed the outcome.
     OutcomeChanged {
         by: String,
     },
-    /// The caller was answered, and the work goes on under another record.
+    /// The caller received a result, and the work continues under another record.
     Backgrounded {
         task: String,
     },
-    /// It brought a result. `is_error` is a logical failure.
+    /// The call completed with a result. `is_error` marks a logical failure.
     Completed {
         is_error: bool,
-        /// Who supplied the result when the tool did not run: `hook:NAME` or `cache`.
+        /// The source of the result if the tool did not run: `hook:NAME` or `cache`.
         supplied_by: Option<String>,
         duration: Duration,
     },
@@ -197,7 +196,7 @@ pub enum Step {
     Denied {
         code: String,
         reason: String,
-        /// The rule, hook or person.
+        /// The rule, hook or user that denied the call.
         by: Option<String>,
         note: Option<String>,
     },
@@ -208,7 +207,8 @@ pub enum Step {
     Sealed,
 }
 
-/// About what a value takes in memory, which is far more than its text: an empty list of two characters is 32 bytes.
+/// Returns the approximate memory size of a value in bytes. It is much larger than the JSON text: an empty list is 32
+/// bytes.
 pub fn weight(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 32,
@@ -223,7 +223,7 @@ pub fn weight(value: &Value) -> usize {
     }
 }
 
-/// What is known of a call once its tool is found.
+/// The facts about a call that are known once its tool is resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub tool: String,
@@ -235,7 +235,7 @@ pub struct Found {
 }
 
 impl Step {
-    /// A short word for the audit trail.
+    /// The name of the transition in the audit trail.
     pub fn kind(&self) -> &'static str {
         match self {
             Step::Picked => "picked",
@@ -258,16 +258,17 @@ impl Step {
         }
     }
 
-    /// Where the step leads from `state`; None when it cannot happen there. The whole table of transitions, numbered as
-    /// in ARCHITECTURE.md.
+    /// Returns the state that the transition leads to, or `None` if it is invalid in state `from`. The numbers are
+    /// those of the transition table in ARCHITECTURE.md.
     #[expect(clippy::match_same_arms, reason = "a line for each transition")]
     pub fn leads(&self, from: CallState) -> Option<CallState> {
         use CallState as S;
         let to = match (self, from) {
-            // 2, 6, 7: looked at, for the first time or again with other input; 12: or because what it saw has changed
+            // 2, 6, 7: validated for the first time, or again with other input; 12: or because a file that it read has
+            // changed
             (Step::Picked, S::Pending | S::AwaitingApproval | S::Executing) => S::Validating,
             (Step::Found(_) | Step::InputChanged { .. }, S::Validating) => S::Validating,
-            // 6, 12: before it runs, or because it met a limit of its grant while it ran
+            // 6, 12: before it runs, or because it reached a limit of its grant while running
             (Step::Asked { .. }, S::Validating | S::Executing) => S::AwaitingApproval,
             // 7
             (Step::Modified { .. }, S::AwaitingApproval) => S::AwaitingApproval,
@@ -281,7 +282,7 @@ impl Step {
             (Step::PostProcessing | Step::OutcomeChanged { .. }, S::Executing) => S::Executing,
             // 14
             (Step::Backgrounded { .. }, S::Executing) => S::Executing,
-            // 5: a hook or the cache had the answer
+            // 5: a hook or the cache supplied the result
             (
                 Step::Completed {
                     supplied_by: Some(_),
@@ -298,7 +299,7 @@ impl Step {
             ) => S::Completed,
             // 3, 13
             (Step::Failed { .. }, S::Validating | S::Scheduled | S::Executing) => S::Failed,
-            // 4, 9; 12: for what it would have changed
+            // 4, 9; 12: because of its staged changes
             (Step::Denied { .. }, S::Validating | S::AwaitingApproval | S::Executing) => S::Denied,
             // 2, 10, 13
             (Step::Cancelled { .. }, from) if !from.is_terminal() => S::Cancelled,

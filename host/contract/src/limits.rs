@@ -1,21 +1,22 @@
-//! What one call may use, all in one table.
+//! Resource limits of a call.
 
 use std::time::Duration;
 
-/// Every number is enforced; `SECURITY.md` says by what. The defaults hold Rust, C, JavaScript and Python guests.
+/// Resource limits of a call. `SECURITY.md` documents how each limit is enforced. The defaults suit Rust, C, JavaScript
+/// and Python guests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory, summed over all memories of the call.
+    /// Linear memory in bytes, summed over all memories of the call.
     pub memory: u64,
-    /// Bytes of the input as JSON.
+    /// Size of the input as JSON, in bytes.
     pub input: u64,
-    /// Bytes of the outcome, all its texts and blobs together.
+    /// Size of the outcome in bytes, including all texts and blobs.
     pub output: u64,
     /// Bytes of standard output, and of live output to the host's `output` function.
     pub stdout: u64,
     /// Bytes of standard error; the tail is kept for error messages.
     pub stderr: u64,
-    /// Bytes that the guest may hand to the host in arguments of one host call.
+    /// Bytes that the guest can pass to the host in the arguments of one host call.
     pub hostcall: u64,
     pub memories: usize,
     pub instances: usize,
@@ -30,25 +31,25 @@ pub struct Limits {
     pub dir_entries: usize,
     /// Bytes that one call may write to files.
     pub written: u64,
-    /// Files and directories that one call may make or change.
+    /// Files and directories that one call may create or change.
     pub changed: usize,
-    /// Random bytes of one host call.
+    /// Random bytes per host call.
     pub random: u64,
-    /// Log messages, events and progress updates per second, each.
+    /// Maximum rate, per second, of log messages, of events and of progress updates.
     pub messages_per_second: u32,
     /// Bytes of log messages and events per second.
     pub message_bytes_per_second: u64,
-    /// Wall-clock time, counted from the moment the guest starts. None: by the kind of tool.
+    /// Wall-clock time from the start of the guest. `None` selects the default for the kind of tool.
     pub timeout: Option<Duration>,
 }
 
 impl Limits {
     pub const TIMEOUT: Duration = Duration::from_secs(30);
     pub const NETWORK_TIMEOUT: Duration = Duration::from_mins(1);
-    /// No tool, plugin or configuration can ask for more.
+    /// Upper bound for every tool, plugin and configuration.
     pub const MAX_TIMEOUT: Duration = Duration::from_mins(10);
     pub const MAX_MEMORY: u64 = 256 << 20;
-    /// `describe` runs with nothing granted and this long.
+    /// Time limit of `describe`, which runs without grants.
     pub const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 }
 

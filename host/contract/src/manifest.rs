@@ -1,4 +1,4 @@
-//! `plugin.toml`: who a plugin is and what it needs, readable without running a byte of it.
+//! Plugin manifests (`plugin.toml`): identity and required capabilities, readable without running the plugin.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use serde::Deserialize;
 use crate::units::{parse_duration, parse_size};
 use crate::{Limits, PluginName, explain};
 
-/// Name of the custom section that carries the manifest inside a component.
+/// Name of the custom section that contains the manifest in a component.
 pub const SECTION: &str = "toolhost:manifest";
 const MAX_BYTES: usize = 64 << 10;
 
+/// A validated plugin manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     pub name: PluginName,
@@ -22,16 +23,18 @@ pub struct Manifest {
     pub limits: LimitsTable,
 }
 
-/// One capability that the plugin asks for. The operator grants it or not; nothing else is ever granted.
+/// A capability that the plugin requests. The operator decides whether to grant it; other capabilities are never
+/// granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     pub capability: Capability,
     /// Variables for `env`, hosts for `net`, programs for `process`, tools for `tools`.
     pub names: Vec<String>,
-    /// Shown to whoever decides.
+    /// The reason, shown to the operator.
     pub why: String,
 }
 
+/// A capability that a plugin can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 pub enum Capability {
     #[serde(rename = "fs.read")]
@@ -40,25 +43,25 @@ pub enum Capability {
     FsWrite,
     #[serde(rename = "env")]
     Env,
-    /// `wasi:http`, to addresses that `names` covers.
+    /// `wasi:http`, to the hosts in `names`.
     #[serde(rename = "net")]
     Net,
-    /// Programs, by name.
+    /// Host programs in `names`.
     #[serde(rename = "process")]
     Process,
-    /// A memory for as long as a session lasts.
+    /// State that persists for the duration of a session.
     #[serde(rename = "session")]
     Session,
     #[serde(rename = "people")]
     People,
     #[serde(rename = "agents")]
     Agents,
-    /// Calls of other tools, by name.
+    /// Calls of the tools in `names`.
     #[serde(rename = "tools")]
     Tools,
     #[serde(rename = "resources")]
     Resources,
-    /// The folders that outlive a session.
+    /// The directories that persist across sessions.
     #[serde(rename = "memory")]
     Memory,
     #[serde(rename = "skills")]
@@ -83,7 +86,8 @@ impl Capability {
         }
     }
 
-    /// What is wrong with one of its names. What a host means is checked where it is granted.
+    /// Returns an error message if a name is invalid for this capability. Host patterns are validated where they are
+    /// granted.
     fn wrong_name(self, name: &str) -> Option<String> {
         let word = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
         let right = match self {
@@ -97,17 +101,17 @@ impl Capability {
         let shown = crate::text::inline(name, 40);
         (!right).then(|| match self {
             Capability::Env => {
-                format!("`{shown}` is not the name of one variable; wildcards are not taken")
+                format!("`{shown}` is not a variable name; wildcards are not supported")
             }
             Capability::Process => {
-                format!("`{shown}` is not the name of a program such as `git`; paths are not taken")
+                format!("`{shown}` is not a program name such as `git`; paths are not supported")
             }
-            Capability::Tools => format!("`{shown}` is not the name of a tool, nor `*`"),
+            Capability::Tools => format!("`{shown}` is not a tool name or `*`"),
             _ => format!("`{shown}` is not a name"),
         })
     }
 
-    /// What its `names` are; None where it has none.
+    /// Returns the plural noun for `names`, or `None` if the capability has none.
     fn names(self) -> Option<&'static str> {
         match self {
             Capability::Env => Some("variables"),
@@ -157,7 +161,7 @@ struct RawNeed {
     why: String,
 }
 
-/// Limits as they are written in a manifest or a configuration file; what is absent keeps its default.
+/// Limits in a manifest or configuration file. Absent limits keep their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsTable {
@@ -172,7 +176,7 @@ pub struct LimitsTable {
 }
 
 impl LimitsTable {
-    /// Puts what is written here over `limits`, never beyond what the host allows at all.
+    /// Overrides `limits`, up to the maximum that the host allows.
     pub fn apply(&self, limits: &mut Limits) {
         if let Some(memory) = self.memory {
             limits.memory = memory.min(Limits::MAX_MEMORY);
@@ -204,7 +208,7 @@ fn duration<'de, D: serde::Deserializer<'de>>(
 }
 
 impl Manifest {
-    /// `file` is only for the error's first word.
+    /// Parses a manifest. `file` is the name to use in error messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, ManifestError> {
         let at = |span: Option<std::ops::Range<usize>>, message: String| ManifestError {
             file: file.to_owned(),
@@ -214,7 +218,10 @@ impl Manifest {
         if text.len() > MAX_BYTES {
             return Err(at(
                 None,
-                format!("manifest of {} bytes; the limit is {MAX_BYTES}", text.len()),
+                format!(
+                    "the manifest is {} bytes; the limit is {MAX_BYTES}",
+                    text.len()
+                ),
             ));
         }
         let raw: Raw = toml::from_str(text)
@@ -236,7 +243,7 @@ impl Manifest {
                 return Err(at(
                     Some(span),
                     format!(
-                        "need `{}` has no `why`; say it to the user",
+                        "need `{}` has no `why`; state the reason for the user",
                         capability.as_str()
                     ),
                 ));
@@ -247,7 +254,7 @@ impl Manifest {
                     Some(format!("need `{word}` has no `names`; list the {what}"))
                 }
                 None if !need.names.is_empty() => Some(format!(
-                    "`names` belongs to the needs `env`, `net`, `process` and `tools`, not to `{word}`"
+                    "`names` is only valid for the needs `env`, `net`, `process` and `tools`, not for `{word}`"
                 )),
                 Some(_) | None => need
                     .names
@@ -274,7 +281,7 @@ impl Manifest {
         })
     }
 
-    /// What stands for a manifest when a component carries none: a name, and no needs.
+    /// Returns the manifest of a component without one: a name, and no needs.
     pub fn unnamed(name: PluginName) -> Self {
         Self {
             name,
@@ -287,16 +294,17 @@ impl Manifest {
         }
     }
 
+    /// Returns whether the plugin requests a capability.
     pub fn needs(&self, capability: Capability) -> bool {
         self.needs.iter().any(|need| need.capability == capability)
     }
 
-    /// Variables the plugin asks to see.
+    /// Returns the environment variables that the plugin requests.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.names(Capability::Env)
     }
 
-    /// The names of a need: hosts, programs, tools.
+    /// Returns the names of a need: variables, hosts, programs or tools.
     pub fn names(&self, capability: Capability) -> impl Iterator<Item = &str> {
         self.needs
             .iter()
@@ -305,7 +313,7 @@ impl Manifest {
     }
 }
 
-/// 1-based line of a byte offset.
+/// Returns the 1-based line of a byte offset.
 pub fn line_of(text: &str, offset: usize) -> usize {
     text.bytes()
         .take(offset)
@@ -380,7 +388,7 @@ mod tests {
         check_error(
             &format!("{HEAD}[limits]\ncpu = \"1\"\n"),
             expect![
-                "plugin.toml:5: unknown key `cpu`; known here: memory, output, stdout, timeout"
+                "plugin.toml:5: unknown key `cpu`; expected one of: memory, output, stdout, timeout"
             ],
         );
     }
@@ -412,11 +420,11 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
-        check_error("", expect!["plugin.toml:1: the key `name` is missing"]);
+        check_error("", expect!["plugin.toml:1: missing key `name`"]);
         check_error(
             "name = \"../x\"\nversion = \"0.1.0\"\ndescription = \"\"\n",
             expect![
-                "plugin.toml:1: plugin name `../x` is not valid: a lower-case letter, then up to 63 lower-case letters, digits or hyphens"
+                "plugin.toml:1: plugin name `../x` is not valid: a lower-case letter followed by up to 63 lower-case letters, digits or hyphens"
             ],
         );
         check_error(
@@ -429,22 +437,20 @@ mod tests {
         );
         check_error(
             &format!("{HEAD}[[needs]]\ncapability = \"env\"\nnames = [\"AWS_*\"]\nwhy = \"x\"\n"),
-            expect![
-                "plugin.toml:5: `AWS_*` is not the name of one variable; wildcards are not taken"
-            ],
+            expect!["plugin.toml:5: `AWS_*` is not a variable name; wildcards are not supported"],
         );
         check_error(
             &format!(
                 "{HEAD}[[needs]]\ncapability = \"process\"\nnames = [\"/bin/sh\"]\nwhy = \"x\"\n"
             ),
             expect![
-                "plugin.toml:5: `/bin/sh` is not the name of a program such as `git`; paths are not taken"
+                "plugin.toml:5: `/bin/sh` is not a program name such as `git`; paths are not supported"
             ],
         );
         check_error(
             &format!("{HEAD}[[needs]]\ncapability = \"session\"\nnames = [\"x\"]\nwhy = \"x\"\n"),
             expect![
-                "plugin.toml:5: `names` belongs to the needs `env`, `net`, `process` and `tools`, not to `session`"
+                "plugin.toml:5: `names` is only valid for the needs `env`, `net`, `process` and `tools`, not for `session`"
             ],
         );
         check_error(

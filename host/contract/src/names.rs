@@ -1,4 +1,4 @@
-//! Names that were checked once, where they came in, and cannot be wrong afterwards.
+//! Validated names of tools and plugins, digests, and name suggestions.
 
 use std::fmt;
 
@@ -10,25 +10,27 @@ const MAX: usize = 64;
 #[error("{kind} name `{name}` is not valid: {rule}")]
 pub struct NameError {
     kind: &'static str,
-    /// Escaped and cut, because a guest chose it.
+    /// Escaped and truncated, because it comes from a guest.
     name: String,
     rule: &'static str,
 }
 
-/// What a model calls: `[a-z][a-z0-9_]{0,63}`.
+/// The name by which a model calls a tool: `[a-z][a-z0-9_]{0,63}`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct ToolName(String);
 
 impl ToolName {
     pub fn parse(name: &str) -> Result<Self, NameError> {
-        let rule = "a lower-case letter, then up to 63 lower-case letters, digits or underscores";
+        let rule =
+            "a lower-case letter followed by up to 63 lower-case letters, digits or underscores";
         check("tool", name, rule, |c| c == '_').map(Self)
     }
 
-    /// The name that a plugin's tool gets when another plugin has its short name: `plugin__tool`. When that is
-    /// too long for a model's interface, the front is shortened and marked with a hash: cutting the tail would
-    /// make names equal.
+    /// Returns the qualified name `plugin__tool`, used if another plugin has a tool with the same name.
+    ///
+    /// If the qualified name exceeds the length limit, the plugin part is shortened and a hash is added. Truncating the
+    /// tail would produce equal names.
     #[must_use]
     pub fn qualified(&self, plugin: &PluginName) -> Self {
         let front = plugin.as_str().replace('-', "_");
@@ -50,7 +52,7 @@ impl ToolName {
         &self.0
     }
 
-    /// `read_file` → `Read File`.
+    /// Returns the name in title case: `read_file` → `Read File`.
     pub fn title(&self) -> String {
         let mut title = String::with_capacity(self.0.len());
         for word in self.0.split('_').filter(|word| !word.is_empty()) {
@@ -65,14 +67,14 @@ impl ToolName {
     }
 }
 
-/// What a person installs: `[a-z][a-z0-9-]{0,63}`.
+/// The name of a plugin: `[a-z][a-z0-9-]{0,63}`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct PluginName(String);
 
 impl PluginName {
     pub fn parse(name: &str) -> Result<Self, NameError> {
-        let rule = "a lower-case letter, then up to 63 lower-case letters, digits or hyphens";
+        let rule = "a lower-case letter followed by up to 63 lower-case letters, digits or hyphens";
         check("plugin", name, rule, |c| c == '-').map(Self)
     }
 
@@ -103,7 +105,7 @@ fn check(
     }
 }
 
-/// SHA-256 of a component's bytes: what an approval or a cache entry is bound to.
+/// SHA-256 of a component. Approvals and cache entries are bound to it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 32]);
 
@@ -144,16 +146,16 @@ macro_rules! text_like {
 }
 text_like!(ToolName PluginName);
 
-/// Bytes of a word that is compared with others.
+/// Maximum length in bytes of a name that is compared with others.
 const MAX_COMPARED: usize = 256;
 
-/// At most `count` of `known` that look like `word`, best first.
+/// Returns up to `count` names of `known` that are similar to `word`, best match first.
 pub fn nearest<'a>(
     word: &str,
     known: impl IntoIterator<Item = &'a str>,
     count: usize,
 ) -> Vec<&'a str> {
-    // Comparing costs the square of the length, and a caller chooses the word.
+    // The comparison takes quadratic time, and callers control the length.
     if word.len() > MAX_COMPARED {
         return Vec::new();
     }
@@ -182,7 +184,7 @@ pub fn nearest<'a>(
 mod tests {
     use super::*;
 
-    // A name of a megabyte took fourteen seconds.
+    // Comparing a name of 1 MB took 14 seconds.
     #[test]
     fn h_11_only_words_of_a_usual_length_are_compared() {
         let long = "read_file".repeat(100);

@@ -1,22 +1,22 @@
-//! Integers in JSON that a 64-bit number cannot hold.
+//! Detection of JSON integers that exceed 64 bits.
 //!
-//! The JSON library turns such an integer into the nearest floating-point number without an error, so an identifier of
-//! thirty digits would reach a tool as another one. Text that becomes the input or the result of a call is looked at
-//! before it is parsed.
+//! The JSON library converts such an integer to the nearest floating-point number without an error, so a 30-digit
+//! identifier would be changed before it reaches a tool. Text that becomes the input or the result of a call is
+//! therefore checked before it is parsed.
 
 use crate::text;
 
-/// An integer of a JSON text that would lose digits.
+/// An integer in a JSON text that does not fit into 64 bits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the integer {shown} does not fit into 64 bits and would lose digits; send it as text, in quotes"
+    "the integer {shown} does not fit into 64 bits and would lose precision; send it as a string"
 )]
 pub struct InexactInteger {
     shown: String,
 }
 
-/// Looks for an integer below `-2^63` or above `2^64 - 1`. A number with a fraction or an exponent is a floating-point
-/// number by intent and is not looked at. What is not JSON is found by the parser.
+/// Returns an error for an integer below `-2^63` or above `2^64 - 1`. Numbers with a fraction or an exponent are
+/// floating-point by intent and are skipped. Invalid JSON is left to the parser.
 pub fn check_integers(json: &[u8]) -> Result<(), InexactInteger> {
     let mut at = 0;
     while let Some(&byte) = json.get(at) {
@@ -33,7 +33,7 @@ pub fn check_integers(json: &[u8]) -> Result<(), InexactInteger> {
     Ok(())
 }
 
-/// The same for [`str`], with the parser behind it.
+/// Checks integers with [`check_integers`], then parses the text.
 pub fn parse_exact<T: serde::de::DeserializeOwned>(json: &str) -> Result<T, String> {
     check_integers(json.as_bytes()).map_err(|error| error.to_string())?;
     serde_json::from_str(json).map_err(|error| error.to_string())
@@ -57,7 +57,7 @@ fn end_of_number(json: &[u8], start: usize) -> usize {
 }
 
 fn check_number(number: &[u8]) -> Result<(), InexactInteger> {
-    // Nineteen digits and a sign always fit, or are compared below.
+    // Non-ASCII bytes cannot occur in a number.
     let Ok(number) = str::from_utf8(number) else {
         return Ok(());
     };
@@ -106,7 +106,7 @@ mod tests {
             ("\"\\", true),
         ] {
             assert_eq!(check_integers(json.as_bytes()).is_ok(), exact, "{json}");
-            // What passes keeps its digits.
+            // Accepted integers keep their digits.
             if let (true, Ok(Value::Number(number))) = (exact, serde_json::from_str(json))
                 && !json.contains(['.', 'e'])
             {

@@ -1,18 +1,19 @@
-//! What a call that ran to its end brought back.
+//! Outcomes of completed calls.
 
 use serde_json::{Map, Value};
 
 use crate::text;
 
+/// The outcome of a completed call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
     pub summary: Option<String>,
-    /// For the model.
+    /// Content for the model.
     pub llm: Vec<Part>,
     pub structured: Option<Value>,
-    /// For people.
+    /// Content for the user.
     pub display: Option<Display>,
-    /// A logical failure: the call ran and the answer is no.
+    /// A logical failure: the call completed, but its result is an error.
     pub error: Option<Failure>,
     pub truncated: Option<Truncation>,
     pub tail: Option<TailCall>,
@@ -31,8 +32,8 @@ impl Outcome {
         self.error.is_some()
     }
 
-    /// Removes text that a model reads and nothing shows (see [`text::remove_tags`]) from all that the model gets, and
-    /// adds a part that says so.
+    /// Removes text that is visible to a model but not to a user (see [`text::remove_tags`]) from all content for the
+    /// model, and adds a note.
     pub fn remove_hidden_text(&mut self) {
         let mut removed = 0;
         let maybe = |text: &mut Option<String>| text.as_mut().map_or(0, remove);
@@ -65,7 +66,7 @@ impl Outcome {
         }
         if removed > 0 {
             let note = removal_note(removed);
-            // Without parts the model reads the structured value, or the error.
+            // Without parts, the model is given the structured value or the error.
             if self.llm.is_empty() && self.error.is_none() {
                 self.llm.push(Part::Text(self.model_text()));
             }
@@ -76,8 +77,8 @@ impl Outcome {
         }
     }
 
-    /// Adds a line of the host for the model. It is in `meta` too, because a client may show the structured value
-    /// instead of the parts.
+    /// Adds a notice of the host for the model. The notice is also added to `meta`, because a client may show the
+    /// structured value instead of the parts.
     pub fn add_notice(&mut self, notice: String) {
         if self.llm.is_empty() {
             self.llm.push(Part::Text(self.model_text()));
@@ -88,7 +89,7 @@ impl Outcome {
         self.llm.push(Part::Text(format!("({notice})")));
     }
 
-    /// What a model reads: the parts, or the structured value when there are none, or the error.
+    /// Returns the text for the model: the parts, or if there are none, the error or the structured value.
     pub fn model_text(&self) -> String {
         let mut texts: Vec<String> = self
             .llm
@@ -118,7 +119,7 @@ impl Outcome {
     }
 }
 
-/// What a model is told of characters that were removed.
+/// Returns the note for the model about removed characters.
 pub(crate) fn removal_note(removed: usize) -> String {
     format!(
         "[the host removed {removed} invisible characters (Unicode tags) that can hide instructions]"
@@ -182,14 +183,15 @@ pub enum Part {
         name: Option<String>,
         media_type: Option<String>,
     },
-    /// A kind that this host does not know.
+    /// A kind that is unknown to this host.
     Other {
         kind: String,
         text: Option<String>,
     },
 }
 
-/// What people see, which is not what the model reads. `kind` is an open set: text, markdown, diff, ansi, table …
+/// Content for the user, separate from the content for the model. `kind` is an open set: text, markdown, diff, ansi,
+/// table …
 #[derive(Debug, Clone, PartialEq)]
 pub struct Display {
     pub kind: String,
@@ -198,6 +200,7 @@ pub struct Display {
     pub data: Option<Value>,
 }
 
+/// The change of a text file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileDiff {
     pub file_name: String,
@@ -208,13 +211,14 @@ pub struct FileDiff {
 }
 
 impl FileDiff {
-    /// The difference without the two lines of its header.
+    /// Returns the diff without the two lines of its header.
     pub fn body(&self) -> &str {
         let header: usize = self.diff.split_inclusive('\n').take(2).map(str::len).sum();
         &self.diff[header..]
     }
 }
 
+/// A logical failure of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     pub code: Option<String>,
@@ -235,7 +239,7 @@ impl Failure {
         }
     }
 
-    /// The message and what to do about it, as one text.
+    /// Returns the message and the recommendations as one text.
     pub fn for_model(&self) -> String {
         let mut text = self.message.clone();
         for recommendation in &self.recommendations {
@@ -246,6 +250,7 @@ impl Failure {
     }
 }
 
+/// The truncation of an outcome, with sizes in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Truncation {
     pub original_bytes: f64,
@@ -253,6 +258,7 @@ pub struct Truncation {
     pub saved_to: Option<String>,
 }
 
+/// A call whose result replaces that of the current call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TailCall {
     pub tool: String,

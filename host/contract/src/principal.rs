@@ -1,7 +1,7 @@
-//! Who makes a call, and the parts of that identity under which the host keeps state.
+//! Principals, which identify the caller, and the keys under which the host keeps state.
 //!
-//! Everything that the host keeps for a caller is found by a [`Principal`] or by one of its typed parts: [`UserId`] or
-//! [`SessionKey`]. Keys compare whole identifiers, so that no two callers share a key.
+//! All state that the host keeps for a caller is keyed by a [`Principal`] or by one of its typed parts: [`UserId`] or
+//! [`SessionKey`]. Keys compare whole identifiers, so no two callers share a key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl UserId {
         Self::Token(name.into())
     }
 
-    /// The name of the token; None for the local user.
+    /// Returns the name of the token, or `None` for the local user.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Local => None,
@@ -32,7 +32,7 @@ impl UserId {
         }
     }
 
-    /// The user that [`UserId::name`] names.
+    /// Returns the user with this [`UserId::name`].
     pub fn from_name(name: Option<&str>) -> Self {
         name.map_or(Self::Local, Self::token)
     }
@@ -82,7 +82,7 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A session of a user: the key of everything that ends with a session.
+/// A session of a user. The key of all state that ends with a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionKey {
     pub user: UserId,
@@ -97,25 +97,25 @@ impl SessionKey {
         }
     }
 
-    /// A session of the user who started the host.
+    /// Creates the key of a session of the local user.
     pub fn local(session: impl Into<SessionId>) -> Self {
         Self::new(UserId::Local, session)
     }
 }
 
-/// Who makes a call. It enters with the call and is the same for all calls that follow from it.
+/// The identity of a caller. It is the same for all calls that a call makes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
     pub user: UserId,
     pub session: SessionId,
     pub agent: String,
-    /// The agent that started this one, for a sub-agent.
+    /// The parent agent, for a sub-agent.
     pub parent_agent: Option<String>,
     pub task: String,
 }
 
 impl Principal {
-    /// The main agent in a session.
+    /// Returns the main agent of a session.
     pub fn in_session(key: &SessionKey) -> Self {
         Self {
             user: key.user.clone(),
@@ -130,7 +130,7 @@ impl Principal {
 }
 
 impl Default for Principal {
-    /// The local user in a session of its own name.
+    /// Returns the local user in the session `local`.
     fn default() -> Self {
         Self {
             user: UserId::Local,

@@ -1,9 +1,8 @@
-//! How another system's model sees our tools: its names, its spellings of parameters, its shapes of results.
+//! Profiles: built-in tools under the names, parameters and result formats of other agents.
 //!
-//! A model that was trained on one agent's tools makes fewer mistakes with those. A profile is a pair of translations
-//! at the outermost rim: the list of tools and the results on their way to the model, the calls on their way back.
-//! Everything behind it (rules, hooks, records, undo) knows canonical names only, so no profile can change what is
-//! allowed.
+//! A model that was trained on the tools of one agent makes fewer mistakes with those tools. A profile translates at
+//! the outermost layer: the tool list and results on their way to the model, and calls on their way back. Rules, hooks,
+//! records and undo use canonical names only, so a profile cannot change what is allowed.
 
 mod accept;
 mod claude;
@@ -27,10 +26,10 @@ use crate::text;
 pub use lens::{Lens, Others, Shown};
 pub use render::Rendered;
 
-/// Whose words the model uses.
+/// The agent whose tool names and formats the model uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Profile {
-    /// Our own.
+    /// The canonical names and formats of Toolhost.
     #[default]
     Native,
     Claude,
@@ -43,7 +42,7 @@ pub enum Profile {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is not a profile; {hint}")]
 pub struct ProfileError {
-    /// Escaped and cut.
+    /// Escaped and truncated.
     name: String,
     hint: String,
 }
@@ -69,7 +68,7 @@ impl Profile {
         }
     }
 
-    /// The system's tools. Several of them may lead to one of ours.
+    /// Returns the tools of the agent. Several of them can map to the same canonical tool.
     fn rows(self) -> &'static [table::Row] {
         match self {
             Profile::Native => &[],
@@ -98,8 +97,8 @@ impl FromStr for Profile {
         }
         let all = names.join(", ");
         let hint = match nearest(text::head(name, 40), names, 1).first() {
-            Some(near) => format!("did you mean `{near}`? there are {all}"),
-            None => format!("write one of {all}"),
+            Some(near) => format!("did you mean `{near}`? the profiles are {all}"),
+            None => format!("use one of {all}"),
         };
         Err(ProfileError {
             name: text::inline(name, 40),

@@ -1,32 +1,32 @@
-//! How much of the host's shared room one user may hold, and all users together.
+//! Quotas for the resources of a user and of all users together.
 
 use std::fmt;
 
 use crate::{CallError, ErrorClass};
 
-/// The most of one thing, for one user and for all users together.
+/// The limit for one user and for all users together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UserQuota {
     pub user: u64,
     pub all: u64,
 }
 
-/// Every number is enforced; `SECURITY.md` says by what. A new session brings no more room.
+/// Quotas of the host. `SECURITY.md` documents how each is enforced. Opening more sessions does not raise them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quotas {
-    /// Sessions whose state is kept.
+    /// Sessions with saved state.
     pub sessions: UserQuota,
-    /// Programs of tools that run, in the foreground and in the background.
+    /// Running programs of tools, in the foreground and in the background.
     pub programs: UserQuota,
-    /// Of them, those of one session.
+    /// Running programs of one session.
     pub session_programs: usize,
-    /// Questions that wait for a person.
+    /// Pending questions to the user.
     pub questions: UserQuota,
-    /// Bytes that calls have written and that are judged, or wait for a person, before they are applied.
+    /// Bytes of staged changes that are being evaluated or wait for approval.
     pub staged_bytes: UserQuota,
-    /// Bytes of output of programs in files.
+    /// Bytes of saved program output.
     pub kept_output: UserQuota,
-    /// Bytes of memory for notes of sessions and for results of their background calls.
+    /// Bytes of memory for session state and for results of background calls.
     pub session_bytes: UserQuota,
 }
 
@@ -59,7 +59,7 @@ impl Default for Quotas {
     }
 }
 
-/// What there is too much of.
+/// The resource whose quota is exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuotaKind {
     Sessions,
@@ -80,11 +80,9 @@ impl QuotaKind {
 
     fn remedy(self) -> &'static str {
         match self {
-            QuotaKind::Sessions | QuotaKind::SessionBytes => {
-                "end a session that is not used any more"
-            }
-            QuotaKind::Questions => "answer or cancel a question that waits",
-            QuotaKind::StagedBytes => "answer or cancel a call whose changes wait",
+            QuotaKind::Sessions | QuotaKind::SessionBytes => "end a session that is no longer used",
+            QuotaKind::Questions => "answer or cancel a pending question",
+            QuotaKind::StagedBytes => "answer or cancel a call with staged changes",
         }
     }
 }
@@ -93,19 +91,19 @@ impl fmt::Display for QuotaKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             QuotaKind::Sessions => "sessions",
-            QuotaKind::Questions => "waiting questions",
-            QuotaKind::StagedBytes => "bytes of changes that wait",
-            QuotaKind::SessionBytes => "bytes of notes and results of sessions",
+            QuotaKind::Questions => "pending questions",
+            QuotaKind::StagedBytes => "bytes of staged changes",
+            QuotaKind::SessionBytes => "bytes of session data",
         })
     }
 }
 
-/// A quota is used up.
+/// An exhausted quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuotaError {
-    #[error("this user has as many {what} as allowed: {most}")]
+    #[error("the user has reached the limit of {most} {what}")]
     User { what: QuotaKind, most: u64 },
-    #[error("all users together have as many {what} as allowed: {most}")]
+    #[error("all users together have reached the limit of {most} {what}")]
     All { what: QuotaKind, most: u64 },
 }
 

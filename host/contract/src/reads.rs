@@ -1,21 +1,21 @@
-//! What a call looked at, so that it can be said whether it would go the same way again.
+//! Read sets of calls, to detect whether a repeated call would have the same result.
 
 use std::fmt;
 
 use crate::{BoxFuture, ChangeSet};
 
-/// The read set of one call: whatever ran it wrote down what the call looked at while it ran, up to its end or its
-/// failure.
+/// The files and directories that a call has read. The backend records them until the call ends or fails.
 pub trait Reads: fmt::Debug + Send + Sync {
-    /// Could the call have gone otherwise, had these changes been there, or not been there, when it looked?
+    /// Returns whether these changes could have altered the course of the call if they had been present, or absent,
+    /// when it read the files.
     fn touched_by(&self, changes: &ChangeSet) -> bool;
 
-    /// The call has ended. Keeps what is needed to say later whether all is as the call saw it.
+    /// Records the state that [`ReadSet::is_unchanged`] compares with. Called when the call has ended.
     fn keep(&self) -> BoxFuture<'_, ()>;
 
-    /// Looks whether all is as the call saw it. False when there is no telling.
+    /// Returns whether everything that the call read is unchanged. False if this cannot be determined.
     fn still_hold(&self) -> BoxFuture<'_, bool>;
 
-    /// About as many bytes as it takes in memory.
+    /// Approximate memory size in bytes.
     fn weight(&self) -> usize;
 }

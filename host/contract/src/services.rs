@@ -1,6 +1,6 @@
-//! What a running call may ask of its host beside being run: a memory, people, sub-agents, other tools, resources.
+//! Host services for running calls: session state, questions to the user, sub-agents, other tools, resources.
 //!
-//! Programs and the network are not among these: the runtime hands them out itself.
+//! The runtime provides programs and the network itself.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,15 +8,15 @@ use serde_json::Value;
 use crate::policy::Mode;
 use crate::{BoxFuture, CallError, CallId, Failure, Outcome, Part, text};
 
-/// Answers of the host to one call. Every method is judged by what the call is, and refuses with a code.
+/// The host services of one call. Each method is authorized with the permissions of the call, and fails with a code.
 pub trait Services: Send + Sync {
-    /// The permission mode of the call.
+    /// Returns the permission mode of the call.
     fn mode(&self) -> Mode;
 
-    /// What the call's plugin stored last in this session.
+    /// Returns the value that the call's plugin last stored under `key` in this session.
     fn recall(&self, key: &str) -> Result<Option<Value>, Failure>;
 
-    /// Counts when the result of the call counts. None forgets.
+    /// Stores a value; `None` deletes the key. Takes effect only with the result of the call.
     fn remember(&self, key: &str, value: Option<Value>) -> Result<(), Failure>;
 
     fn saw(&self, sight: Sight) -> Result<(), Failure>;
@@ -25,20 +25,20 @@ pub trait Services: Send + Sync {
 
     fn ask(&self, queries: Vec<Query>) -> BoxFuture<'_, Result<Vec<Reply>, Failure>>;
 
-    /// Why a rule keeps the call from this address, which need not be one that its input names: a page may send it on.
+    /// Returns the reason if a rule denies this URL. The URL may differ from those in the input, because of redirects.
     fn forbids_address(&self, url: &str) -> Option<String>;
 
-    /// Comes back with the mode that holds now.
+    /// Requests another mode and returns the mode in effect afterwards.
     fn change_mode(&self, to: String, reason: String) -> BoxFuture<'_, Result<String, Failure>>;
 
-    /// Comes back with what was given.
+    /// Requests permissions and returns those that were granted.
     fn request_permissions(&self, wish: Value) -> BoxFuture<'_, Result<Value, Failure>>;
 
     fn agents(&self) -> Vec<AgentInfo>;
 
     fn run_agent(&self, task: Value) -> BoxFuture<'_, Result<Value, Failure>>;
 
-    /// The tools that the call may see.
+    /// Returns the tools that are visible to the call.
     fn tools(&self) -> Vec<ToolFacts>;
 
     fn call_tool(&self, tool: String, input: Value) -> BoxFuture<'_, Result<Outcome, CallError>>;
@@ -52,7 +52,7 @@ pub trait Services: Send + Sync {
 
     fn running_tools(&self) -> Vec<BackgroundCall>;
 
-    /// None when it is still running after `wait_ms`.
+    /// Waits for a background call. Returns `None` if it is still running after `wait_ms`.
     fn wait_tool(
         &self,
         id: String,
@@ -70,13 +70,13 @@ pub trait Services: Send + Sync {
     ) -> BoxFuture<'_, Result<Vec<Part>, Failure>>;
 }
 
-/// What an agent has been shown of a file.
+/// A version of a file that was shown to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sight {
-    /// As the plugin sees it.
+    /// The path as visible to the plugin.
     pub path: String,
     pub sha256: String,
-    /// None: all of it.
+    /// First and last line; `None` for the whole file.
     pub lines: Option<(u32, u32)>,
 }
 
@@ -97,7 +97,7 @@ pub struct ToolFacts {
     pub can_background: bool,
 }
 
-/// A call that goes on when the one that began it has ended.
+/// A call that continues after the call that started it has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BackgroundCall {
     pub id: String,
@@ -106,12 +106,12 @@ pub struct BackgroundCall {
     pub started_ms: f64,
 }
 
-/// One question to a person.
+/// A question to the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Query {
     pub question: String,
-    /// A word or two above it.
+    /// A short heading.
     #[serde(default)]
     pub header: String,
     #[serde(rename = "type", default)]
@@ -143,40 +143,40 @@ pub struct Choice {
     pub preview: Option<String>,
 }
 
-/// What a person said to one question.
+/// The user's answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Reply {
     YesNo(bool),
     Labels(Vec<String>),
-    /// A label, or words of their own.
+    /// A label, or free text.
     Text(String),
 }
 
-/// Who asks a person, and what.
+/// Questions from a call to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interview {
-    /// The call that asks.
+    /// The call that asks the questions.
     pub call: CallId,
     pub plugin: String,
     pub tool: String,
-    /// A sub-agent asks.
+    /// The sub-agent that asks, if any.
     pub agent: Option<String>,
     pub queries: Vec<Query>,
 }
 
 const MAX_QUERIES: usize = 4;
 const MAX_OPTIONS: usize = 16;
-/// Bytes of one text of a question. A plan is the longest of them.
+/// Maximum size in bytes of one text of a question. Plans are the longest.
 const MAX_TEXT: usize = 16 << 10;
 
 impl Query {
-    /// A list of questions from a plugin. What no person could read is refused.
+    /// Parses and validates a JSON list of questions from a plugin.
     pub fn parse(questions: &str) -> Result<Vec<Self>, Failure> {
         let refuse = |reason: String| Failure::new("invalid_question", reason);
         let queries: Vec<Self> = serde_json::from_str(questions).map_err(|error| {
             refuse(format!(
-                "the questions are not a list of questions: {}",
+                "invalid questions: {}",
                 text::inline(&error.to_string(), 200)
             ))
         })?;
@@ -203,7 +203,7 @@ impl Query {
                 ));
             }
             QueryKind::Text | QueryKind::YesNo if options > 0 => {
-                return Err(format!("`{shown}` has options and is not a choice"));
+                return Err(format!("`{shown}` has options but is not a choice"));
             }
             QueryKind::Choice | QueryKind::Text | QueryKind::YesNo => {}
         }
@@ -235,7 +235,7 @@ impl Query {
         }
     }
 
-    /// Is this an answer to it? A person may always write words of their own in place of a label.
+    /// Returns whether this is a valid answer. Free text is accepted in place of a label.
     pub fn takes(&self, reply: &Reply) -> bool {
         match (self.kind, reply) {
             (QueryKind::YesNo, Reply::YesNo(_))
@@ -282,7 +282,7 @@ mod tests {
         );
         check(
             r#"[{"question": "Sure?", "type": "yesno", "options": [{"label": "a"}, {"label": "b"}]}]"#,
-            expect!["`Sure?` has options and is not a choice"],
+            expect!["`Sure?` has options but is not a choice"],
         );
         check(
             r#"[{"question": " ", "type": "text"}]"#,
@@ -291,7 +291,7 @@ mod tests {
         check(
             r#"[{"question": "x", "colour": "red"}]"#,
             expect![
-                "the questions are not a list of questions: unknown field `colour`, expected one of `question`, `header`, `type`, `options`, `multi_select`, `placeholder` at line 1 column 27"
+                "invalid questions: unknown field `colour`, expected one of `question`, `header`, `type`, `options`, `multi_select`, `placeholder` at line 1 column 27"
             ],
         );
         let long = format!(

@@ -1,17 +1,18 @@
-//! Text that somebody else wrote, made safe to show: escaped, never stripped, and cut at character boundaries.
+//! Escaping, truncation and cleaning of untrusted text.
 //!
-//! Stripping would make the shown text differ from the real one, which is how a prompt gets spoofed. The exception is
-//! text for a model, which reads characters that a person does not see: [`clean`] takes them out of what describes a
-//! tool, and [`remove_tags`] takes hidden text out of results. Both count what they removed, so that it can be said.
+//! Text that is shown to users is escaped, not stripped, because stripped text differs from the original, which allows
+//! prompts to be spoofed. Text for a model is an exception, because models read characters that users do not see:
+//! [`remove_invisible`] removes them from tool descriptions, and [`remove_tags`] removes hidden text from results. Both
+//! return the number of removed characters, so that it can be reported.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 use unicode_width::UnicodeWidthChar as _;
 
-/// Characters that move a cursor, reorder text or are invisible: control characters, the property
-/// `Default_Ignorable_Code_Point` of Unicode 16 without the two variation selectors of emoji, separators of lines, and
-/// what is no character.
+/// Returns whether a character moves the cursor, reorders text or is invisible: control characters, the property
+/// `Default_Ignorable_Code_Point` of Unicode 16 except the two variation selectors of emoji, line separators and
+/// noncharacters.
 pub(crate) fn is_hostile(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -23,31 +24,33 @@ pub(crate) fn is_hostile(c: char) -> bool {
         || u32::from(c) & 0xfffe == 0xfffe
 }
 
-/// A character that nobody would see as it is, wherever it stands.
+/// Returns whether a character is invisible or unsafe to display, in any context.
 pub fn is_hidden(c: char) -> bool {
     is_hostile(c) || is_selector(c)
 }
 
-/// Marks on one letter. No script in use today has more; a pile of them covers the lines around it.
+/// Maximum number of combining marks on a letter. No script in current use has more; stacked marks cover adjacent
+/// lines.
 const MAX_MARKS: usize = 6;
 
-/// It is drawn over the character before it.
+/// Returns whether the character combines with the preceding one.
 fn is_mark(c: char) -> bool {
     !c.is_ascii() && c.width() == Some(0)
 }
 
-/// The variation selectors that choose how an emoji looks.
+/// Returns whether the character is a variation selector that controls the presentation of emoji.
 fn is_selector(c: char) -> bool {
     matches!(c, '\u{fe0e}' | '\u{fe0f}')
 }
 
-/// Can a variation selector follow it? One after each is no place to hide text.
+/// Returns whether a variation selector can follow the character. A single selector after each character cannot hide
+/// text.
 fn takes_selector(c: char) -> bool {
     !is_hostile(c) && !is_selector(c) && (!c.is_ascii() || c.is_ascii_digit() || "#*".contains(c))
 }
 
-/// Does this character belong to what stands around it: a selector after an emoji, or a joiner between two letters of a
-/// script that joins them, or two emoji? `before` was kept.
+/// Returns whether a character is part of visible text: a selector after an emoji, or a joiner between two letters of a
+/// script that uses joiners, or between two emoji. `before` is the last character that was kept.
 fn belongs(before: Option<char>, c: char, after: Option<char>) -> bool {
     let is_visible = |c: char| !c.is_ascii() && !is_hostile(c);
     match c {
@@ -60,19 +63,20 @@ fn belongs(before: Option<char>, c: char, after: Option<char>) -> bool {
     }
 }
 
-/// Text for a model with the invisible characters removed, and how many they were. None when it has none. Line breaks
-/// and tabs stay; `\r\n` becomes `\n`, uncounted.
+/// Removes invisible characters from text for a model, and returns the text and the number of removed characters.
+/// Returns `None` if there are none. Line breaks and tabs are kept; `\r\n` becomes `\n` and is not counted.
 ///
-/// Characters that belong to visible ones stay: variation selectors of emoji, and joiners between letters or emoji.
+/// Characters that are part of visible text are kept: variation selectors of emoji, and joiners between letters or
+/// emoji.
 pub fn clean(text: &str) -> Option<(String, usize)> {
     clean_as(text, Use::Prose)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// For reading.
+    /// Text that is read as prose.
     Prose,
-    /// A value that a tool compares with, such as `\r\n`. JSON shows its control characters.
+    /// A value that a tool compares with, such as `\r\n`. JSON escapes its control characters.
     Data,
 }
 
@@ -109,11 +113,11 @@ fn clean_as(text: &str, wanted: Use) -> Option<(String, usize)> {
     (changed || removed > 0).then_some((out, removed))
 }
 
-/// Members of a schema that people and models read as sentences.
+/// Schema keywords whose values are prose.
 const PROSE: [&str; 3] = ["description", "title", "$comment"];
 
-/// Cleans every text of a schema, names of members too, and says how many characters that took away. A name that would
-/// then stand for two members is escaped instead.
+/// Removes invisible characters from all texts of a schema, including member names, and returns the number of removed
+/// characters. If two names would become equal, the changed one is escaped instead.
 pub fn clean_schema(schema: &mut Value) -> usize {
     match schema {
         Value::String(text) => clean_string(text, Use::Data),
@@ -140,7 +144,7 @@ fn clean_members(members: &mut Map<String, Value>) -> usize {
     let (changed, kept): (Vec<_>, Vec<_>) = std::mem::take(members)
         .into_iter()
         .partition(|(name, _)| clean_as(name, Use::Data).is_some());
-    // First those that stay: none of them is replaced.
+    // Insert unchanged members first, so that none of them is replaced.
     members.extend(kept);
     for (name, member) in changed {
         let mut shown = name.clone();
@@ -161,10 +165,11 @@ fn clean_string(text: &mut String, wanted: Use) -> usize {
     removed
 }
 
-/// Takes tags and the supplementary variation selectors (U+E0000 to U+E0FFF) out of a result: a model reads text in
-/// them that no program shows. Everything else of a result is as the tool wrote it. None when there are none.
+/// Removes tag characters and supplementary variation selectors (U+E0000 to U+E0FFF) from a result, because models read
+/// text that is encoded in them and programs do not display it. The rest of the result is unchanged. Returns `None` if
+/// there are none.
 pub fn remove_tags(text: &str) -> Option<(String, usize)> {
-    // The first byte of each.
+    // The first UTF-8 byte of these characters.
     if !text.bytes().any(|b| b == 0xf3) {
         return None;
     }
@@ -173,12 +178,12 @@ pub fn remove_tags(text: &str) -> Option<(String, usize)> {
     (removed > 0).then(|| (text.chars().filter(|c| !is_tag(c)).collect(), removed))
 }
 
-/// One line of at most `max` characters; whatever is hostile is shown as `\u{…}`.
+/// Escapes text for one line, with at most `max` characters. Unsafe characters are shown as `\u{…}`.
 pub fn inline(text: &str, max: usize) -> String {
     escape(text, max, false)
 }
 
-/// Several lines: newlines and tabs stay.
+/// Escapes text for several lines, keeping newlines and tabs.
 pub fn block(text: &str, max: usize) -> String {
     escape(text, max, true)
 }
@@ -186,7 +191,7 @@ pub fn block(text: &str, max: usize) -> String {
 fn escape(text: &str, max: usize, lines: bool) -> String {
     let mut out = String::with_capacity(text.len().min(max) + 8);
     let mut before = None;
-    // None is drawn over what stands before the text, at the start of a line, or over an escape.
+    // Marks are not allowed at the start of the text or of a line, or after an escape.
     let mut marks = MAX_MARKS;
     for (index, c) in text.chars().enumerate() {
         if index >= max {
@@ -215,12 +220,12 @@ fn escape(text: &str, max: usize, lines: bool) -> String {
     out
 }
 
-/// The longest prefix of at most `max` bytes that ends between characters.
+/// Returns the longest prefix of at most `max` bytes that ends at a character boundary.
 pub fn head(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// The longest suffix of at most `max` bytes that starts between characters.
+/// Returns the longest suffix of at most `max` bytes that starts at a character boundary.
 pub fn tail(text: &str, max: usize) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(max))..]
 }

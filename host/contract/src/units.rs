@@ -1,4 +1,4 @@
-//! Sizes and durations as people write them: `64MiB`, `30s`.
+//! Sizes and durations in human-readable notation: `64MiB`, `30s`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub struct UnitError {
     what: &'static str,
 }
 
-/// `512`, `64KiB`, `4MiB`, `1GiB` (powers of 1024) and `64KB`, `4MB`, `1GB` (powers of 1000), in bytes.
+/// Parses a size in bytes: `512`, `64KiB`, `4MiB`, `1GiB` (powers of 1024) or `64KB`, `4MB`, `1GB` (powers of 1000).
 pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     let (number, unit) = split(text);
     let factor = match unit {
@@ -33,7 +33,7 @@ pub fn parse_size(text: &str) -> Result<u64, UnitError> {
         })
 }
 
-/// `250ms`, `30s`, `2m`, `1h`, `90d`. A number without a unit is refused: nobody agrees on which one it would be.
+/// Parses a duration: `250ms`, `30s`, `2m`, `1h`, `90d`. A number without a unit is refused because it is ambiguous.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let (number, unit) = split(text);
     let factor = match unit {
@@ -64,7 +64,7 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim())
 }
 
-/// `1536` → `1.5 KiB`.
+/// Formats a size: `1536` → `1.5 KiB`.
 #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
 pub fn show_size(bytes: u64) -> String {
     let mut value = bytes as f64;
@@ -84,7 +84,7 @@ pub fn show_size(bytes: u64) -> String {
     }
 }
 
-/// `1500 ms` → `1.5s`, `30000 ms` → `30s`.
+/// Formats a duration: `1500 ms` → `1.5s`, `30000 ms` → `30s`.
 pub fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
     if ms < 1000 {

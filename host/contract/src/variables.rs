@@ -1,26 +1,26 @@
-//! Environment variables of programs, and which of them cannot change what a command does.
+//! Environment variables of programs, and the list of inert ones.
 //!
-//! A variable can change what a command runs as much as its words do: `MAKEFILES` names a file that `make` reads first,
-//! `GIT_SSH_COMMAND` a program that `git` starts. No list of such variables is complete. This module therefore lists the
-//! variables that are documented to change only the amount, the colour, the language or the target of what a program
-//! writes; every other variable is treated as one that steers programs.
+//! A variable can change what a command runs as much as its arguments can: `MAKEFILES` names a file that `make` reads
+//! first, `GIT_SSH_COMMAND` a program that `git` starts. No list of such variables is complete. This module therefore
+//! lists the variables that are documented to affect only the amount, color, language or target of a program's output,
+//! and treats every other variable as affecting its behavior.
 
 use std::collections::BTreeMap;
 
 /// Names and values, sorted by name.
 pub type Variables = BTreeMap<String, String>;
 
-/// For calls without any.
+/// The variables of calls without any.
 pub static NO_VARIABLES: Variables = Variables::new();
 
-/// Variables that a session or a call may set.
+/// Maximum number of variables that a session or a call can set.
 pub const MAX_VARIABLES: usize = 64;
-/// Bytes of all names and values together.
+/// Maximum size in bytes of all names and values together.
 pub const MAX_VARIABLE_BYTES: usize = 64 << 10;
-/// Bytes of a value that can be inert.
+/// Maximum size in bytes of an inert value.
 const MAX_INERT: usize = 256;
 
-/// Each name with the document that says what it does. docs/permissions.md shows the same list to operators.
+/// Inert variables with the document that specifies each. docs/permissions.md contains the same list for operators.
 const INERT: [(&str, &str); 38] = [
     ("CARGO_TERM_COLOR", CARGO),
     ("CI", GITHUB),
@@ -78,17 +78,17 @@ const REPRODUCIBLE: &str = "https://reproducible-builds.org/specs/source-date-ep
 const RUST: &str = "https://doc.rust-lang.org/std/backtrace/index.html#environment-variables";
 const RUSTC: &str = "https://doc.rust-lang.org/rustc/tests/index.html";
 
-/// Returns whether the name is on the list of inert variables. A value that the host does not know, as in a command
-/// line, is judged with the command line.
+/// Returns whether the name is on the list of inert variables. Values that are unknown to the host, for example in a
+/// command line, are evaluated together with the command line.
 pub fn is_inert_name(name: &str) -> bool {
     INERT.iter().any(|(known, _)| *known == name)
 }
 
-/// Returns whether a program that gets this variable does the same as without it, apart from the form of its output.
+/// Returns whether a program behaves the same with and without this variable, apart from the form of its output.
 ///
 /// The value matters: `TZ=:/etc/shadow` makes programs read that file, and bash evaluates `$(…)` in a number that it
-/// takes from a variable. An inert value consists of letters, digits and `._,:=@+-`; that of `TZ` may be a relative path
-/// without `..`.
+/// reads from a variable. An inert value consists of letters, digits and `._,:=@+-`; that of `TZ` may also be a
+/// relative path without `..`.
 pub fn is_inert(name: &str, value: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._,:=@+-".contains(c);
     let zone = || {
@@ -100,8 +100,8 @@ pub fn is_inert(name: &str, value: &str) -> bool {
             || value.chars().all(|c| plain(c) || c == '/') && zone())
 }
 
-/// Returns whether every shell takes this as a name: letters, digits and `_`, and no digit first. Others, such as
-/// `BASH_FUNC_ls%%`, define functions.
+/// Returns whether this is a valid name in every shell: letters, digits and `_`, not starting with a digit. Other
+/// names, such as `BASH_FUNC_ls%%`, define functions.
 pub fn is_variable_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Operators read the list there.
+    /// The documentation contains this list for operators.
     #[test]
     fn the_documentation_lists_them_with_their_sources() {
         let page = include_str!("../../../docs/permissions.md");

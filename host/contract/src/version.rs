@@ -1,10 +1,10 @@
-//! Versions of tools, and which of them somebody means: `1.2.3`, `1.2.*`, `^1.2`, `>=1.2`, `<2`, several with commas.
+//! Tool versions and version requirements: `1.2.3`, `1.2.*`, `^1.2`, `>=1.2`, `<2`, several separated by commas.
 
 use std::fmt;
 
 use crate::text;
 
-/// The version of a tool or a plugin. One that cannot be read is below all others and equal to itself alone.
+/// The version of a tool or plugin. An invalid version is lower than all valid ones and equal only to itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     Unreadable(String),
@@ -16,7 +16,7 @@ impl Version {
         semver::Version::parse(text).map_or_else(|_| Self::Unreadable(text.to_owned()), Self::Read)
     }
 
-    /// Its author calls it finished: `1.2.3`, and not `1.2.3-rc.1`.
+    /// Returns whether this is a release: `1.2.3`, not `1.2.3-rc.1`.
     pub fn is_stable(&self) -> bool {
         matches!(self, Self::Read(version) if version.pre.is_empty())
     }
@@ -31,7 +31,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// A name and, where one is written behind it, a version: `grep@1.2.3`, `search/grep@^1`.
+/// Splits a name and an optional version requirement: `grep@1.2.3`, `search/grep@^1`.
 pub fn split(name: &str) -> (&str, Option<&str>) {
     match name.rsplit_once('@') {
         Some((name, version)) => (name.trim_end(), Some(version.trim())),
@@ -39,11 +39,11 @@ pub fn split(name: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// What has to hold for a version.
+/// A version requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionReq {
     all: Vec<(Op, Vec<u64>)>,
-    /// It is one whole version, and means no other.
+    /// Set if the requirement is one complete version, which matches only itself.
     whole: Option<Version>,
     shown: String,
 }
@@ -86,7 +86,7 @@ impl VersionReq {
             let number = whole.as_ref().map_or(number, |_| core(number));
             let parts = numbers(number).filter(|_| number.len() < 64).ok_or_else(|| {
                 format!(
-                    "`{}` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`",
+                    "`{}` is not a version requirement; use one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`",
                     text::inline(wanted, 60)
                 )
             })?;
@@ -95,7 +95,8 @@ impl VersionReq {
         Ok(Self { all, whole, shown })
     }
 
-    /// Is it this version that is meant? A whole version means itself and not what came before it was finished.
+    /// Returns whether the requirement selects this version. A complete version selects only itself, not its
+    /// pre-releases.
     pub fn means(&self, version: &Version) -> bool {
         match (&self.whole, version) {
             (Some(whole), version) => whole == version,
@@ -104,8 +105,8 @@ impl VersionReq {
         }
     }
 
-    /// Could a rule for it be about this version? What came before a version was finished counts as that version.
-    /// `None`: the tool's version cannot be read.
+    /// Returns whether a rule with this requirement applies to this version. A pre-release counts as its release.
+    /// `None` if the version is invalid.
     pub fn matches(&self, version: &str) -> Option<bool> {
         if self.all.is_empty() {
             let version = Version::of(version);
@@ -125,7 +126,7 @@ impl VersionReq {
                 Op::AtLeast => at_least,
                 Op::Below => !at_least,
                 Op::Compatible => {
-                    // The first number that is not zero has to stay.
+                    // The first nonzero number must be equal.
                     let keep = wanted
                         .iter()
                         .position(|n| *n != 0)
@@ -152,7 +153,7 @@ impl std::str::FromStr for VersionReq {
     }
 }
 
-/// The three numbers.
+/// Returns the three numbers, without pre-release and build metadata.
 fn core(version: &str) -> &str {
     version.split(['-', '+']).next().unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! The life of a call in the words of other systems: Gemini CLI, Kode-SDK, Sema and Pegasus.
+//! Event formats of other systems: Gemini CLI, Kode-SDK, Sema and Pegasus.
 //!
-//! A front end that was written for one of them listens to its view and finds the events, members and state words it
-//! knows. A view reads [`BusEvent`]s and nothing else, so it can say nothing that the bus did not say.
+//! A front end that was written for one of these systems consumes its event format and finds the events, members and
+//! state names that it expects. Formats are derived only from [`BusEvent`]s, so they contain no further information.
 
 pub mod gemini;
 pub mod kode;
@@ -13,15 +13,16 @@ use serde_json::Value;
 
 use crate::bus::BusEvent;
 
-/// One system's way of telling what happens.
+/// The event format of one system.
 pub trait View: Send {
-    /// The system's events for one of ours, in order. Most of ours have none or one.
+    /// Converts an event to events of the system, in order. Most events convert to none or one.
     fn take(&mut self, event: &BusEvent) -> Vec<Value>;
 }
 
-/// The words for [`named`].
+/// The names for [`by_name`].
 pub const NAMES: [&str; 4] = ["gemini", "kode", "sema", "pegasus"];
 
+/// Returns the event format with this name.
 pub fn named(name: &str) -> Option<Box<dyn View>> {
     match name {
         "gemini" => Some(Box::new(gemini::Gemini::default())),

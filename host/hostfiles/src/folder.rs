@@ -1,31 +1,32 @@
-//! Folders that the host keeps its own files in.
+//! Checks and creation of the directories in which the host keeps its files.
 
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// Why a folder cannot hold what only its owner may write.
+/// Errors of a directory that only its owner may write to.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("{} is not a folder; move it away", path.display())]
+    #[error("{} is not a directory; move it away", path.display())]
     NotAFolder { path: PathBuf },
-    #[error("{} is a symbolic link; put a folder in its place", path.display())]
+    #[error("{} is a symbolic link; replace it with a directory", path.display())]
     Link { path: PathBuf },
-    /// It, or the link that leads to it, belongs to another user.
-    #[error("{} belongs to user {uid}; remove it, or name another folder", path.display())]
+    /// The directory, or the symbolic link that leads to it, belongs to another user.
+    #[error("{} belongs to user {uid}; remove it, or configure another directory", path.display())]
     NotOurs { path: PathBuf, uid: u32 },
     #[error(
-        "other users can write to {} (mode {mode:o}), so what is in it may be theirs; look at it, then run `chmod 700` on it",
+        "other users can write to {} (mode {mode:o}), so its files may not be yours; inspect them, then run `chmod 700` on it",
         path.display()
     )]
     Exposed { path: PathBuf, mode: u32 },
 }
 
-/// Checks a folder that exists: it must be a folder of this user that other users cannot write to. A symbolic link is
-/// followed if it belongs to this user or to root. A folder that does not exist is no error.
+/// Checks that a directory, if it exists, belongs to this user and that other users cannot write to it.
+///
+/// A symbolic link is followed if it belongs to this user or to root. A missing directory is not an error.
 pub fn check_folder(path: &Path) -> Result<(), FolderError> {
     let failed = |source| FolderError::Io {
         path: path.to_owned(),
@@ -61,8 +62,9 @@ pub fn check_folder(path: &Path) -> Result<(), FolderError> {
     }
 }
 
-/// Makes a folder below `base` for its owner alone, with what is missing above it. What lies below `base` must not be a
-/// symbolic link: a tool may have been able to put one there.
+/// Creates a directory below `base` with mode 0700, and its missing parents.
+///
+/// No component below `base` may be a symbolic link, because a tool may have been able to create one.
 pub fn make_private_below(base: &Path, folder: &Path) -> Result<(), FolderError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -126,7 +128,7 @@ mod tests {
             Err(FolderError::NotAFolder { .. })
         ));
         if lchown(at("link"), Some(12_345), None).is_err() {
-            eprintln!("only root can give a link away; the rest is not tested");
+            eprintln!("only root can change the owner of a link; skipping the rest of the test");
             return;
         }
         assert!(matches!(

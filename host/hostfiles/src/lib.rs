@@ -1,7 +1,7 @@
-//! Opens the files that an operator names and the folders that the host keeps its own files in.
+//! File access for the host's own files and for files that the operator names.
 //!
-//! A path that somebody else can influence may name a named pipe, whose open waits for a writer, or a device, whose
-//! open has effects. Every function here opens regular files only and does not wait.
+//! A path that another user can influence may name a named pipe, whose open blocks until a writer appears, or a device,
+//! whose open has side effects. The functions in this crate open regular files only and do not block.
 
 mod folder;
 
@@ -14,25 +14,25 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 pub use folder::{FolderError, check_folder, make_private_below};
 
-/// Opens a regular file for reading; symbolic links are followed.
+/// Opens a regular file for reading and follows symbolic links.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    // Looked at first, because opening a device may already have an effect.
+    // Checked first, because opening a device can already have a side effect.
     refuse_special(fs::metadata(path)?.file_type())?;
     open(path, OFlags::empty())
 }
 
-/// The same, and the last component of the path must not be a symbolic link.
+/// Opens a regular file for reading; the last component of the path must not be a symbolic link.
 pub fn open_regular_no_follow(path: &Path) -> io::Result<File> {
     let kind = fs::symlink_metadata(path)?.file_type();
     if kind.is_symlink() {
-        return Err(wrong("a symbolic link; name the file itself"));
+        return Err(wrong("a symbolic link; specify the file itself"));
     }
     refuse_special(kind)?;
     open(path, OFlags::NOFOLLOW)
 }
 
 fn open(path: &Path, more: OFlags) -> io::Result<File> {
-    // The path may name something else by now: the open does not wait, and what was opened is looked at.
+    // The path may name another file by now, so the open does not block and the opened file is checked again.
     let flags = more | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new()
         .read(true)
@@ -49,7 +49,7 @@ fn refuse_special(kind: fs::FileType) -> io::Result<()> {
         return Ok(());
     }
     let what = if kind.is_dir() {
-        "a folder"
+        "a directory"
     } else if kind.is_fifo() {
         "a named pipe"
     } else if kind.is_socket() {
@@ -57,14 +57,14 @@ fn refuse_special(kind: fs::FileType) -> io::Result<()> {
     } else {
         "a device"
     };
-    Err(wrong(&format!("{what}; a regular file is needed")))
+    Err(wrong(&format!("{what}, not a regular file")))
 }
 
 fn wrong(words: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, words.to_owned())
 }
 
-/// All of a regular file with at most `limit` bytes.
+/// Reads a regular file of at most `limit` bytes.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular(path)?
@@ -77,7 +77,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same as text.
+/// Reads a regular file of at most `limit` bytes as UTF-8 text.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read_regular(path, limit)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text"))
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// A test that waits for a writer would not end, so none of these may wait.
+    /// An open that blocks would never return, because nothing writes to the pipe.
     #[test]
     fn a_16_only_regular_files_are_opened_and_none_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
@@ -108,7 +108,7 @@ mod tests {
             ("link to a pipe", "a named pipe"),
             ("socket", "a socket"),
             ("link to a device", "a device"),
-            ("", "a folder"),
+            ("", "a directory"),
         ] {
             let error = open_regular(&at(name)).unwrap_err().to_string();
             assert!(error.starts_with(words), "{name}: {error}");

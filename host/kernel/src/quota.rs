@@ -118,13 +118,13 @@ mod tests {
         let error = meter.take(&ann, 1).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "this user has as many waiting questions as allowed: 2"
+            "the user has reached the limit of 2 pending questions"
         );
         let third = meter.take(&bob, 1).unwrap();
         let error = meter.take(&UserId::Local, 1).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "all users together have as many waiting questions as allowed: 3"
+            "all users together have reached the limit of 3 pending questions"
         );
         drop((first, second, third));
         assert!(meter.0.held().is_empty());

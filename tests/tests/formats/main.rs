@@ -138,7 +138,7 @@ fn what_is_no_turn_is_wrong_usage_with_the_reason() {
         (
             "openai",
             json!({"error": {"message": "rate limit", "type": "rate_limit_error"}}),
-            "the API answered with an error instead of a turn: rate limit",
+            "the API returned an error instead of a turn: rate limit",
         ),
     ] {
         let (_, ended) = batch(&desk, format, &turn, &[]);

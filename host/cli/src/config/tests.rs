@@ -210,7 +210,9 @@ fn an_unknown_key_is_an_error_with_its_line_and_the_nearest_name() {
     check_error(
         Format::Yaml,
         "plugin:\n  files:\n    memory: 5\n",
-        &expect!["toolhost.yaml:3: unknown key `memory`; known here: allowed_paths, env, limits"],
+        &expect![
+            "toolhost.yaml:3: unknown key `memory`; expected one of: allowed_paths, env, limits"
+        ],
     );
     check_error(
         Format::Toml,
@@ -230,12 +232,12 @@ fn a_value_of_another_kind_is_told_in_the_words_of_the_file() {
         (
             Format::Toml,
             "allowed_paths = \"src\"\n",
-            "toolhost.toml:1: a list is wanted, not the text \"src\"; write `[\"src\"]`",
+            "toolhost.toml:1: expected a list, found the string \"src\"; write `[\"src\"]`",
         ),
         (
             Format::Json,
             "{\"plugins\": 3}",
-            "toolhost.json:1: a list is wanted, not the number 3",
+            "toolhost.json:1: expected a list, found the number 3",
         ),
         (
             Format::Yaml,
@@ -267,7 +269,7 @@ fn a_wrong_value_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "timeout = 30\n",
-        &expect![[r#"toolhost.toml:1: a duration such as "30s" is wanted, not the number 30"#]],
+        &expect![[r#"toolhost.toml:1: expected a duration such as "30s", found the number 30"#]],
     );
     check_error(
         Format::Toml,
@@ -282,7 +284,7 @@ fn a_wrong_value_is_an_error_with_its_line() {
     check_error(
         Format::Json,
         "{\n\"concurrency\": 0}",
-        &expect!["toolhost.json:2: a whole number from 1 on is wanted, not the number 0"],
+        &expect!["toolhost.json:2: expected a positive integer, found the number 0"],
     );
     check_error(
         Format::Toml,
@@ -306,7 +308,7 @@ fn a_wrong_value_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "allowed_paths = [{ path = \"x\", access = \"rwx\" }]\n",
-        &expect!["toolhost.toml:1: `rwx` is not an access; write `ro` or `rw`"],
+        &expect!["toolhost.toml:1: `rwx` is not an access mode; use `ro` or `rw`"],
     );
     check_error(
         Format::Toml,
@@ -317,14 +319,14 @@ fn a_wrong_value_is_an_error_with_its_line() {
         Format::Toml,
         "allowed_paths = [5]\n",
         &expect![[
-            r#"toolhost.toml:1: a path such as "src" or "data:rw", or a table { path, access, guest, exclude } is wanted, not the number 5"#
+            r#"toolhost.toml:1: expected a path such as "src" or "data:rw", or a table { path, access, guest, exclude }, found the number 5"#
         ]],
     );
     check_error(
         Format::Toml,
         "[tools.Grep]\nenabled = true\n",
         &expect![
-            "toolhost.toml:1: tool name `Grep` is not valid: a lower-case letter, then up to 63 lower-case letters, digits or underscores"
+            "toolhost.toml:1: tool name `Grep` is not valid: a lower-case letter followed by up to 63 lower-case letters, digits or underscores"
         ],
     );
 }

@@ -1,4 +1,4 @@
-//! The answer to a turn: what the API takes next.
+//! Messages that return results to the model.
 
 mod anthropic;
 mod gemini;

@@ -1,4 +1,4 @@
-//! Schemas as Google's function declarations take them: the part of OpenAPI that the API knows, and nothing else.
+//! Conversion of JSON Schema to the OpenAPI subset that Gemini function declarations support.
 
 mod reach;
 
@@ -8,10 +8,11 @@ use super::keywords::{MAX_DEPTH, kind, strings};
 use super::root;
 use reach::Reach;
 
-/// Schemas that references may add. With more, none is followed.
+/// Maximum number of schemas that references can add. Above it, references are not followed.
 const MAX_REACHED: usize = 10_000;
 
-/// The parameters of a function; None when it takes none, for the API refuses an object without properties.
+/// Returns the parameters of a function, or `None` if there are none, because the API refuses an object without
+/// properties.
 pub(super) fn parameters(schema: &Value) -> Option<Value> {
     let document = Value::Object(root::object(schema));
     let mut walk = Walk {
@@ -46,16 +47,16 @@ impl Walk<'_> {
         made
     }
 
-    /// A schema that refers to nothing.
+    /// Converts a schema whose references are resolved.
     fn opened(&mut self, mut schema: Map<String, Value>, depth: usize) -> Value {
         let mut nullable = schema.get("nullable") == Some(&json!(true));
         nullable |= constants(&mut schema);
         let mut alternatives = alternatives(&mut schema, &mut nullable);
-        // Alternatives of an object say which members go together, and the API cannot.
+        // Alternatives of an object constrain combinations of members, which the API does not support.
         if schema.contains_key("properties") {
             alternatives.clear();
         }
-        // One alternative is none.
+        // Replace a single alternative by its content.
         if let [only] = alternatives.as_slice() {
             let mut only = only.as_object().cloned().unwrap_or_default();
             for keyword in ["description", "title", "default"] {
@@ -78,7 +79,7 @@ impl Walk<'_> {
         Value::Object(made)
     }
 
-    /// R-090, and more: the API takes nothing beside `anyOf`, so what was said about the whole is said about each.
+    /// the API supports no keywords beside `anyOf`, so those of the whole schema are copied to each alternative.
     fn choice(
         &mut self,
         schema: &Map<String, Value>,
@@ -89,7 +90,7 @@ impl Walk<'_> {
         let mut made: Vec<Value> = Vec::new();
         for alternative in alternatives {
             let mut alternative = self.schema(&alternative, depth + 1);
-            // Choices within a choice are one choice.
+            // Flatten nested alternatives.
             let inner = match alternative.get_mut("anyOf") {
                 Some(Value::Array(inner)) => std::mem::take(inner),
                 _ => vec![alternative],
@@ -170,12 +171,12 @@ impl Walk<'_> {
         };
         let mut properties = Map::new();
         for (name, property) in own {
-            // A property that nothing fits is none.
+            // Omit properties that accept no value.
             if *property != json!(false) {
                 properties.insert(name.clone(), self.schema(property, depth + 1));
             }
         }
-        // The API refuses a list that needs what the object does not have.
+        // The API refuses required names that are not properties.
         let mut required: Vec<&str> = Vec::new();
         for name in strings(schema.get("required")) {
             if properties.contains_key(name) && !required.contains(&name) {
@@ -191,7 +192,7 @@ impl Walk<'_> {
     }
 }
 
-/// Of which kinds, and what the API takes there.
+/// Validation keywords that the API supports, by type.
 const BOUNDS: &[(&str, &str)] = &[
     ("string", "minLength"),
     ("string", "maxLength"),
@@ -204,7 +205,7 @@ const BOUNDS: &[(&str, &str)] = &[
     ("object", "maxProperties"),
 ];
 
-/// Where a schema says nothing. Every schema has a type here.
+/// The schema to use for an unconstrained value. The API requires a type in every schema.
 fn any() -> Value {
     json!({"type": "string"})
 }
@@ -231,7 +232,7 @@ fn kind_of(schema: &Map<String, Value>) -> &'static str {
     }
 }
 
-/// Values that the schema lists become texts. Returns whether null was one of them.
+/// Converts enumerated values to strings. Returns whether null was one of them.
 fn constants(schema: &mut Map<String, Value>) -> bool {
     if let Some(value) = schema.shift_remove("const") {
         schema.insert("enum".to_owned(), json!([value]));
@@ -262,7 +263,7 @@ fn constants(schema: &mut Map<String, Value>) -> bool {
     values.contains(&Value::Null)
 }
 
-/// The schemas that the schema chooses between, without null.
+/// Returns the alternatives of a schema, without null.
 fn alternatives(schema: &mut Map<String, Value>, nullable: &mut bool) -> Vec<Value> {
     let written = ["anyOf", "oneOf"]
         .iter()
@@ -288,7 +289,7 @@ fn alternatives(schema: &mut Map<String, Value>, nullable: &mut bool) -> Vec<Val
         return Vec::new();
     };
     *nullable |= kinds.contains(&json!("null"));
-    // Each once and none that does not exist, for what stands in the schema is looked at once for each.
+    // Use each known type once, because the rest of the schema is converted once per type.
     let kinds: Vec<Value> = KINDS
         .iter()
         .map(|kind| json!(kind))
@@ -318,7 +319,7 @@ fn alternatives(schema: &mut Map<String, Value>, nullable: &mut bool) -> Vec<Val
     found
 }
 
-/// Keywords by which a schema says what kind of value it wants.
+/// Keywords that constrain the type of a value.
 const SAYS_WHAT: &[&str] = &[
     "$ref",
     "allOf",

@@ -1,15 +1,15 @@
-//! What each keyword of JSON Schema holds, so that a walk over a schema takes no data for a schema.
+//! Classification of JSON Schema keywords by their values, so that schema traversal does not mistake data for schemas.
 
 use serde_json::{Map, Value};
 
-/// Levels that are looked at. Deeper than any tool's author goes, and far from the end of a stack.
+/// Maximum nesting depth that is traversed. Larger than in real tools, and small enough for the stack.
 pub(super) const MAX_DEPTH: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     Schema,
     Schemas,
-    /// Schemas under names of the author's choice.
+    /// A map from author-defined names to schemas.
     Named,
     Data,
 }
@@ -36,12 +36,12 @@ pub(super) fn holds(keyword: &str) -> Holds {
     }
 }
 
-/// Is this keyword for us alone, or for tools that work on schemas? Some APIs refuse a list that has one.
+/// Returns whether the keyword is for the host or for schema tools. Some APIs refuse lists that contain one.
 fn is_private(keyword: &str) -> bool {
     keyword.starts_with("x-") || matches!(keyword, "$schema" | "$id" | "$comment")
 }
 
-/// The schema without keywords that are not for a model.
+/// Returns the schema without keywords that are not for a model.
 pub(super) fn clean(schema: &Value, depth: usize) -> Value {
     let Value::Object(members) = schema else {
         return schema.clone();
@@ -73,12 +73,12 @@ pub(super) fn clean(schema: &Value, depth: usize) -> Value {
         .into()
 }
 
-/// What a reference within the same document names.
+/// Returns the target of a reference within the document.
 pub(super) fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(reference.strip_prefix('#')?)
 }
 
-/// The name of the schema's kind, when it has exactly one.
+/// Returns the type of a schema if it has exactly one.
 pub(super) fn kind(schema: &Map<String, Value>) -> Option<&str> {
     schema.get("type").and_then(Value::as_str)
 }
@@ -92,7 +92,7 @@ pub(super) fn schemas(list: Option<&Value>) -> impl Iterator<Item = &Value> {
     list.and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A schema that says what the others say, too: what stands in it already wins.
+/// Merges `from` into `into`. Existing keywords take precedence.
 pub(super) fn absorb(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (keyword, value) in from {
         match (into.get_mut(keyword), value) {

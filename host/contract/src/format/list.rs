@@ -1,4 +1,4 @@
-//! The list of tools for a request.
+//! Tool lists for requests.
 
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ pub(super) fn tools(format: Format, tools: &[Tool], strict: bool) -> Listed {
         let name = names.shown(tool.name);
         if name != tool.name {
             notes.push(format!(
-                "`{}` is listed as `{name}`: the format `{format}` does not take its name",
+                "`{}` is listed as `{name}`: the format `{format}` does not support its name",
                 text::inline(tool.name, 80)
             ));
         }
@@ -35,7 +35,7 @@ pub(super) fn tools(format: Format, tools: &[Tool], strict: bool) -> Listed {
         });
     }
     let tools = match format {
-        // A list of no functions is refused.
+        // The API refuses an empty list of functions.
         Format::Gemini if listed.is_empty() => json!([]),
         Format::Gemini => json!([{"functionDeclarations": listed}]),
         Format::Anthropic | Format::OpenAi | Format::OpenAiResponses | Format::Mcp => {
@@ -76,7 +76,7 @@ fn function(
     function.insert("name".to_owned(), json!(name));
     function.insert("description".to_owned(), json!(tool.description));
     function.insert("parameters".to_owned(), Value::Object(schema));
-    // Written out, for one of the two APIs takes its absence for a yes.
+    // Always included, because one of the two APIs defaults to true.
     function.insert("strict".to_owned(), json!(strict));
     function
 }

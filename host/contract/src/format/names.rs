@@ -1,18 +1,18 @@
-//! Names that an API takes, and the way back from them.
+//! Mapping between tool names and the names that an API supports.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::Format;
 use crate::text;
 
-/// The longest name that every one of these APIs takes.
+/// Maximum length of a name in all of these APIs.
 const MAX: usize = 64;
-/// `_` and eight digits.
+/// Length of the suffix: `_` and eight hexadecimal digits.
 const MARK: usize = 9;
 
-/// The names of a list of tools in one format. A name that the API would refuse is changed, and no two are the same.
+/// The names of a tool list in one format. Unsupported names are changed, and all names are unique.
 ///
-/// Which name a tool gets follows from its own name and from the names that are like it, and not from the order.
+/// The name of a tool depends on its own name and on similar names, not on the order of the list.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     shown: HashMap<String, String>,
@@ -35,7 +35,7 @@ impl Names {
             let mut shown = plain[index].clone();
             let cut = shown.len() > MAX;
             if cut || !alone || taken.contains(&shown) {
-                // The front says whose tool it is and the mark tells it from the others; the tail alone would not.
+                // Keep the prefix, which identifies the plugin; the hash suffix makes the name unique.
                 let front = text::head(&shown, MAX - MARK).to_owned();
                 let mut salt = 0;
                 loop {
@@ -53,12 +53,12 @@ impl Names {
         made
     }
 
-    /// What the model calls a tool.
+    /// Returns the name that is listed for a tool.
     pub fn shown<'n>(&'n self, own: &'n str) -> &'n str {
         self.shown.get(own).map_or(own, String::as_str)
     }
 
-    /// The tool that the model named.
+    /// Returns the tool for a listed name.
     pub fn own<'n>(&'n self, shown: &'n str) -> &'n str {
         self.own.get(shown).map_or(shown, String::as_str)
     }
@@ -69,7 +69,7 @@ fn fits(format: Format, name: &str) -> bool {
     let first = |c: char| c.is_ascii_alphabetic() || c == '_';
     !name.is_empty()
         && name.len() <= MAX
-        // Only Google is particular about it, and names that work everywhere are one thing less to know.
+        // Only Google requires this, but names that are valid everywhere are simpler.
         && (dotted || name.starts_with(first))
         && name.chars().all(|c| plain(c) || dotted && c == '.')
 }
@@ -78,7 +78,7 @@ fn plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-/// With signs that fit, however long.
+/// Replaces unsupported characters; does not limit the length.
 fn fitted(name: &str) -> String {
     let mut fitted: String = name
         .chars()

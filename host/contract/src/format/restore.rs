@@ -1,17 +1,17 @@
-//! What a model wrote for the schema that it was shown becomes what the tool's own schema takes.
+//! Conversion of inputs that a model wrote for a converted schema back to the tool's own schema.
 
 use serde_json::{Map, Value};
 
 use super::keywords::{MAX_DEPTH, kind, schemas, strings, target};
 use super::strict::takes_null_within;
 
-/// A list of a hundred thousand items has as many.
+/// Maximum number of pairs of schema and value to visit. A list of 100,000 items needs as many.
 const MAX_STEPS: usize = 500_000;
 
-/// Takes out a null for what may be left out and may not be null, and turns the text of a value that the schema lists
-/// back into that value. What fits the schema stays as it is.
+/// Removes null for optional members that do not accept null, and converts the text of an enumerated value back to that
+/// value. Values that satisfy the schema are unchanged.
 ///
-/// What takes longer than any sensible input does is left as it is from there on, for the check of inputs to judge.
+/// If the limit on steps is reached, the rest of the input is left unchanged for the input validation to reject.
 pub fn restore(schema: &Value, input: &mut Value) {
     let mut walk = Walk {
         root: schema,
@@ -22,7 +22,7 @@ pub fn restore(schema: &Value, input: &mut Value) {
 
 struct Walk<'a> {
     root: &'a Value,
-    /// Pairs of a schema and a value that may still be looked at.
+    /// Remaining pairs of schema and value to visit.
     left: usize,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The value that the schema lists and that this is the text of. A text that fits is no other value's text.
+/// Returns the enumerated value with this JSON text. Returns `None` if the text itself is one of the values.
 fn listed(schema: &Map<String, Value>, text: &str) -> Option<Value> {
     let values = match (schema.get("enum"), schema.get("const")) {
         (Some(Value::Array(values)), _) => values.as_slice(),
@@ -103,7 +103,7 @@ fn listed(schema: &Map<String, Value>, text: &str) -> Option<Value> {
     found.cloned()
 }
 
-/// The alternative that a value was written for: the one that knows all its members, and whose constants it has.
+/// Returns the alternative that the value was written for: the one that has all its members and matches its constants.
 fn meant<'a>(root: &'a Value, alternatives: Option<&'a Value>, value: &Value) -> Option<&'a Value> {
     let follow = |schema: &'a Value| {
         let reference = schema.get("$ref").and_then(Value::as_str);
@@ -142,7 +142,7 @@ fn is_meant(schema: &Value, value: &Value) -> bool {
     }
 }
 
-/// Does no constant and no plain type speak against it?
+/// Returns whether the constants and the type of the property allow the value.
 fn may_be(property: &Value, value: &Value) -> bool {
     if value.is_null() {
         return true;
@@ -154,7 +154,7 @@ fn may_be(property: &Value, value: &Value) -> bool {
         Some("object") => value.is_object(),
         Some("array") => value.is_array(),
         Some("string") => value.is_string(),
-        // Its text will do where values are listed.
+        // Enumerated values may be written as text.
         Some("boolean") => value.is_boolean() || value.is_string(),
         Some("integer" | "number") => value.is_number() || value.is_string(),
         _ => true,
@@ -171,7 +171,7 @@ fn may_be(property: &Value, value: &Value) -> bool {
             .any(|one| one == value || is_written(one, said))
 }
 
-/// Is this the JSON of a value that is no text itself?
+/// Returns whether `text` is the JSON of a value that is not a string.
 fn is_written(value: &Value, text: &str) -> bool {
     let written = value.to_string();
     !value.is_string() && written == text

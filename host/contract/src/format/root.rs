@@ -1,19 +1,19 @@
-//! The outermost schema. APIs want that of an object there, and nothing that chooses between several.
+//! Conversion of the root schema, which APIs require to be an object schema without alternatives.
 
 use serde_json::{Map, Value, json};
 
 use super::keywords::{absorb, clean, schemas, target};
 
-/// References that lead to references.
+/// Maximum length of a chain of references.
 const HOPS: usize = 8;
 
-/// Keywords that no API takes at the root.
+/// Keywords that APIs do not support at the root.
 const REFUSED: &[&str] = &[
     "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const",
 ];
 
-/// The schema of an object, for the root of a tool's input. What its alternatives would take are properties that may
-/// be left out; the host checks the call against the tool's own schema.
+/// Returns an object schema for the root of a tool's input. Properties of its alternatives become optional properties;
+/// the host validates the call against the tool's own schema.
 pub(super) fn object(schema: &Value) -> Map<String, Value> {
     let document = clean(schema, 0);
     let mut root = members(&document, &document);
@@ -33,7 +33,7 @@ pub(super) fn object(schema: &Value) -> Map<String, Value> {
     root
 }
 
-/// Does the root choose between several schemas?
+/// Returns the first keyword at the root that is not supported.
 pub(super) fn refused(schema: &Value) -> Option<&'static str> {
     let members = members(schema, schema);
     REFUSED
@@ -42,7 +42,7 @@ pub(super) fn refused(schema: &Value) -> Option<&'static str> {
         .find(|keyword| members.contains_key(*keyword))
 }
 
-/// The members of a schema and of what it refers to.
+/// Returns the members of a schema, with references resolved.
 fn members(document: &Value, schema: &Value) -> Map<String, Value> {
     let mut members = schema.as_object().cloned().unwrap_or_default();
     for _ in 0..HOPS {

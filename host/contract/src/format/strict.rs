@@ -1,5 +1,5 @@
-//! Schemas that OpenAI's strict mode binds a model to: every object closed, every property required, and what may be
-//! left out may be null instead.
+//! Conversion to the schemas of OpenAI's strict mode: objects are closed, all properties are required, and optional
+//! ones are nullable instead.
 
 mod choice;
 mod keep;
@@ -20,15 +20,15 @@ use keep::{describe_default, fits, kind_of_values};
 use nullable::takes_null;
 pub(super) use nullable::takes_null_within;
 
-/// What the API takes at most, counted over the whole schema.
+/// Limits of the API for the whole schema.
 const MAX_PROPERTIES: usize = 5_000;
 const MAX_LEVELS: usize = 10;
 const MAX_ENUM_VALUES: usize = 1_000;
 const MAX_NAMES: usize = 120_000;
-/// Schemas within schemas, also where no object is between them.
+/// Maximum nesting of schemas, including those that are not objects.
 const MAX_DEPTH: usize = 64;
 
-/// Formats of texts that the API knows.
+/// String formats that the API supports.
 const FORMATS: &[&str] = &[
     "date-time",
     "time",
@@ -41,7 +41,7 @@ const FORMATS: &[&str] = &[
     "uuid",
 ];
 
-/// Keywords without which the schema would say something else, and which the API does not take.
+/// Keywords that affect validation and that the API does not support.
 const NEEDED: &[&str] = &[
     "additionalItems",
     "contains",
@@ -58,7 +58,7 @@ const NEEDED: &[&str] = &[
     "$dynamicRef",
 ];
 
-/// Keywords that the API takes as they are.
+/// Keywords that are copied unchanged.
 const KEPT: &[&str] = &[
     "description",
     "exclusiveMaximum",
@@ -71,10 +71,10 @@ const KEPT: &[&str] = &[
     "title",
 ];
 
-/// The schema in strict form, or why it has none.
+/// Returns the strict form of a schema, or the reason why it has none.
 ///
-/// A value that fits it fits the tool's own schema too, once [`restore`](super::restore()) has taken out the nulls,
-/// but for bounds that the API knows nothing of, such as the length of a text.
+/// A value that satisfies the strict schema also satisfies the tool's own schema after [`restore`](super::restore())
+/// has removed nulls, except for constraints that the API does not support, such as string lengths.
 pub(super) fn schema(own: &Value) -> Result<Map<String, Value>, String> {
     if let Some(keyword) = root::refused(own) {
         return Err(format!("its schema has `{keyword}` at the root"));
@@ -94,7 +94,7 @@ pub(super) fn schema(own: &Value) -> Result<Map<String, Value>, String> {
         levels: 0,
     };
     let Value::Object(mut whole) = walk.schema(&document, at)? else {
-        return Err("its schema is not that of an object".to_owned());
+        return Err("its schema is not an object schema".to_owned());
     };
     let mut definitions = Map::new();
     while let Some(name) = walk.wanted.pop() {
@@ -121,7 +121,7 @@ pub(super) fn schema(own: &Value) -> Result<Map<String, Value>, String> {
 
 struct Walk<'a> {
     document: &'a Value,
-    /// Definitions that something refers to and that were not looked at.
+    /// Referenced definitions that have not been converted yet.
     wanted: Vec<String>,
     known: HashSet<String>,
     properties: usize,
@@ -129,12 +129,12 @@ struct Walk<'a> {
     names: usize,
 }
 
-/// Where the walk is.
+/// The position in the schema.
 #[derive(Clone, Copy)]
 struct At<'a> {
     path: &'a str,
     depth: usize,
-    /// Objects around it.
+    /// Number of enclosing objects.
     levels: usize,
 }
 
@@ -160,7 +160,7 @@ impl Walk<'_> {
         ] {
             if count > limit {
                 return Err(format!(
-                    "its schema has {count} {what}; {limit} are allowed"
+                    "its schema has {count} {what}; the limit is {limit}"
                 ));
             }
         }
@@ -169,7 +169,7 @@ impl Walk<'_> {
 
     fn schema(&mut self, schema: &Value, at: At) -> Result<Value, String> {
         let Value::Object(schema) = schema else {
-            return at.refuse("takes any value or none");
+            return at.refuse("accepts any value or none");
         };
         if at.depth > MAX_DEPTH {
             return at.refuse("is nested too deeply");
@@ -195,10 +195,10 @@ impl Walk<'_> {
                 .iter()
                 .any(|keyword| schema.contains_key(*keyword))
             {
-                return at.refuse("chooses between schemas beside a type of its own");
+                return at.refuse("has alternatives and a type at the same level");
             }
             if !alternatives.told_apart {
-                return at.refuse("uses `oneOf` with alternatives that may both fit");
+                return at.refuse("uses `oneOf` with alternatives that can both match");
             }
             let mut made = Vec::new();
             for alternative in alternatives.schemas {
@@ -209,7 +209,7 @@ impl Walk<'_> {
                 made.push(self.schema(alternative, at)?);
             }
             if made.is_empty() {
-                return at.refuse("takes no value");
+                return at.refuse("accepts no value");
             }
             strict.retain(|keyword, _| matches!(keyword.as_str(), "description" | "title"));
             strict.insert("anyOf".to_owned(), Value::Array(made));
@@ -218,7 +218,7 @@ impl Walk<'_> {
         self.plain(schema, strict, at)
     }
 
-    /// A schema with a type of its own.
+    /// Converts a schema that has a type.
     fn plain(
         &mut self,
         schema: &Map<String, Value>,
@@ -237,7 +237,7 @@ impl Walk<'_> {
                 .iter()
                 .any(|value| value.is_object() || value.is_array())
             {
-                return at.refuse("lists values that are not plain");
+                return at.refuse("lists values that are not scalars");
             }
             self.enum_values += values.len();
             self.names += values
@@ -252,7 +252,7 @@ impl Walk<'_> {
             None if schema.contains_key("items") => json!("array"),
             None => match kind_of_values(&strict) {
                 Some(kind) => kind,
-                None => return at.refuse("takes any value"),
+                None => return at.refuse("accepts any value"),
             },
         };
         let is = |name: &str| match &kind {
@@ -264,7 +264,7 @@ impl Walk<'_> {
             if let Some(format) = schema.get("format").filter(known) {
                 strict.insert("format".to_owned(), format.clone());
             }
-            // The API knows no looking ahead or back.
+            // The API does not support lookaround.
             let plain = |pattern: &&Value| pattern.as_str().is_some_and(|one| !one.contains("(?"));
             if let Some(pattern) = schema.get("pattern").filter(plain) {
                 strict.insert("pattern".to_owned(), pattern.clone());
@@ -272,7 +272,7 @@ impl Walk<'_> {
         }
         if is("array") {
             let Some(items @ Value::Object(_)) = schema.get("items") else {
-                return at.refuse("is a list of anything");
+                return at.refuse("is a list of any values");
             };
             let path = format!("{}[]", at.path);
             let at = At {
@@ -299,12 +299,12 @@ impl Walk<'_> {
         let properties = schema.get("properties").and_then(Value::as_object);
         match (schema.get("additionalProperties"), properties) {
             (Some(Value::Bool(false)), _) | (None, Some(_)) => {}
-            // A model in strict mode is bound to what the author names, whatever else others may send.
+            // Strict mode restricts the model to the declared properties, although other callers can send more.
             (None, None) | (Some(Value::Bool(true)), Some(_)) if at.depth == 0 => {}
-            (Some(_) | None, _) => return at.refuse("takes members of any name"),
+            (Some(_) | None, _) => return at.refuse("accepts members with any name"),
         }
         if at.levels >= MAX_LEVELS {
-            return at.refuse(&format!("has more than {MAX_LEVELS} objects around it"));
+            return at.refuse(&format!("is nested in more than {MAX_LEVELS} objects"));
         }
         let properties = properties.unwrap_or(&none);
         let required: HashSet<&str> = strings(schema.get("required")).collect();
@@ -313,10 +313,10 @@ impl Walk<'_> {
             .find(|name| !properties.contains_key(**name))
         {
             let missing = text::inline(missing, 80);
-            return at.refuse(&format!("needs `{missing}` and does not say what it is"));
+            return at.refuse(&format!("requires `{missing}` without defining it"));
         }
         self.properties += properties.len();
-        // Counted here, for a schema that refers to itself a lot must end as well.
+        // Checked during traversal, so that heavily recursive schemas terminate as well.
         self.check()?;
         let mut made = Map::new();
         for (name, property) in properties {

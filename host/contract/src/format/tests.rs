@@ -1,4 +1,4 @@
-//! Lists, turns and answers in the shapes that the APIs have.
+//! Tests of tool lists, turns and results in each format.
 
 mod answers;
 mod fixture;

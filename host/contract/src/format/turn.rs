@@ -1,4 +1,4 @@
-//! What a model said: the calls in it, in the order in which they stand there.
+//! Calls of a model turn, in order.
 
 mod calls;
 mod find;
@@ -16,31 +16,31 @@ pub(super) use looks::looks_like;
 /// A call as the model wrote it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
-    /// The API's name of the call; None when it gave none.
+    /// The identifier that the API assigned, if any.
     pub id: Option<Value>,
-    /// The tool by the name that the model used, which may be anything.
+    /// The tool name that the model used; can be any string.
     pub name: String,
-    /// An object when the model wrote one. A text that is no object stays a text, and whoever checks it says what is
-    /// wrong with it.
+    /// The input. A string if the model wrote text that is not a JSON object; input validation reports the error.
     pub input: Value,
-    /// Why it must not run: what stands there is not what the model wanted to say.
+    /// The reason why the call must not run: it is malformed or truncated.
     pub wrong: Option<String>,
     pub(super) kind: Kind,
     label: String,
 }
 
-/// In which of a format's forms a call was written, and so is answered.
+/// The form of a call, which determines the form of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Usual,
-    /// The `function_call` of a message, which has no id.
+    /// The legacy `function_call` of a message, which has no identifier.
     Older,
-    /// A request that is answered with an error of JSON-RPC, by its code.
+    /// A request that is answered with this JSON-RPC error code.
     Refused(i64),
 }
 
 impl Wanted {
-    /// The name of the call. When the API gave none it is made up, and no other call of the turn has it.
+    /// Returns the identifier of the call. If the API assigned none, an identifier that is unique within the turn is
+    /// generated.
     pub fn label(&self) -> String {
         self.label.clone()
     }
@@ -57,7 +57,7 @@ impl Wanted {
             input,
             wrong: name
                 .is_empty()
-                .then(|| "the call names no tool; write the name of a listed tool".to_owned()),
+                .then(|| "the call names no tool; use the name of a listed tool".to_owned()),
             kind: Kind::Usual,
             label: String::new(),
         }
@@ -71,13 +71,13 @@ pub(super) fn read(format: Format, turn: &Value) -> Result<Vec<Wanted>, FormatEr
         wanted.extend(calls::call(format, part)?);
     }
     wanted.extend(found.older.map(calls::older));
-    // What comes last is what the limit cut.
+    // The token limit truncates the last call.
     if found.cut
         && let Some(last) = wanted.last_mut()
         && last.wrong.is_none()
     {
         last.wrong = Some(
-            "the turn ended at its limit of tokens, so this call may be cut off and was not run; \
+            "the turn ended at its token limit, so this call may be truncated and was not run; \
              call again with a shorter input, or in several calls"
                 .to_owned(),
         );
@@ -86,12 +86,12 @@ pub(super) fn read(format: Format, turn: &Value) -> Result<Vec<Wanted>, FormatEr
     Ok(wanted)
 }
 
-/// How the turn ended, when that is no usual end.
+/// Returns the stop reason if the turn did not end normally.
 pub(super) fn ended(format: Format, turn: &Value) -> Option<String> {
     find::parts(format, turn).ok()?.ended
 }
 
-/// Names the calls: `call_3` is the third one, or the next number that is free.
+/// Generates missing identifiers: `call_3` for the third call, or the next unused number.
 fn label(wanted: &mut [Wanted]) {
     for call in wanted.iter_mut() {
         call.label = match &call.id {
@@ -106,7 +106,7 @@ fn label(wanted: &mut [Wanted]) {
         if call.id.is_some() {
             continue;
         }
-        // Never back to a lower number, so that many calls take one walk and no two take the same.
+        // Numbers only increase, so the loop is linear and identifiers are unique.
         last = (place + 1).max(last + 1);
         while given.contains(&format!("call_{last}")) {
             last += 1;

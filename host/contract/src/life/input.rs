@@ -1,4 +1,4 @@
-//! What a call was given.
+//! Inputs of calls, with a cached preview and memory size.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::{masked, weight};
 
-/// An input, shared by all that is known of its call: masking it and weighing it are done once, when somebody asks.
+/// The input of a call, shared by all records of the call. The masked preview and the memory size are computed once, on
+/// first use.
 #[derive(Debug, Clone)]
 pub struct Input(Arc<Inner>);
 
@@ -19,12 +20,12 @@ struct Inner {
 }
 
 impl Input {
-    /// With secrets masked and long texts cut.
+    /// Returns the input with secrets masked and long texts truncated.
     pub fn preview(&self) -> &Value {
         self.0.preview.get_or_init(|| masked(&self.0.value))
     }
 
-    /// About what it takes in memory.
+    /// Returns the approximate memory size in bytes.
     pub fn weight(&self) -> usize {
         *self.0.weight.get_or_init(|| weight(&self.0.value))
     }

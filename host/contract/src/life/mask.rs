@@ -1,7 +1,7 @@
-//! Secrets and long texts taken out of what is logged, shown and kept.
+//! Masking of secrets, and truncation, in values that are logged, shown or saved.
 //!
-//! Two kinds of patterns: names of members whose values are secrets, and texts that look like secrets wherever they
-//! are. Masking is for logs; it does not replace keeping secrets away from tools.
+//! Secrets are recognized by member names and by patterns in texts. Masking protects logs; it does not replace keeping
+//! secrets away from tools.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::text;
 
 const MASK: &str = "***";
-/// Characters of one text, members of one list or object, and levels that a preview keeps.
+/// Limits of a preview: characters per text, members per list or object, and nesting depth.
 const TEXT: usize = 200;
 const MEMBERS: usize = 50;
 const DEPTH: usize = 8;
@@ -24,7 +24,7 @@ static NAMES: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a fixed pattern")
 });
 
-/// `name=value`, `Bearer …`, well-known prefixes of tokens, passwords in URLs, private keys.
+/// Patterns: `name=value`, `Bearer …`, well-known token prefixes, passwords in URLs, private keys.
 static TEXTS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r#"(?xi)
@@ -44,14 +44,14 @@ static TEXTS: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a fixed pattern")
 });
 
-/// The value with secrets masked and everything long cut.
+/// Returns the value with secrets masked and long parts truncated.
 pub fn masked(value: &Value) -> Value {
     preview(value, DEPTH)
 }
 
-/// The text with what looks like a secret masked.
+/// Returns the text with likely secrets masked.
 pub fn masked_text(text: &str) -> String {
-    // Finding what to keep of a match costs far more than finding that there is none.
+    // Computing captures is much slower than testing for a match.
     if !TEXTS.is_match(text) {
         return text.to_owned();
     }
@@ -59,7 +59,7 @@ pub fn masked_text(text: &str) -> String {
         .replace_all(text, |found: &Captures<'_>| {
             match (found.name("keep"), found.name("login")) {
                 (Some(keep), _) => format!("{}{MASK}", keep.as_str()),
-                // Without the `@`, it is a host and its port.
+                // Without the `@`, the match would be a host with its port.
                 (None, Some(login)) => format!("{}{MASK}@", login.as_str()),
                 (None, None) => MASK.to_owned(),
             }
@@ -105,7 +105,8 @@ fn preview(value: &Value, depth: usize) -> Value {
 }
 
 fn cut(words: &str) -> String {
-    // Masked before it is cut, or half a secret would be shown; from the head only, or a long text would cost.
+    // Mask before truncating, because otherwise part of a secret could remain. Only the head is masked, to bound the
+    // cost.
     let head = masked_text(text::head(words, TEXT * 8));
     let end = head.char_indices().nth(TEXT).map(|(end, _)| end);
     match end {
@@ -150,7 +151,7 @@ mod tests {
                 json!("*** rest"),
             ),
             (json!("src/token.rs"), json!("src/token.rs")),
-            // A host with its port.
+            // A host with a port.
             (
                 json!("at http://127.0.0.1:3000/x: refused"),
                 json!("at http://127.0.0.1:3000/x: refused"),

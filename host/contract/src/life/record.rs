@@ -1,4 +1,4 @@
-//! Everything that is known of one call, as the fold of its steps.
+//! The record of a call, built by applying its transitions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,44 +9,45 @@ use serde_json::Value;
 use super::{CallState, Found, Input, Millis, Step, weight};
 use crate::{CallId, Principal};
 
+/// The record of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub id: CallId,
-    /// The name the caller used, until the tool is found; its canonical name from then on.
+    /// The name that the caller used. Replaced by the canonical name once the tool is resolved.
     pub name: String,
     pub input: Input,
     pub caller: Arc<Principal>,
     pub origin: Origin,
-    /// The call that caused this one.
+    /// The call that made this call.
     pub parent: Option<CallId>,
-    /// The model turn it belongs to.
+    /// The model turn that the call belongs to.
     pub batch: Option<String>,
     pub wave: Option<usize>,
-    /// The command that it was last authorized to run, masked.
+    /// The command that was last authorized, with secrets masked.
     pub command: Option<Value>,
     pub found: Option<Arc<Found>>,
     pub state: CallState,
     pub approval: Approval,
     pub is_error: bool,
     pub error: Option<Ended>,
-    /// Who supplied the result when the tool did not run.
+    /// The source of the result if the tool did not run.
     pub supplied_by: Option<String>,
     pub input_modified: bool,
     pub backgrounded: Option<String>,
-    /// How often the tool was started.
+    /// Number of times that the tool was started.
     pub attempts: u32,
     pub created_at: Millis,
     pub updated_at: Millis,
-    /// When the guest started, so that waiting is not counted.
+    /// When the guest started, so that the duration excludes waiting.
     pub started_at: Option<Millis>,
     pub completed_at: Option<Millis>,
     pub duration: Option<Duration>,
-    /// Who or what let it run.
+    /// The rule or user that authorized the call.
     pub allowed_by: Option<String>,
     pub trail: Vec<Trail>,
 }
 
-/// Who wanted it.
+/// The origin of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Origin {
     #[default]
@@ -70,7 +71,7 @@ impl Origin {
     }
 }
 
-/// was a person asked, and what did they say?
+/// The user's decision about a call, if one was required.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Approval {
     pub required: bool,
@@ -91,20 +92,20 @@ pub struct Ended {
     pub message: String,
 }
 
-/// one line of the audit trail.
+/// An entry of the audit trail.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trail {
     pub state: CallState,
     pub at: Millis,
     pub kind: &'static str,
     pub note: Option<String>,
-    /// More of the same, as data.
+    /// Further details, as data.
     pub detail: Option<Value>,
 }
 
-/// A step that cannot happen in the state the call is in. A fault of ours, never of a guest.
+/// A transition that is invalid in the current state. Indicates a bug in the host, not in a guest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("call {call}: `{step}` cannot happen in state `{state}`")]
+#[error("call {call}: `{step}` is not allowed in state `{state}`")]
 pub struct Illegal {
     pub call: CallId,
     pub step: &'static str,
@@ -148,7 +149,7 @@ impl Record {
         }
     }
 
-    /// Folds one step in. When it cannot happen, the record stays as it is.
+    /// Applies a transition. The record is unchanged if the transition is invalid.
     pub fn take(&mut self, step: Step, at: Millis) -> Result<CallState, Illegal> {
         let Some(to) = step.leads(self.state) else {
             return Err(Illegal {
@@ -180,7 +181,7 @@ impl Record {
         Ok(to)
     }
 
-    /// Puts what the step brings into its place, and returns what the trail says about it.
+    /// Updates the fields for a transition and returns the note for the trail.
     fn fold(&mut self, step: Step, at: Millis) -> Option<String> {
         match step {
             Step::Picked | Step::PostProcessing => None,
@@ -261,7 +262,7 @@ impl Record {
                 note,
             } => {
                 self.decided("deny", by.unwrap_or_else(|| "policy".to_owned()), at, note);
-                // It ran with nothing real, and what it did was not let through.
+                // It ran staged, and its changes were denied.
                 self.allowed_by = None;
                 Some(self.ends(code, reason))
             }
@@ -291,13 +292,13 @@ impl Record {
         note
     }
 
-    /// About what it takes in memory, drawn and not.
+    /// Returns the approximate memory size in bytes, including the snapshot.
     pub fn weight(&self) -> usize {
-        // Ids, the trail and all the small things; drawn, they are some sixty members.
+        // Estimate for identifiers, the trail and small fields; a snapshot has about sixty members.
         (8 << 10) + 2 * self.input.weight() + self.words()
     }
 
-    /// Bytes of the texts whose length somebody else chose, the input left out.
+    /// Returns the size in bytes of texts whose length external input determines, without the input.
     fn words(&self) -> usize {
         let approval = &self.approval;
         let texts = [&approval.reason, &approval.note, &approval.decided_by];
@@ -310,12 +311,12 @@ impl Record {
             .sum();
         let error = self.error.as_ref().map_or(0, |error| error.message.len());
         let meta = approval.meta.as_ref().map_or(0, weight);
-        // It stands in the record and in its trail.
+        // The command is in the record and in its trail.
         let command = self.command.as_ref().map_or(0, weight);
         self.id.0.len() + self.name.len() + long + error + meta + 2 * command
     }
 
-    /// May the call change something? What is not known counts as yes.
+    /// Returns whether the call can have effects. True if unknown.
     pub fn is_effectful(&self) -> bool {
         self.found
             .as_ref()

@@ -1,4 +1,4 @@
-//! What the world sees of a record: no raw input, secrets masked, long texts cut.
+//! Public snapshots of records: without raw input, with secrets masked and long texts truncated.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -8,16 +8,16 @@ use serde_json::{Map, Value, json};
 use super::{Millis, Record, Trail, masked_text};
 use crate::text;
 
-/// A picture of a record at one moment, safe to log, to show and to keep. Most pictures are never looked at, so it is
-/// drawn for whoever looks first.
+/// A snapshot of a record that is safe to log, show and save. The JSON is created lazily, because most snapshots are
+/// never read.
 #[derive(Clone)]
 pub struct Snapshot {
-    /// None: drawn elsewhere.
+    /// `None` if the JSON came from elsewhere.
     record: Option<Arc<Record>>,
     shown: OnceLock<Value>,
 }
 
-/// Characters of an error message or a note that a snapshot keeps.
+/// Maximum number of bytes of an error message or a note.
 const WORDS: usize = 2_000;
 
 impl Snapshot {
@@ -28,7 +28,7 @@ impl Snapshot {
         }
     }
 
-    /// One that was drawn before, perhaps by a process that is gone.
+    /// Creates a snapshot from existing JSON, possibly of a process that has ended.
     pub fn drawn(shown: Value) -> Self {
         Self {
             record: None,
@@ -36,6 +36,7 @@ impl Snapshot {
         }
     }
 
+    /// Returns the snapshot as JSON.
     pub fn json(&self) -> &Value {
         self.shown.get_or_init(|| match &self.record {
             Some(record) => {
@@ -47,7 +48,7 @@ impl Snapshot {
         })
     }
 
-    /// About what it keeps in memory. Cheap, and the same before and after it is drawn.
+    /// Returns the approximate memory size in bytes. Cheap, and independent of whether the JSON was created.
     pub fn weight(&self) -> usize {
         match &self.record {
             Some(record) => record.weight(),
@@ -56,7 +57,7 @@ impl Snapshot {
     }
 }
 
-/// Never the record itself: it has the raw input.
+/// Omits the record, which contains the raw input.
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Snapshot").field(self.json()).finish()
@@ -69,7 +70,7 @@ impl PartialEq for Snapshot {
     }
 }
 
-/// What the world may see of a record, all but its trail.
+/// Returns the public members of a record, without its trail.
 pub fn draw(record: &Record) -> Map<String, Value> {
     let at = |at: Option<Millis>| at.map(|at| at.0);
     let mut shown = Map::new();

@@ -91,7 +91,7 @@ fn record() -> Record {
     )
 }
 
-// the union of both tables of states and transitions, whole.
+// the complete table of states and transitions.
 #[test]
 fn every_step_leads_where_the_table_says_and_nowhere_else() {
     let mut table = String::new();

@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         };
         let near = match nearest(key, known.iter().copied(), 1).first() {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("known here: {}", known.join(", ")),
+            None => format!("expected one of: {}", known.join(", ")),
         };
         Err(self.wrong(&text::inline(key, 60), &format!("is not known; {near}")))
     }

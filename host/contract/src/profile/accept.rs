@@ -1,4 +1,4 @@
-//! A call as the model wrote it becomes a call of ours.
+//! Translation of model calls to canonical calls.
 
 use serde_json::{Map, Value};
 
@@ -7,18 +7,18 @@ use super::members::{admits, property, to_ours};
 use super::table::Row;
 use crate::numbers::parse_exact;
 
-/// Calls within calls (`background_run` of a `background_run` …) that are translated; deeper ones are nobody's honest
-/// wish and are refused by whoever runs them.
+/// Maximum depth of nested calls (`background_run` of a `background_run` …) that are translated. Deeper ones are
+/// refused when they run.
 const NESTED: usize = 8;
 
 impl Lens<'_> {
-    /// The canonical name and input. What the profile does not know comes back as it was: canonical names and spellings
-    /// work in every profile.
+    /// Returns the canonical name and input of a call. Names that the profile does not know are unchanged: canonical
+    /// names are valid in every profile.
     pub fn accept(&self, name: &str, input: Value) -> (String, Value) {
         self.accepted(name, input, NESTED)
     }
 
-    /// The canonical name of a tool that the model named.
+    /// Returns the canonical name of a tool.
     fn canonical<'n>(&self, name: &'n str) -> &'n str {
         self.row(name).map_or(name, |row| row.tool)
     }
@@ -49,7 +49,7 @@ impl Lens<'_> {
             let Some((name, property)) = property(schema, name) else {
                 continue;
             };
-            // A model writes null for what it does not want to say.
+            // Models write null for parameters that they omit.
             if ours.get(name).is_none_or(Value::is_null)
                 && let Some(value) = fill.value(&ours)
                 && admits(property, &value)
@@ -60,7 +60,7 @@ impl Lens<'_> {
         ours
     }
 
-    /// Tools that call other tools are told their names and inputs in the profile's words.
+    /// Translates the tool names and inputs that tools which call other tools take as parameters.
     fn inner_calls(&self, canonical: &str, members: &mut Map<String, Value>, depth: usize) {
         let Some(depth) = depth.checked_sub(1) else {
             return;
@@ -115,7 +115,7 @@ impl Lens<'_> {
     }
 }
 
-/// What a call within a call names its tool and its input, in all spellings.
+/// The members with the tool name and the input of a nested call, in all spellings.
 const NAMES: [&str; 2] = ["tool", "name"];
 const INPUTS: [&str; 4] = ["params", "args", "arguments", "input"];
 
@@ -124,7 +124,8 @@ fn objects(list: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Va
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// The members of an input, also when it came as text; otherwise the input, for whoever says what is wrong with it.
+/// Returns the members of an input, which can also be encoded as text. Other values are returned as the error and left
+/// to input validation.
 fn object(input: Value) -> Result<Map<String, Value>, Value> {
     match input {
         Value::Object(members) => Ok(members),

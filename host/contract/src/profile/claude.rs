@@ -1,4 +1,4 @@
-//! Claude Code's tools.
+//! Mapping table of Claude Code.
 
 use super::table::{Param, Row, renamed, same};
 
@@ -94,7 +94,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// One change of the file that the call names.
+/// One replacement in a file.
 pub(super) const REPLACEMENT: &[Param] =
     &[same("old_string"), same("new_string"), same("replace_all")];
 

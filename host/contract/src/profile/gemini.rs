@@ -1,4 +1,4 @@
-//! Gemini CLI's tools.
+//! Mapping table of Gemini CLI.
 
 use super::table::{Fill, Param, Row, renamed, same};
 
@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Row] = &[
             renamed("useDefaultExcludes", "use_default_excludes"),
             same("file_filtering_options")
                 .spread(IGNORE)
-                .says("Which ignore files to obey."),
+                .says("Which ignore files to apply."),
         ],
     ),
     Row::new(
@@ -68,7 +68,7 @@ pub(super) const ROWS: &[Row] = &[
             same("exclude_pattern"),
             renamed("names_only", "output_mode")
                 .flag("files_with_matches")
-                .says("Show the paths of files only."),
+                .says("Return only the paths of files."),
             renamed("case_sensitive", "case_insensitive")
                 .not()
                 .says("Upper and lower case differ."),
@@ -94,7 +94,7 @@ pub(super) const ROWS: &[Row] = &[
             same("ignore"),
             same("file_filtering_options")
                 .spread(IGNORE)
-                .says("Which ignore files to obey."),
+                .says("Which ignore files to apply."),
         ],
     ),
     Row::new(
@@ -121,14 +121,14 @@ pub(super) const ROWS: &[Row] = &[
         &[
             renamed("fact", "fact|content")
                 .needed()
-                .says("What to remember: one fact that stands by itself."),
+                .says("The fact to remember, understandable without context."),
             same("scope"),
         ],
     )
     .fills(&[("action", Fill::Text("append"))])
     .says(
-        "Remember a fact for later sessions, of this project or of the user. For what the user asks you to remember \
-         and for preferences that last; not for what only matters now.",
+        "Save a fact about this project or the user for later sessions. Use it when the user asks you to remember \
+         something and for lasting preferences, not for temporary details.",
     ),
     Row::new(
         "web_fetch",
@@ -136,8 +136,8 @@ pub(super) const ROWS: &[Row] = &[
         &[
             same("prompt")
                 .needed()
-                .says("The addresses to fetch, at most 20, and what to find out there."),
-            same("url").says("One address, when the prompt names none."),
+                .says("The URLs to fetch, at most 20, and what to find out from them."),
+            same("url").says("A URL, if the prompt contains none."),
         ],
     )
     .fills(&[("urls", Fill::AddressesIn("prompt"))]),

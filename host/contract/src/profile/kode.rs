@@ -1,4 +1,4 @@
-//! Kode-SDK's tools: the seed's parameters first, then those of its later code (C-09 to C-13).
+//! Mapping table of Kode-SDK: the parameters of its documentation first, then those of its later code (C-09 to C-13).
 
 use super::claude::REPLACEMENT;
 use super::table::{Fill, Param, Row, renamed, same};

@@ -1,10 +1,10 @@
-//! A profile over the tools that there are: what the model is shown, and whom its words lead to.
+//! The tool registry as seen through a profile.
 
 use super::Profile;
 use super::table::{BUILT_IN, Row};
 use crate::{Descriptor, ToolName};
 
-/// The tools of a session as one system's model sees them. Cheap to make; it borrows everything.
+/// The tools of a session in a profile. Cheap to create, because it borrows all data.
 #[derive(Debug, Clone)]
 pub struct Lens<'a> {
     pub(super) profile: Profile,
@@ -12,31 +12,32 @@ pub struct Lens<'a> {
     tools: Vec<(&'a ToolName, &'a Descriptor)>,
 }
 
-/// Tools that the profile's system does not have.
+/// Visibility of tools that the profile's agent does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Others {
-    /// Built-in tools without a counterpart are hidden; what an operator installed beside them is shown.
+    /// Hides built-in tools without a counterpart, and shows tools that the operator installed.
     #[default]
     Installed,
-    /// All are shown, under their canonical names.
+    /// Shows all tools, under their canonical names.
     All,
-    /// None: the model sees the system's tools and nothing else.
+    /// Hides all of them.
     Hidden,
 }
 
-/// One tool as the model sees it.
+/// A tool as listed for the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    /// What rules, records and the store call it.
+    /// The canonical name, used by rules, records and the store.
     pub canonical: ToolName,
-    /// What the model calls it; `Read` is no [`ToolName`].
+    /// The name for the model. Not a [`ToolName`], because names such as `Read` are not valid canonical names.
     pub name: String,
-    /// With the profile's description, schema and examples. Its own name stays canonical.
+    /// The descriptor with the profile's description, schema and examples. Its own name stays canonical.
     pub descriptor: Descriptor,
 }
 
 impl<'a> Lens<'a> {
-    /// `tools`: the names under which they are called, which a clash may have made longer, and what they are.
+    /// Creates the view. `tools` contains the names under which tools are called, qualified in case of a conflict, and
+    /// their descriptors.
     pub fn new(
         profile: Profile,
         others: Others,
@@ -53,7 +54,7 @@ impl<'a> Lens<'a> {
         self.profile
     }
 
-    /// The tools for the model, in the order in which they were handed in.
+    /// Returns the tools for the model, in the order of registration.
     pub fn show(&self) -> Vec<Shown> {
         let mut shown = Vec::new();
         for (name, tool) in &self.tools {
@@ -74,14 +75,15 @@ impl<'a> Lens<'a> {
         shown
     }
 
-    /// What the model calls a tool; its first name when it has several, its own when it has none.
+    /// Returns the name of a tool for the model: the first one if it has several, or the canonical name if it has none.
     pub fn name<'n>(&self, canonical: &'n str) -> &'n str {
         self.rows(canonical)
             .next()
             .map_or(canonical, |row| row.name)
     }
 
-    /// A tool without a row. When it would have one, another tool bears that name, and its own has to do.
+    /// Returns whether a tool without a visible mapping is shown under its canonical name. A tool is also shown if its
+    /// mapped name conflicts with another tool.
     fn is_shown_as_it_is(&self, name: &str) -> bool {
         if self.profile.rows().iter().any(|row| row.tool == name) {
             return true;
@@ -98,8 +100,8 @@ impl<'a> Lens<'a> {
         found.map(|(_, tool)| *tool)
     }
 
-    /// The rows under which a tool is shown. A row whose name another tool bears is none: a name beats an alias
-    /// everywhere, and here too no tool takes the calls of another one.
+    /// Returns the mappings of a tool. A mapping whose name belongs to another tool is ignored: names take precedence
+    /// over aliases, so no tool receives the calls of another.
     pub(super) fn rows(&self, canonical: &str) -> impl Iterator<Item = &'static Row> {
         let rows = self.profile.rows().iter();
         rows.filter(move |row| row.tool == canonical && !self.is_taken(row))
@@ -112,13 +114,13 @@ impl<'a> Lens<'a> {
                 .is_some_and(|_| !self.is_moved(row.name))
     }
 
-    /// Does the system call this tool of ours something else, so that its name is free?
+    /// Returns whether the agent uses another name for this tool, which makes the canonical name available.
     fn is_moved(&self, name: &str) -> bool {
         let mut rows = self.profile.rows().iter().filter(|row| row.tool == name);
         rows.clone().next().is_some() && rows.all(|row| row.name != name)
     }
 
-    /// Whom a name that the model used leads to, when it is one of the system's.
+    /// Returns the mapping for a name that the model used, if it is one of the agent's names.
     pub(super) fn row(&self, name: &str) -> Option<&'static Row> {
         let present = |row: &&'static Row| self.tool(row.tool).is_some() && !self.is_taken(row);
         let mut rows = self.profile.rows().iter().filter(present);

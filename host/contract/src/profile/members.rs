@@ -1,10 +1,10 @@
-//! Members of inputs and properties of schemas: found under one spelling, given back under the other.
+//! Lookup of schema properties, and conversion of inputs between canonical and agent parameters.
 
 use serde_json::{Map, Value};
 
 use super::table::{Change, Param};
 
-/// The property of an object's schema that `ours` speaks of: by its name, or by an alias. `a|b` takes the first there is.
+/// Returns the property named `ours`, or with `ours` as an alias. `a|b` selects the first one that exists.
 pub(super) fn property<'a>(schema: &'a Value, ours: &str) -> Option<(&'a str, &'a Value)> {
     let properties = schema.get("properties")?.as_object()?;
     let named = |name: &str| {
@@ -26,7 +26,7 @@ fn is_alias(property: &Value, name: &str) -> bool {
     aliases.into_iter().flatten().any(|alias| alias == name)
 }
 
-/// A schema itself, or what it refers to within `root`.
+/// Returns the schema, or the target of its reference within `root`.
 pub(super) fn follow<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let target = schema.get("$ref").and_then(Value::as_str);
     target
@@ -34,8 +34,7 @@ pub(super) fn follow<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
         .unwrap_or(schema)
 }
 
-/// Renames the members of what a model wrote. Members that the table or the tool does not know stay as they are, and
-/// the check against the schema says what it thinks of them.
+/// Converts a model's input to canonical parameters. Unknown members are unchanged and left to input validation.
 pub(super) fn to_ours(
     root: &Value,
     schema: &Value,
@@ -54,7 +53,7 @@ pub(super) fn to_ours(
             continue;
         }
         let found = property(schema, param.ours);
-        // Given under two spellings: which one is meant is not ours to choose, so the schema's check sees both.
+        // If a parameter is given under two names, both are kept, so that validation reports the conflict.
         let found = found.filter(|(own, _)| {
             *own == name || !written.iter().any(|other| other == own) && !ours.contains_key(*own)
         });
@@ -69,7 +68,7 @@ pub(super) fn to_ours(
     ours
 }
 
-/// Puts the members of an object among the parameters, if none of them is there already.
+/// Flattens an object into the parameters, unless one of them is already present.
 fn spread(
     root: &Value,
     schema: &Value,
@@ -95,7 +94,7 @@ fn spread(
     }
 }
 
-/// None when it says nothing to us.
+/// Returns `None` if the value has no canonical equivalent and can be omitted.
 fn value_to_ours(root: &Value, property: &Value, change: Change, value: Value) -> Option<Value> {
     match change {
         Change::Same | Change::Spread(_) => Some(value),
@@ -115,7 +114,7 @@ fn value_to_ours(root: &Value, property: &Value, change: Change, value: Value) -
         }),
         Change::Items(members) => {
             let schema = items(root, property);
-            // Models write lists as text now and then, and the names in it need renaming all the same.
+            // Models sometimes write lists as text, whose member names must be converted as well.
             let list = match &value {
                 Value::String(text) => serde_json::from_str(text).ok().filter(Value::is_array),
                 _ => None,
@@ -136,7 +135,8 @@ fn value_to_ours(root: &Value, property: &Value, change: Change, value: Value) -
     }
 }
 
-/// The way back, for examples and for results that hold what was once input. None when the model has no way to say it.
+/// Converts canonical parameters to agent parameters, for examples and for results that contain inputs. Returns `None`
+/// if the input cannot be expressed.
 pub(super) fn to_theirs(
     root: &Value,
     schema: &Value,
@@ -202,7 +202,8 @@ fn value_to_theirs(root: &Value, schema: &Value, param: &Param, value: &Value) -
     })
 }
 
-/// Has the property, when it lists its values, this one? A tool may not have what a system's default asks for.
+/// Returns whether the property allows the value, if it enumerates its values. A tool may not have the value that the
+/// agent defaults to.
 pub(super) fn admits(property: &Value, value: &Value) -> bool {
     let listed = property.get("enum").and_then(Value::as_array);
     let named = ["oneOf", "anyOf"].iter().find_map(|word| {
@@ -221,7 +222,7 @@ pub(super) fn items<'a>(root: &'a Value, property: &'a Value) -> Option<&'a Valu
     Some(follow(root, items))
 }
 
-/// Yes or no, also when it was written as text.
+/// Parses a boolean, also if it was written as text.
 fn truth(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(truth) => Some(*truth),
@@ -234,7 +235,7 @@ fn truth(value: &Value) -> Option<bool> {
     }
 }
 
-/// What Node.js calls an encoding, in the words of the standards.
+/// Converts the Node.js name of a text encoding to the standard name.
 fn encoding(name: &str) -> &str {
     match name.to_ascii_lowercase().as_str() {
         "utf8" => "utf-8",

@@ -1,4 +1,4 @@
-//! Pegasus' tools: the eighteen of the seed, then those of its later versions.
+//! Mapping table of Pegasus: the 18 documented tools, then those of later versions.
 
 use super::table::{Fill, Row, renamed, same};
 
@@ -129,14 +129,14 @@ pub(super) const ROWS: &[Row] = &[
     ),
     Row::new("memory_list", "memory", &[same("scope")])
         .fills(&[("action", Fill::Text("list"))])
-        .says("List the notes that are kept for later sessions, with their sizes and summaries."),
+        .says("List the notes saved for later sessions, with sizes and summaries."),
     Row::new(
         "memory_read",
         "memory",
         &[same("path").needed(), same("scope")],
     )
     .fills(&[("action", Fill::Text("read"))])
-    .says("Read one of the notes that are kept for later sessions."),
+    .says("Read a note saved for later sessions."),
     Row::new(
         "memory_write",
         "memory",
@@ -148,7 +148,7 @@ pub(super) const ROWS: &[Row] = &[
         ],
     )
     .fills(&[("action", Fill::Text("write"))])
-    .says("Keep a note for later sessions, in place of what it said before."),
+    .says("Save a note for later sessions, replacing its previous content."),
     Row::new(
         "memory_patch",
         "memory",
@@ -160,7 +160,7 @@ pub(super) const ROWS: &[Row] = &[
         ],
     )
     .fills(&[("action", Fill::Text("edit"))])
-    .says("Change one place of a note that is kept for later sessions."),
+    .says("Edit a note saved for later sessions."),
     Row::new(
         "memory_append",
         "memory",
@@ -171,7 +171,7 @@ pub(super) const ROWS: &[Row] = &[
         ],
     )
     .fills(&[("action", Fill::Text("append"))])
-    .says("Add to the end of a note that is kept for later sessions."),
+    .says("Append to a note saved for later sessions."),
     Row::new(
         "web_fetch",
         "web_fetch",

@@ -1,4 +1,4 @@
-//! What came of a call, as the profile's model reads it.
+//! Rendering of call results in the format of a profile.
 
 mod gemini;
 mod kode;
@@ -18,10 +18,10 @@ use crate::{CallError, Outcome, Part, views};
 
 use shape::{Body, Facts, Shape};
 
-/// Tools whose words mark what strangers wrote. A bare value would bring it to the model as if we had said it.
+/// Tools whose text output marks untrusted content. Their structured value would present that content without the mark.
 const MARKED: &[&str] = &["web_fetch"];
 
-/// For the model, and for whoever passes it on.
+/// A result for the model and for the client that forwards it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
     pub parts: Vec<Part>,
@@ -29,7 +29,7 @@ pub struct Rendered {
     pub is_error: bool,
 }
 
-/// Does the profile give this tool's results a structure of its own?
+/// Returns whether the profile changes the structure of this tool's results.
 pub(super) fn has_shape(profile: Profile, tool: &str) -> bool {
     let shapes = shapes(profile);
     let is_marked = !shapes.is_empty() && MARKED.contains(&tool);
@@ -45,7 +45,8 @@ fn shapes(profile: Profile) -> &'static [Shape] {
 }
 
 impl Lens<'_> {
-    /// `canonical` and `input` are what [`Lens::accept`] made of the call.
+    /// Renders a result. `canonical` and `input` are the values that [`ProfiledRegistry::accept`] returned for the
+    /// call.
     pub fn render(
         &self,
         canonical: &str,
@@ -69,7 +70,8 @@ impl Lens<'_> {
         }
     }
 
-    /// The row that the model called: one tool of ours may be several of theirs, which differ in what they fill in.
+    /// Returns the mapping that the model called. Several agent tools can map to one canonical tool and differ in their
+    /// defaults.
     fn row_of(&self, canonical: &str, input: &Value) -> Option<&'static Row> {
         let schema = &self.tool(canonical)?.input_schema;
         let fits = |row: &&Row| {
@@ -90,7 +92,8 @@ impl Lens<'_> {
         })
     }
 
-    /// Advice is worth little when it names a tool that the model knows under another name.
+    /// Replaces tool and parameter names in error messages and recommendations, because the model does not know the
+    /// canonical names.
     fn reworded<'r>(
         &self,
         row: Option<&Row>,
@@ -119,7 +122,7 @@ impl Lens<'_> {
         })
     }
 
-    /// Kode and Pegasus give their models values and, where it can be helped, no prose.
+    /// Renders a result for Kode and Pegasus, which return values instead of prose where possible.
     fn shaped(
         &self,
         canonical: &str,
@@ -132,14 +135,14 @@ impl Lens<'_> {
         let mut answered = None;
         if let (Some(shape), Ok(outcome)) = (shape, result)
             && (outcome.error.is_none() || shape.also_failed)
-            // What a picture shows is in no member.
+            // The members do not represent images.
             && !(matches!(shape.body, Body::Content { .. }) && outcome.llm.iter().any(is_media))
         {
             answered = outcome
                 .structured
                 .as_ref()
                 .and_then(|value| shape.of(facts, value));
-            // What stopped it may be in no member.
+            // The members may not contain the reason of the failure.
             if let (Some(Value::Object(answered)), Some(failure)) = (&mut answered, &outcome.error)
                 && !failure.recommendations.is_empty()
             {
@@ -168,7 +171,7 @@ impl Lens<'_> {
             },
             (_, Err(error)) => views::pegasus::error(facts.name, error).message.into(),
         });
-        // in Kode a result can say no by itself.
+        // in Kode, a result can itself represent a failure.
         let said_no = self.profile == Profile::Kode && value["ok"] == false;
         let mut parts = vec![Part::Text(match &value {
             Value::String(text) => text.clone(),
@@ -185,7 +188,7 @@ impl Lens<'_> {
     }
 }
 
-/// As it is: the parts, or what stands for them.
+/// Renders a result unchanged: its parts, or the text that represents it.
 fn plain(result: &Result<Outcome, CallError>) -> Rendered {
     match result {
         Ok(outcome) => {
@@ -216,7 +219,7 @@ fn is_media(part: &Part) -> bool {
     }
 }
 
-/// The words of a result without a stand-in for each picture, which follows anyway.
+/// Returns the text of a result without placeholders for media, which follow as parts.
 fn text_of(outcome: &Outcome) -> String {
     let words: Vec<&str> = outcome
         .llm

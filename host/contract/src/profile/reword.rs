@@ -1,7 +1,7 @@
-//! Names of tools and parameters inside sentences of ours: descriptions, error messages, advice.
+//! Replacement of tool and parameter names in descriptions, error messages and recommendations.
 //!
-//! Only whole words in our own sentences are touched, and only where they cannot be part of a path or of a quoted
-//! value: underscored words that stand alone, and words in backticks.
+//! Only whole words in texts of the host are replaced, and only where they cannot be part of a path or a quoted value:
+//! standalone words with underscores, and words in backticks.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::lens::Lens;
 use super::members::property;
 use super::table::{Param, Row};
 
-/// Our words and theirs.
+/// Pairs of canonical and agent names.
 pub(super) struct Words<'a> {
     pairs: Vec<(&'a str, &'static str)>,
     schema: Option<&'a Value>,
@@ -17,7 +17,7 @@ pub(super) struct Words<'a> {
 }
 
 impl<'a> Lens<'a> {
-    /// The words for what is said about one tool: all names of tools, and this one's parameters.
+    /// Returns the replacements for texts about one tool: all tool names, and the parameters of this tool.
     pub(super) fn words(&self, row: &Row) -> Words<'a> {
         let mut words = self.words_of_tools();
         words.params = row.params;
@@ -87,7 +87,8 @@ impl Words<'_> {
         (quoted || word.contains('_') && opens && closes).then_some(*theirs)
     }
 
-    /// In the descriptions of a schema and nowhere else: a pattern or an enumeration is no sentence.
+    /// Replaces names in the descriptions of a schema. Other strings, such as patterns and enumerated values, are
+    /// unchanged.
     pub(super) fn apply_to_descriptions(&self, schema: &mut Value) {
         match schema {
             Value::Object(members) => {
@@ -107,7 +108,8 @@ impl Words<'_> {
         }
     }
 
-    /// `Parameter validation failed: path: is required; edits[0].old_string: …`, and the advice for it.
+    /// Replaces names in `Parameter validation failed: path: is required; edits[0].old_string: …` and in its
+    /// recommendations.
     pub(super) fn apply_to_problems(&self, text: &str) -> String {
         const STARTS: [&str; 2] = ["Parameter validation failed: ", "schema of "];
         for start in STARTS {

@@ -1,10 +1,10 @@
-//! Sema's twelve tools, most of them as Claude Code has them.
+//! Mapping table of Sema, whose tools mostly match those of Claude Code.
 
 use super::claude::{ASK, EDIT, GLOB, GREP, READ, SKILL, TASK, TODO_WRITE, WRITE};
 use super::table::{Fill, Row, renamed, same};
 
 pub(super) const ROWS: &[Row] = &[
-    // C-19: a command gets a minute where nothing else is said.
+    // C-19: commands have a default timeout of one minute.
     Row::new(
         "Bash",
         "shell",

@@ -1,4 +1,4 @@
-//! A descriptor in the profile's words: description, schema and examples.
+//! Translation of descriptors to a profile: description, schema and examples.
 
 use serde_json::{Map, Value};
 
@@ -29,13 +29,13 @@ impl Lens<'_> {
                 })
             })
             .collect();
-        // The hints of what is shown, and not what rules go by.
+        // These are the listed hints only; rules use the canonical ones.
         if row.acts {
             shown.annotations.read_only = Some(false);
             shown.annotations.pure = Some(false);
             shown.annotations.destructive = shown.annotations.destructive.or(Some(false));
         }
-        // A value of another shape would not fit the schema, and clients check it.
+        // The output schema does not describe the changed shape, and clients validate against it.
         if has_shape(self.profile, row.tool) {
             shown.output_schema = None;
         }
@@ -43,7 +43,7 @@ impl Lens<'_> {
     }
 }
 
-/// The schema of an object with the properties that the table lists, in its order.
+/// Returns an object schema with the mapped properties, in the order of the table.
 fn object_schema(root: &Value, schema: &Value, params: &[Param], fills: &[(&str, Fill)]) -> Value {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
         return schema.clone();
@@ -66,7 +66,7 @@ fn object_schema(root: &Value, schema: &Value, params: &[Param], fills: &[(&str,
         let Some((name, own)) = property(schema, param.ours) else {
             continue;
         };
-        // Two of their spellings may lead to one of ours; the first is shown.
+        // Two agent parameters can map to one canonical parameter; the first one is shown.
         if used.contains(&name) {
             continue;
         }
@@ -81,7 +81,7 @@ fn object_schema(root: &Value, schema: &Value, params: &[Param], fills: &[(&str,
         }
         used.push(name);
     }
-    // Without them every call would fail.
+    // Required parameters are always shown, because calls without them would fail.
     for (name, own) in properties {
         if required.contains(&name.as_str())
             && !used.contains(&name.as_str())
@@ -131,7 +131,7 @@ fn property_schema(root: &Value, own: &Value, param: &Param, fill: Option<Value>
     shown
 }
 
-/// Parameters of ours that the system keeps in an object; None when the tool has none of them.
+/// Returns the schema of an object that contains canonical parameters, or `None` if the tool has none of them.
 fn spread_schema(root: &Value, schema: &Value, param: &Param, members: &[Param]) -> Option<Value> {
     let mut properties = object_schema(root, schema, members, &[])["properties"].take();
     let listed = properties.as_object_mut()?;
@@ -153,7 +153,7 @@ fn describe(schema: &mut Map<String, Value>, says: Option<&str>) {
     }
 }
 
-/// Spellings of other systems are for the repair of calls, and would only confuse a model.
+/// Removes aliases, which are for the repair of calls and would confuse a model.
 fn drop_aliases(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -165,7 +165,7 @@ fn drop_aliases(schema: &mut Value) {
     }
 }
 
-/// None when the profile's tool cannot be called like that.
+/// Translates an example input. Returns `None` if the agent's tool cannot express it.
 fn example_input(schema: &Value, row: &Row, input: &Value) -> Option<Value> {
     let mut input = input.as_object()?.clone();
     for (name, fill) in row.fills {
@@ -190,7 +190,7 @@ fn example_input(schema: &Value, row: &Row, input: &Value) -> Option<Value> {
             return None;
         }
     }
-    // What only the system insists on.
+    // Add parameters that only the agent requires.
     for param in row.params.iter().filter(|param| param.needed) {
         if let Some((name, own)) = property(schema, param.ours)
             && !input.contains_key(name)

@@ -1,9 +1,9 @@
-//! The form of a profile's table: one row for each tool that the model sees.
+//! Mapping tables of profiles: one entry per tool of the agent.
 
 use serde_json::{Map, Value};
 
-/// Tools that come with the host, by their canonical names. A profile hides those that its system does not have; what
-/// an operator installed beside them stays visible.
+/// Canonical names of the built-in tools. A profile hides those that its agent does not have; tools that the operator
+/// installed stay visible.
 pub(super) const BUILT_IN: &[&str] = &[
     "apply_patch",
     "ask_user",
@@ -57,21 +57,21 @@ pub(super) const BUILT_IN: &[&str] = &[
     "write_file",
 ];
 
-/// One tool as the system's model knows it.
+/// A tool of the agent and its canonical counterpart.
 #[derive(Debug)]
 pub(super) struct Row {
     pub name: &'static str,
-    /// Names of other versions of the system: taken from the model, never shown to it.
+    /// Names in other versions of the agent: accepted from the model, never listed.
     pub also: &'static [&'static str],
-    /// Our canonical name.
+    /// The canonical name.
     pub tool: &'static str,
-    /// In the order the system lists them. What is not listed is hidden, unless the tool cannot do without it.
+    /// Parameters in the agent's order. Other parameters are hidden unless the tool requires them.
     pub params: &'static [Param],
-    /// What a call gets where the model said nothing: the system's defaults, and what its tool cannot be told.
+    /// Values for omitted parameters: the agent's defaults, and values that its tool has no parameter for.
     pub fills: &'static [(&'static str, Fill)],
-    /// The description, where ours would be wrong.
+    /// The description, if the canonical one does not apply.
     pub says: Option<&'static str>,
-    /// The system does not count it among its read-only tools, even if it changes no file (C-01).
+    /// Whether the agent does not consider the tool read-only, even if it changes no file (C-01).
     pub acts: bool,
 }
 
@@ -117,31 +117,31 @@ impl Row {
     }
 }
 
-/// One parameter as the system's model knows it.
+/// A parameter of the agent and its canonical counterpart.
 #[derive(Debug)]
 pub(super) struct Param {
     pub theirs: &'static str,
-    /// The property's name or one of its aliases; `a|b` for whichever the tool has.
+    /// The canonical name or an alias; `a|b` selects the one that the tool has.
     pub ours: &'static str,
     pub change: Change,
-    /// The system insists on it where we do not.
+    /// Whether the agent requires the parameter although the canonical tool does not.
     pub needed: bool,
     pub says: Option<&'static str>,
 }
 
-/// What becomes of the value on its way to us; the way back is the reverse.
+/// Conversion of a value to its canonical form; reversed for the opposite direction.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Change {
     Same,
-    /// Theirs says the opposite of ours.
+    /// The canonical value is the negation.
     Not,
-    /// Theirs is a switch, and when it is on, ours is this word.
+    /// A boolean; true is converted to this word.
     Flag(&'static str),
-    /// A list of objects whose members have other names.
+    /// A list of objects whose members are renamed.
     Items(&'static [Param]),
-    /// Theirs is an object, and its members are parameters of ours.
+    /// An object whose members are canonical parameters.
     Spread(&'static [Param]),
-    /// The names of encodings as Node.js spells them.
+    /// Node.js names of text encodings.
     Encoding,
 }
 
@@ -195,7 +195,7 @@ impl Param {
         self
     }
 
-    /// Parameters of the members, when it has any that can differ.
+    /// Returns the parameters of members, if they can differ.
     pub(super) fn members(&self) -> &'static [Param] {
         match self.change {
             Change::Items(members) | Change::Spread(members) => members,
@@ -204,7 +204,7 @@ impl Param {
     }
 }
 
-/// A value that the model need not give.
+/// The value of a parameter that the model can omit.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fill {
     Bool(bool),
@@ -212,18 +212,18 @@ pub(super) enum Fill {
     Text(&'static str),
     /// The first words of another parameter.
     WordsOf(&'static str),
-    /// The addresses in the text of another parameter.
+    /// The URLs in the text of another parameter.
     AddressesIn(&'static str),
 }
 
-/// A description that a person reads beside the call.
+/// Limits of a description that is shown with the call.
 const WORDS: usize = 5;
 const CHARACTERS: usize = 80;
-/// As many as `web_fetch` takes at once.
+/// Maximum number of URLs that `web_fetch` accepts.
 const ADDRESSES: usize = 20;
 
 impl Fill {
-    /// None when it depends on the call.
+    /// Returns the value, or `None` if it depends on the call.
     pub(super) fn constant(self) -> Option<Value> {
         match self {
             Fill::Bool(value) => Some(value.into()),
@@ -233,7 +233,7 @@ impl Fill {
         }
     }
 
-    /// `input` has canonical names.
+    /// Returns the value for a call. `input` has canonical names.
     pub(super) fn value(self, input: &Map<String, Value>) -> Option<Value> {
         let text = |name: &str| input.get(name).and_then(Value::as_str);
         match self {
@@ -243,7 +243,7 @@ impl Fill {
                 let words: String = words.join(" ").chars().take(CHARACTERS).collect();
                 Some(words.into())
             }
-            // One address was given outside of the text, and the others are only talked about.
+            // A URL was given separately, so those in the text are only mentioned.
             Fill::AddressesIn(_) if text("url").is_some() => None,
             Fill::AddressesIn(name) => {
                 let found: Vec<_> = addresses(text(name)?).take(ADDRESSES).collect();
@@ -253,7 +253,7 @@ impl Fill {
     }
 }
 
-/// Words that begin like an address, without the punctuation of the sentence around them.
+/// Returns the words that start like a URL, without surrounding punctuation.
 fn addresses(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c.is_whitespace() || "<>\"`()[]{}".contains(c))
         .map(|word| word.trim_end_matches(['.', ',', ';', ':', '!', '?', '\'']))

@@ -1,4 +1,4 @@
-//! Each seed's tools, there and back: the model's call becomes ours, our outcome becomes what its model reads.
+//! Tests of profiles: translation of lists, calls and results.
 
 mod calls;
 mod fixture;

@@ -1,4 +1,4 @@
-//! What is escaped, what is removed and what stays.
+//! Tests of escaping, truncation and cleaning.
 
 use serde_json::json;
 
@@ -58,7 +58,7 @@ fn cuts_fall_between_characters() {
     assert_eq!(tail("ab", 9), "ab");
 }
 
-/// Tag characters that spell these letters.
+/// Encodes text in tag characters.
 fn tags(text: &str) -> String {
     let tag = |c: char| char::from_u32(0xe_0000 + c as u32).unwrap();
     text.chars().map(tag).collect()
@@ -80,10 +80,10 @@ fn a_15_text_for_a_model_has_no_invisible_characters() {
         ("note\u{1d173}\u{fff9}\u{fffb}\u{1bca0}", "note", 4),
         ("a\u{200d}b \u{200c}", "ab ", 2),
         ("a\rb", "ab", 1),
-        // A joiner cannot carry another one, nor a selector a second one.
+        // A joiner cannot follow another one, nor a selector another selector.
         ("👩\u{200d}\u{200d}👩", "👩\u{200d}👩", 1),
         ("⚠\u{fe0f}\u{fe0f}", "⚠\u{fe0f}", 1),
-        // Without a count, because it is usual.
+        // Not counted, because CRLF is common.
         ("a\r\nb\r\n", "a\nb\n", 0),
     ] {
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Gemini CLI's names: seven state words, and the four callbacks of its scheduler as events.
+//! Event format of Gemini CLI: seven state names, and the four callbacks of its scheduler as events.
 
 mod confirm;
 mod errors;
@@ -14,15 +14,15 @@ use crate::{CallId, Event, text};
 pub use confirm::{Reply, Width, reply};
 pub use errors::error_type;
 
-/// Calls that are kept until they are submitted. A batch is never submitted when its turn was given up, so what ended
-/// longest ago goes first.
+/// Maximum number of calls that are tracked until they are submitted. Batches of abandoned turns are never submitted,
+/// so the oldest ended call is removed first.
 const CALLS: usize = 256;
-/// Bytes of live output that are kept of one call; its callback gets all of them each time.
+/// Maximum size in bytes of the live output that is kept per call. Its callback receives all of it each time.
 const LIVE: usize = 16 << 10;
 
 /// `onToolCallsUpdate`, `outputUpdateHandler`, `onAllToolCallsComplete`, `markToolsAsSubmitted`.
 ///
-/// Its callbacks get lists of calls, so this view remembers calls from their first event to their submission.
+/// The callbacks receive lists of calls, so calls are tracked from their first event to their submission.
 #[derive(Debug, Clone, Default)]
 pub struct Gemini {
     calls: Vec<Kept>,
@@ -31,7 +31,7 @@ pub struct Gemini {
 #[derive(Debug, Clone)]
 struct Kept {
     id: CallId,
-    /// As the list shows it; None as long as it is pending.
+    /// The call as listed; `None` while it is pending.
     shown: Option<Value>,
     confirmation: Option<Value>,
     live: Vec<u8>,
@@ -55,7 +55,7 @@ impl View for Gemini {
 
 impl Gemini {
     fn change(&mut self, event: &BusEvent, id: &CallId, call: Shown<'_>) -> Vec<Value> {
-        // The snapshot may be ahead of its event. An ended call is shown once, by the event that ends it.
+        // The snapshot may be newer than its event. An ended call is updated once, by its terminal event.
         if call.state().is_terminal() && !event.happening.ends_call() {
             return Vec::new();
         }
@@ -69,7 +69,7 @@ impl Gemini {
             } => {
                 kept.confirmation = Some(confirm::details(call, title, summary, content));
             }
-            // Nobody may say yes to a question about input that has changed since.
+            // A prompt is obsolete once its input has changed.
             _ if call.state() != CallState::AwaitingApproval || call.last_step() == "modified" => {
                 kept.confirmation = None;
             }
@@ -92,7 +92,7 @@ impl Gemini {
         }
         kept.shown = shown;
         let mut said = vec![self.update()];
-        // A call without a batch is one by itself; nobody will say that it is complete or submitted.
+        // A call without a batch is a batch of one call; no other event completes or submits it.
         if ended.is_some() && call.get("batchId").is_null() {
             said.push(self.complete(std::slice::from_ref(id)));
             self.calls.remove(index);
@@ -100,7 +100,7 @@ impl Gemini {
         said
     }
 
-    /// The list has the same output from its next update on.
+    /// The list contains the same output from its next update on.
     fn output(&mut self, id: &CallId, said: &Event) -> Vec<Value> {
         let output = match said {
             Event::Output { bytes, .. } => {
@@ -148,7 +148,7 @@ impl Gemini {
         ])
     }
 
-    /// the list shows them with their flag once more and then forgets them.
+    /// the calls are listed once more with their flag and are then removed.
     fn submit(&mut self, ids: &[CallId]) -> Vec<Value> {
         for call in self.calls.iter_mut().filter(|call| ids.contains(&call.id)) {
             call.submitted = true;
@@ -189,7 +189,7 @@ impl Gemini {
     }
 }
 
-/// the state's name here; None for what Gemini does not show yet.
+/// the name of the state, or `None` if Gemini does not show the call yet.
 fn status(call: Shown<'_>) -> Option<&'static str> {
     Some(match call.state() {
         CallState::Pending => return None,
@@ -200,7 +200,7 @@ fn status(call: Shown<'_>) -> Option<&'static str> {
         CallState::Completed if call.is_error() => "error",
         CallState::Completed => "success",
         CallState::Cancelled => "cancelled",
-        // Gemini's dialog has one word for a person's no, and that is Cancel.
+        // Gemini's dialog has only one option for a denial, Cancel.
         CallState::Denied if matches!(call.code(), "user_denied" | "cancelled") => "cancelled",
         CallState::Failed | CallState::Sealed | CallState::Denied => "error",
     })

@@ -1,7 +1,7 @@
-//! Kode-SDK's names: eight states, three channels, and snapshots of calls.
+//! Event format of Kode-SDK: eight states, three channels and call snapshots.
 //!
-//! Kode's own loop leaves some started calls without an end (C-31). Here every `tool:start` is followed by exactly one
-//! `tool:end`, with a `tool:error` before it when the call did not run to its end.
+//! Kode's own loop does not end some started calls (C-31). Here every `tool:start` is followed by exactly one
+//! `tool:end`, preceded by a `tool:error` if the call did not complete.
 
 mod result;
 
@@ -55,7 +55,7 @@ fn said(event: &BusEvent, call: Shown<'_>) -> Vec<Value> {
                 none(),
             )]
         }
-        // `respond` cannot travel as data, so it says what to answer with.
+        // `respond` is a function in Kode; here it lists the possible decisions.
         Happening::PermissionRequest { .. } => {
             let respond = json!({"callId": call.id(), "decisions": ["allow", "deny"]});
             let shown = snapshot(call, None);
@@ -113,7 +113,7 @@ fn said(event: &BusEvent, call: Shown<'_>) -> Vec<Value> {
     }
 }
 
-/// for whatever ran, well or not.
+/// for every call that ran, successful or not.
 fn executed(call: Shown<'_>, shown: &Value) -> Option<Value> {
     call.was_started().then(
         || json!({"channel": Channel::Monitor.as_str(), "type": "tool_executed", "call": shown}),
@@ -130,13 +130,13 @@ fn custom(call: Shown<'_>, kind: &str, data: Value) -> Value {
     })
 }
 
-/// the state's name here. `decision` is what a person said, `asked` whether one was asked.
+/// the name of a state. `asked` is whether the user was prompted, `decision` the user's decision.
 fn state(state: CallState, asked: bool, decision: Option<&str>) -> &'static str {
     match state {
         CallState::Pending | CallState::Validating | CallState::Scheduled => {
             match (asked, decision) {
                 (true, Some("allow")) => "APPROVED",
-                // Input that a person changed is looked at again, and they still have not answered.
+                // Input that the user changed is validated again, and the decision is still pending.
                 (true, _) => "APPROVAL_REQUIRED",
                 (false, _) => "PENDING",
             }
@@ -145,14 +145,14 @@ fn state(state: CallState, asked: bool, decision: Option<&str>) -> &'static str 
         CallState::Approved => "APPROVED",
         CallState::Executing => "EXECUTING",
         CallState::Completed => "COMPLETED",
-        // A word for what somebody stopped is missing; the audit trail has it.
+        // Kode has no state for cancelled calls; the audit trail contains the difference.
         CallState::Failed | CallState::Cancelled => "FAILED",
         CallState::Denied => "DENIED",
         CallState::Sealed => "SEALED",
     }
 }
 
-/// Kode's snapshot of a call, with its result when there is one.
+/// Kode's snapshot of a call, with its result if there is one.
 fn snapshot(call: Shown<'_>, result: Option<&Value>) -> Value {
     let required = call.approval("required") == &Value::Bool(true);
     let decision = call.approval("decision");
@@ -191,7 +191,7 @@ fn snapshot(call: Shown<'_>, result: Option<&Value>) -> Value {
     ])
 }
 
-/// What Kode's record says, which is not always what the model is told.
+/// Returns the error message of Kode's record, which can differ from the message for the model.
 fn error(call: Shown<'_>) -> String {
     match call.code() {
         "tool_not_registered" => format!("Tool not found: {}", call.name()),
@@ -202,7 +202,7 @@ fn error(call: Shown<'_>) -> String {
     }
 }
 
-/// the lines that have a new state or a note.
+/// the trail entries with a new state or a note.
 fn trail(call: Shown<'_>) -> Value {
     let (mut asked, mut decision, mut last) = (false, None, "");
     let mut shown = Vec::new();
@@ -228,7 +228,7 @@ fn trail(call: Shown<'_>) -> Value {
     Value::Array(shown)
 }
 
-/// what a screen shows for a `tool:start`, and what it changes there at the `tool:end`.
+/// returns the card to show for a `tool:start` and its update for the `tool:end`.
 pub fn card(event: &Value) -> Option<Value> {
     let call = &event["call"];
     let of = |name: &str| call[name].clone();

@@ -1,4 +1,4 @@
-//! Pegasus' names: three events, one shape of result, and what its reflector wants to know.
+//! Event format of Pegasus: three events, results of actions, and failures for its reflector.
 
 mod errors;
 
@@ -53,7 +53,7 @@ fn said(event: &BusEvent, call: Shown<'_>) -> Option<Value> {
         | Happening::CallDenied
         | Happening::CallCancelled
         | Happening::CallSealed => {
-            // What Pegasus has no event for is a failure with a code of its own.
+            // States without a Pegasus event are failures with a distinct code.
             let code = match call.state() {
                 CallState::Denied => "permission_denied",
                 _ => call.code(),
@@ -92,9 +92,9 @@ fn failed(call: Shown<'_>, error: &str, code: &str) -> Value {
     })
 }
 
-/// the result of an ended call, as Pegasus appends it to its task's `actionsDone`.
+/// the result of an ended call, in the form that Pegasus appends to the `actionsDone` of a task.
 ///
-/// Not masked: this is the result itself and not news about it.
+/// Not masked, because this is the result itself and not an event about it.
 pub fn tool_result(record: &Record, answer: &Result<Outcome, CallError>) -> Value {
     let (result, failure) = match answer {
         Ok(outcome) => match &outcome.error {
@@ -124,7 +124,7 @@ pub fn tool_result(record: &Record, answer: &Result<Outcome, CallError>) -> Valu
     ])
 }
 
-/// The structured value, or the text when there is none.
+/// Returns the structured value, or the text if there is none.
 pub(super) fn exported(outcome: &Outcome) -> Value {
     outcome
         .structured
@@ -132,7 +132,7 @@ pub(super) fn exported(outcome: &Outcome) -> Value {
         .unwrap_or_else(|| Value::String(outcome.model_text()))
 }
 
-/// what went wrong among these calls, for the reflection on them.
+/// the failures among these calls, for the reflector.
 pub fn tool_failures(records: &[Record]) -> Vec<Value> {
     records
         .iter()
@@ -148,7 +148,7 @@ pub fn tool_failures(records: &[Record]) -> Vec<Value> {
                 }
                 None => (
                     ErrorName::Tool,
-                    "the tool reported a failure; its result says why".to_owned(),
+                    "the tool reported a failure; see its result".to_owned(),
                 ),
             };
             let by_person = record
@@ -156,7 +156,7 @@ pub fn tool_failures(records: &[Record]) -> Vec<Value> {
                 .as_ref()
                 .is_some_and(|ended| ended.code == "user_denied");
             let suggestion = if by_person {
-                Some("a person said no; find another way")
+                Some("the user denied the call; find another way")
             } else {
                 name.suggestion()
             };

@@ -1,4 +1,4 @@
-//! Sema's names: permission requests and responses, and the ends of executions.
+//! Event format of Sema: permission requests and responses, and ends of executions.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::life::masked;
 
 /// `tool:permission:request`, `tool:permission:response`, `tool:execution:complete`, `tool:execution:error`.
 ///
-/// Sema finds a call again by the name of its tool; `toolId` is there for front ends that run two calls at once.
+/// Sema identifies a call by its tool name; `toolId` is for front ends that run several calls at once.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sema;
 
@@ -57,7 +57,7 @@ fn said(event: &BusEvent, call: Shown<'_>) -> Option<Value> {
                 ("", Value::Null),
             ],
         )),
-        // A tool that ran and says no has completed here too: Sema knows no other word for it.
+        // A logical failure is also complete, because Sema has no other event for it.
         Happening::CallCompleted {
             title,
             summary,
@@ -91,7 +91,7 @@ fn said(event: &BusEvent, call: Shown<'_>) -> Option<Value> {
     }
 }
 
-/// Sema's `allow` lasts, its `agree` does not (C-25).
+/// Sema's `allow` is saved, its `agree` applies once (C-25).
 fn selected(decision: &str, call: Shown<'_>) -> &'static str {
     match (decision, call.approval("scope").as_str()) {
         ("allow", None | Some("once")) => "agree",
@@ -100,7 +100,7 @@ fn selected(decision: &str, call: Shown<'_>) -> &'static str {
     }
 }
 
-/// Sema keeps permissions for tools of MCP servers under their names without the prefix.
+/// Sema stores permissions for tools of MCP servers under names without the prefix.
 pub fn permission_key(tool: &str) -> &str {
     tool.strip_prefix("mcp__").unwrap_or(tool)
 }

@@ -1,4 +1,4 @@
-//! What a view reads off the snapshot that comes with an event.
+//! Access to call snapshots and shared helpers of event formats.
 
 use serde_json::{Map, Value, json};
 
@@ -6,17 +6,17 @@ use crate::bus::BusEvent;
 use crate::life::CallState;
 use crate::text;
 
-/// Characters of one text that a person decides about. What is cut off says so.
+/// Maximum number of characters of a text in a prompt. Truncation is marked.
 const SPELLED: usize = 64 << 10;
 
-/// A snapshot's members by name.
+/// The snapshot of a call, with access by member name.
 #[derive(Clone, Copy)]
 pub(super) struct Shown<'a> {
     record: &'a Value,
 }
 
 impl<'a> Shown<'a> {
-    /// None for what is not about one call.
+    /// Returns `None` for an event that does not concern a call.
     pub(super) fn of(event: &'a BusEvent) -> Option<Self> {
         let record = event.snapshot.as_ref()?.json();
         event.call.as_ref().map(|_| Self { record })
@@ -39,7 +39,7 @@ impl<'a> Shown<'a> {
     }
 
     pub(super) fn state(self) -> CallState {
-        // A snapshot is made by us and has a state; a listener is not worth a panic all the same.
+        // Every snapshot has a valid state, but an event consumer must not panic.
         CallState::parse(self.text("state")).unwrap_or(CallState::Pending)
     }
 
@@ -59,7 +59,7 @@ impl<'a> Shown<'a> {
         &self.get("approval")[member]
     }
 
-    /// The kind of the last step that it took.
+    /// Returns the kind of the last transition.
     pub(super) fn last_step(self) -> &'a str {
         let trail = self.get("auditTrail").as_array();
         let last = trail.and_then(|trail| trail.last());
@@ -67,12 +67,12 @@ impl<'a> Shown<'a> {
             .unwrap_or_default()
     }
 
-    /// Did a guest run for it?
+    /// Returns whether a guest was started.
     pub(super) fn was_started(self) -> bool {
         !self.get("startedAt").is_null()
     }
 
-    /// Whole milliseconds as these systems count them; nothing when nobody knows, as for a sealed call that ran.
+    /// Returns whole milliseconds, or null if unknown, as for a sealed call that ran.
     pub(super) fn duration_ms(self) -> Value {
         match self.get("durationMs").as_f64() {
             Some(duration) => whole(duration),
@@ -82,7 +82,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// A number of milliseconds without a fraction.
+/// Rounds milliseconds to an integer.
 pub(super) fn whole(milliseconds: f64) -> Value {
     #[expect(
         clippy::cast_possible_truncation,
@@ -93,7 +93,7 @@ pub(super) fn whole(milliseconds: f64) -> Value {
     json!(whole)
 }
 
-/// An object of the members that have a value.
+/// Builds an object of the members that are not null.
 pub(super) fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     let members: Map<String, Value> = members
         .into_iter()
@@ -103,8 +103,7 @@ pub(super) fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     Value::Object(members)
 }
 
-/// What a person reads before they decide: every text in it escaped and cut, none masked, for they must see what they
-/// say yes to.
+/// Escapes and truncates all texts of a prompt. They are not masked, because the user must see what is approved.
 pub(super) fn spelled(content: &Value) -> Value {
     match content {
         Value::Null | Value::Bool(_) | Value::Number(_) => content.clone(),
@@ -121,7 +120,7 @@ pub(super) fn spelled_text(words: &str) -> String {
     text::block(words, SPELLED)
 }
 
-/// What a tool that ran and failed says about it, found in its result: Kode's `error`, MCP's and our `message`.
+/// Returns the message of a logical failure, from its result: `error` in Kode, `message` in MCP and in native results.
 pub(super) fn failure_in<'a>(result: Option<&'a Value>, summary: Option<&'a str>) -> &'a str {
     let said = result.and_then(|result| match result {
         Value::String(text) => Some(text.as_str()),
@@ -131,5 +130,5 @@ pub(super) fn failure_in<'a>(result: Option<&'a Value>, summary: Option<&'a str>
             .or_else(|| other["message"].as_str()),
     });
     said.or(summary)
-        .unwrap_or("the tool reported a failure and gave no reason")
+        .unwrap_or("the tool reported a failure without a reason")
 }

@@ -1,4 +1,4 @@
-//! The same lives of calls, told by all four views; each view's whole output is one file beside the stories.
+//! Tests of event formats: the same scenarios in all four formats, one snapshot file per format.
 
 mod results;
 mod stories;
@@ -12,7 +12,7 @@ use super::gemini::{Reply, Width, error_type, reply};
 use super::{NAMES, kode, named, sema};
 use stories::{Story, Told};
 
-/// Tells every story to a fresh view; one line for each event of the other system.
+/// Converts every scenario; one line per event of the other system.
 fn check(view: &str, expected: ExpectFile) {
     let mut told = String::new();
     for story in stories::all() {
@@ -30,7 +30,7 @@ fn said(view: &str, story: Story, batch: Option<&str>) -> Vec<Value> {
     events.iter().flat_map(|event| view.take(event)).collect()
 }
 
-/// How many events of this type there are.
+/// Counts the events of this type.
 fn count(events: &[Value], kind: &str) -> usize {
     events.iter().filter(|event| event["type"] == kind).count()
 }
@@ -103,7 +103,7 @@ fn r_147_no_view_tells_a_secret_of_the_input_or_the_result() {
     }
 }
 
-// R-143; a call that fails, is cancelled or is denied before it runs has no edge in Kode's own figure.
+// R-143; Kode's own state diagram has no edges for calls that fail, are cancelled or are denied before they run.
 #[test]
 fn r_143_states_follow_one_another_as_in_kode() {
     let mut edges: Vec<String> = Vec::new();
@@ -221,7 +221,7 @@ fn r_192_sema_knows_tools_of_mcp_servers_without_their_prefix() {
     assert!(named("other").is_none());
 }
 
-// the list holds every call of the batch, in the order of their first events.
+// the list contains every call of the batch, in the order of their first events.
 #[test]
 fn r_243_calls_of_one_batch_share_geminis_list() {
     let mut stories = stories::all();
@@ -233,7 +233,7 @@ fn r_243_calls_of_one_batch_share_geminis_list() {
         .collect();
     let mut lists = String::new();
     let longest = lives.iter().map(|life| life.events.len()).max().unwrap();
-    // The last two events of each are about their batch and are not told here.
+    // The last two events of each scenario are about its batch and are omitted.
     for index in 0..longest - 2 {
         for life in &lives {
             let events = &life.events[..life.events.len() - 2];

@@ -219,12 +219,12 @@ mod tests {
         let refused = |user, number| sessions.get(&key(user, number)).err().unwrap().to_string();
         assert_eq!(
             refused("ann", 2),
-            "this user has as many sessions as allowed: 2"
+            "the user has reached the limit of 2 sessions"
         );
         sessions.get(&key("bob", 0)).unwrap().set_mode(Mode::Plan);
         assert_eq!(
             refused("bob", 1),
-            "all users together have as many sessions as allowed: 3"
+            "all users together have reached the limit of 3 sessions"
         );
         assert_eq!(
             sessions.find(&key("ann", 0)).unwrap().mode(),

@@ -327,7 +327,7 @@ async fn a_failure_of_a_backend_is_a_result_like_any_other() {
             json!({"panic": true}),
             expect![[r#"
                 look, 0ns, allowed by Some("mode default: read")
-                Internal [internal] internal error of the host: the backend of `look` panicked
+                Internal [internal] internal host error: the backend of `look` panicked
                 cause: late, with a \u{1b} in it"#]],
         )
         .await;
@@ -337,7 +337,7 @@ async fn a_failure_of_a_backend_is_a_result_like_any_other() {
             json!({"panic_early": true}),
             expect![[r#"
                 look, 0ns, allowed by Some("mode default: read")
-                Internal [internal] internal error of the host: the backend of `look` panicked
+                Internal [internal] internal host error: the backend of `look` panicked
                 cause: early"#]],
         )
         .await;

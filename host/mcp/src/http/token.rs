@@ -290,7 +290,7 @@ mod tests {
         );
         says(Tokens::read(&own("world", 0o644)).err(), "others may read");
         says(Tokens::read(&own("write", 0o620)).err(), "others may read");
-        says(Tokens::read(dir.path()).err(), "a regular file is needed");
+        says(Tokens::read(dir.path()).err(), "not a regular file");
         says(Tokens::read(&dir.path().join("none")).err(), "No such file");
         Tokens::read(&own("mounted", 0o440)).unwrap();
 

@@ -165,13 +165,13 @@ fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
         Format::Yaml,
         "tools:\n  webSearch: { provider: altavista }\n",
         &expect![
-            "toolhost.yaml:2: unknown value `altavista`; known here: tavily, google, bing, duckduckgo, brave, searxng"
+            "toolhost.yaml:2: unknown value `altavista`; expected one of: tavily, google, bing, duckduckgo, brave, searxng"
         ],
     );
     check_error(
         Format::Json,
         "{\"tools\": {\n\"webSearch\": {\"apiKey\": \"x\"}}}",
-        &expect!["toolhost.json:2: the key `provider` is missing"],
+        &expect!["toolhost.json:2: missing key `provider`"],
     );
     check_error(
         Format::Toml,
@@ -188,7 +188,7 @@ fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
     check_error(
         Format::Yaml,
         "tools:\n  mcpServers:\n    - { url: x }\n",
-        &expect!["toolhost.yaml:2: the key `name` is missing"],
+        &expect!["toolhost.yaml:2: missing key `name`"],
     );
     check_error(
         Format::Yaml,
@@ -205,6 +205,6 @@ fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "[pools]\nnetwork = 0\n",
-        &expect!["toolhost.toml:2: a whole number from 1 on is wanted, not the number 0"],
+        &expect!["toolhost.toml:2: expected a positive integer, found the number 0"],
     );
 }

@@ -170,7 +170,7 @@ fn a_hook_that_makes_no_sense_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "[[hook]]\ncommand = [\"x\"]\non_failure = \"shut\"\n",
-        &expect!["toolhost.toml:3: unknown value `shut`; known here: closed, open"],
+        &expect!["toolhost.toml:3: unknown value `shut`; expected one of: closed, open"],
     );
     check_error(
         Format::Toml,

@@ -87,7 +87,7 @@ fn a_wrong_rule_is_an_error_with_its_line_and_column() {
     check_error(
         Format::Json,
         "{\"rule\": [{\"tool\": \"grep\"}]}",
-        &expect!["toolhost.json: error: rule 1: the key `decision` is missing"],
+        &expect!["toolhost.json: error: rule 1: missing key `decision`"],
     );
 }
 
@@ -101,6 +101,6 @@ fn an_import_names_its_kind_and_file() {
     check_error(
         Format::Toml,
         "[policy]\nimport = [{ kind = \"kode\" }]\n",
-        &expect!["toolhost.toml:2: the key `file` is missing"],
+        &expect!["toolhost.toml:2: missing key `file`"],
     );
 }

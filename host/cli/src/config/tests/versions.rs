@@ -40,7 +40,7 @@ fn r_493_r_495_what_is_wrong_is_said_with_its_line() {
         (
             "[tools.grep]\nversion = \"new\"\n".to_owned(),
             expect![
-                "toolhost.toml:2: `new` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`"
+                "toolhost.toml:2: `new` is not a version requirement; use one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`"
             ],
         ),
         (
@@ -63,7 +63,7 @@ fn r_493_r_495_what_is_wrong_is_said_with_its_line() {
         ),
         (
             format!("{TEST}key = \"user\"\n"),
-            expect!["toolhost.toml:4: unknown value `user`; known here: session, task, call"],
+            expect!["toolhost.toml:4: unknown value `user`; expected one of: session, task, call"],
         ),
         (
             format!("{TEST}{TEST}"),

@@ -80,7 +80,7 @@ mod tests {
             (
                 "size=12345678901234567890123",
                 Err(
-                    "`size=12345678901234567890123` is not JSON: the integer 12345678901234567890123 does not fit into 64 bits and would lose digits; send it as text, in quotes",
+                    "`size=12345678901234567890123` is not JSON: the integer 12345678901234567890123 does not fit into 64 bits and would lose precision; send it as a string",
                 ),
             ),
             (

@@ -1,4 +1,4 @@
-//! One message of the user with a `tool_result` for each call..
+//! One user message with a `tool_result` per call..
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(super) fn message(answered: &[Answered]) -> Value {
     for one in answered {
         let mut content: Vec<Value> = one.result.parts.iter().filter_map(block).collect();
         if one.result.is_error {
-            // In a result that is an error the API takes texts alone; the rest follows the results.
+            // Error results may contain only text; other content follows the results.
             let (words, media) = content
                 .into_iter()
                 .partition(|block: &Value| block["type"] == "text");
@@ -37,7 +37,7 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// None for an empty text, which the API refuses.
+/// Returns `None` for an empty text, which the API refuses.
 fn block(part: &Part) -> Option<Value> {
     Some(match shown(part) {
         Shown::Words(words) if words.trim().is_empty() => return None,

@@ -1,4 +1,4 @@
-//! One content with a `functionResponse` for each call. R-129.
+//! One content with a `functionResponse` per call. R-129.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ pub(super) fn content(answered: &[Answered]) -> Value {
     json!({"role": "user", "parts": parts})
 }
 
-/// A response is text. What is none follows as a part of its own, and the text says what that is.
+/// Returns the function response, which contains only text, followed by the media parts.
 fn parts(one: &Answered) -> Vec<Value> {
     let media: Vec<&Part> = one
         .result
@@ -23,7 +23,7 @@ fn parts(one: &Answered) -> Vec<Value> {
     let said = match media.first().map(|part| shown(part)) {
         Some(Shown::Media { media_type, .. }) if alone => stand_in(media_type),
         _ => {
-            // A profile may have said already what follows.
+            // A profile may already have added a placeholder for the media.
             let rest = one.result.parts.iter().filter(|part| !media.contains(part));
             let rest: Vec<Part> = rest.cloned().collect();
             all_words(&rest)

@@ -1,4 +1,4 @@
-//! Responses to `tools/call`.
+//! Responses to MCP `tools/call` requests.
 
 use serde_json::{Map, Value, json};
 

@@ -8,8 +8,8 @@ use crate::format::Answered;
 use crate::format::turn::Kind;
 use crate::profile::Rendered;
 
-/// For Chat Completions. A message of a tool is text alone, so what is none follows in a message of the user, after
-/// the last result: the API wants the results together.
+/// Returns messages for Chat Completions. Tool messages contain only text, so media follows in a user message after the
+/// last result, because the API requires the results to be contiguous.
 pub(super) fn messages(answered: &[Answered]) -> Value {
     let mut messages = Vec::new();
     let mut after = Vec::new();
@@ -55,7 +55,7 @@ fn chat_media(part: &Part) -> Option<Value> {
             "type": "file",
             "file": {"filename": name.unwrap_or("file.pdf"), "file_data": url()},
         }),
-        // Named in the text, which is all the API takes of it.
+        // Mentioned in the text; the API does not support the type.
         _ => return None,
     })
 }
@@ -64,7 +64,7 @@ fn sound(data: &[u8], format: &str) -> Value {
     json!({"type": "input_audio", "input_audio": {"data": encoded(data), "format": format}})
 }
 
-/// For Responses, whose results may hold pictures and files.
+/// Returns items for the Responses API, whose results can contain images and files.
 pub(super) fn items(answered: &[Answered]) -> Value {
     let item = |one: &Answered| {
         let output = if one
@@ -113,7 +113,7 @@ fn item_media(part: &Part) -> Option<Value> {
     }
 }
 
-/// These APIs have no place for "it failed", so the text says it. What is JSON stays JSON.
+/// Marks errors in the text, because these APIs have no error flag. JSON is left unchanged.
 fn words(result: &Rendered) -> String {
     let words = all_words(&result.parts);
     let is_value = words.starts_with('{') && words.ends_with('}');

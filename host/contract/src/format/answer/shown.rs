@@ -1,18 +1,18 @@
-//! What can be said of a part in any API: its words, its bytes as text, and what stands for what cannot be shown.
+//! Conversion of result parts to text and media for all APIs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::Part;
 
-/// Of which kind a part is to an API.
+/// The content of a part: text or media.
 pub(super) enum Shown<'a> {
     Words(String),
     Media {
         data: &'a [u8],
         media_type: &'a str,
         name: Option<&'a str>,
-        /// The file as text, when it is one.
+        /// The file as text, if it is text.
         text: Option<&'a str>,
     },
 }
@@ -79,7 +79,7 @@ pub(super) fn data_url(data: &[u8], media_type: &str) -> String {
     format!("data:{media_type};base64,{}", encoded(data))
 }
 
-/// Pictures that every one of these APIs takes.
+/// Returns whether all of these APIs support the image type.
 pub(super) fn is_picture(media_type: &str) -> bool {
     matches!(
         media_type,
@@ -87,7 +87,7 @@ pub(super) fn is_picture(media_type: &str) -> bool {
     )
 }
 
-/// All words of a result, in order; what is no text is named.
+/// Returns the text of all parts in order, with placeholders for media.
 pub(super) fn all_words(parts: &[Part]) -> String {
     let words: Vec<String> = parts
         .iter()

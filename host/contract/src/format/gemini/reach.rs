@@ -1,22 +1,22 @@
-//! What references lead to, put in their place: the API knows none. Schemas that contain themselves end where they
-//! begin again, and schemas that grow without end are cut.
+//! Resolution of `$ref` and `allOf`, which Gemini does not support. Recursive schemas end at the first repetition;
+//! expansion is bounded.
 
 use serde_json::{Map, Value, json};
 
 use crate::format::keywords::{absorb, kind, schemas, target};
 
-/// References and `allOf` one within the other.
+/// Maximum nesting of references and `allOf`.
 const MAX_OPEN: usize = 24;
 
 pub(super) struct Reach<'a> {
     document: &'a Value,
-    /// The references that are being followed.
+    /// The references that are being resolved.
     open: Vec<String>,
     left: usize,
     exhausted: bool,
 }
 
-/// How many references were open before.
+/// The number of open references before a schema was resolved.
 #[derive(Clone, Copy)]
 pub(super) struct Opened(usize);
 
@@ -34,7 +34,7 @@ impl<'a> Reach<'a> {
         self.exhausted
     }
 
-    /// The schema with everything that it refers to and with all that `allOf` adds.
+    /// Returns the schema with its references and `allOf` merged into it.
     pub(super) fn open(&mut self, schema: &Map<String, Value>) -> (Map<String, Value>, Opened) {
         let before = Opened(self.open.len());
         if !self.open.is_empty() {
@@ -76,7 +76,7 @@ impl<'a> Reach<'a> {
         left.is_some()
     }
 
-    /// What a reference leads to. Where it leads back, only the kind of value and what is said about it.
+    /// Returns the target of a reference. For a recursive reference, only its type and description are merged.
     fn follow(
         &mut self,
         reference: &str,

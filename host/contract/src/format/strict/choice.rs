@@ -1,5 +1,5 @@
-//! Schemas that choose between others. Strict mode knows `anyOf` alone, which says the same as `oneOf` where no value
-//! fits two of them.
+//! Alternatives in strict mode. Strict mode supports only `anyOf`, which is equivalent to `oneOf` if no value matches
+//! two alternatives.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::format::keywords::{kind, schemas, strings};
 
 pub(super) struct Alternatives<'a> {
     pub schemas: Vec<&'a Value>,
-    /// At most one of them fits any value, or it does not matter.
+    /// Whether at most one alternative matches any value, or it does not matter.
     pub told_apart: bool,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn alternatives(schema: &Map<String, Value>) -> Option<Alternatives<'
     })
 }
 
-/// Is it plain that no value fits both?
+/// Returns whether it is certain that no value matches both schemas.
 fn differ(left: &Value, right: &Value) -> bool {
     let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else {
         return false;
@@ -54,7 +54,7 @@ fn differ(left: &Value, right: &Value) -> bool {
     if apart(left, right) {
         return true;
     }
-    // A property that both need says which one it is.
+    // A required property with distinct constants identifies the alternative.
     let needed: Vec<&str> = strings(right.get("required")).collect();
     strings(left.get("required"))
         .filter(|name| needed.contains(name))

@@ -1,8 +1,8 @@
-//! What of a schema stays in strict form, and what is said in words instead.
+//! Keywords of strict schemas, and defaults described in text.
 
 use serde_json::{Map, Value, json};
 
-/// A keyword of the older drafts may be of another kind.
+/// Checks the value's type, which differs in older drafts of JSON Schema.
 pub(super) fn fits(keyword: &str, value: &Value) -> bool {
     match keyword {
         "description" | "title" => value.is_string(),
@@ -11,7 +11,8 @@ pub(super) fn fits(keyword: &str, value: &Value) -> bool {
     }
 }
 
-/// The API takes no defaults, and a model that knows them writes null more often.
+/// Adds the default to the description. The API does not support defaults, and a model that knows them writes null more
+/// often.
 pub(super) fn describe_default(strict: &mut Map<String, Value>, default: Option<&Value>) {
     let Some(default) = default.filter(|value| !value.is_null()) else {
         return;

@@ -1,13 +1,13 @@
-//! Null, for what may be left out.
+//! Nullable schemas, for optional members.
 
 use serde_json::{Map, Value, json};
 
 use crate::format::keywords::{kind, schemas, strings, target};
 
-/// Schemas that are looked at for one answer. Few have more than two or three.
+/// Maximum number of schemas visited per check. Few checks need more than three.
 const STEPS: usize = 500;
 
-/// A schema in strict form that takes null as well.
+/// Returns the strict schema extended by null.
 pub(super) fn nullable(schema: Value) -> Value {
     let Value::Object(mut schema) = schema else {
         return schema;
@@ -41,13 +41,13 @@ pub(super) fn nullable(schema: Value) -> Value {
     Value::Object(schema)
 }
 
-/// Does the schema take null? One without an end does: whoever cannot tell takes nothing away.
+/// Returns whether the schema accepts null. True if the limit is reached, so that a null is not removed by mistake.
 pub(crate) fn takes_null(document: &Value, schema: &Value) -> bool {
     let mut steps = STEPS;
     takes_null_within(document, schema, &mut steps)
 }
 
-/// The same, at the expense of `left`.
+/// Like [`takes_null`], and deducts the visited schemas from `left`.
 pub(crate) fn takes_null_within(document: &Value, schema: &Value, left: &mut usize) -> bool {
     let steps = STEPS.min(*left);
     let mut look = Look {
@@ -99,7 +99,7 @@ impl Look<'_> {
     }
 }
 
-/// `not` of null, as it is written.
+/// Returns whether `not` excludes null.
 fn denied(schema: &Map<String, Value>) -> bool {
     schema.get("not").is_some_and(|not| not["type"] == "null")
 }

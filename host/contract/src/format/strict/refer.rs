@@ -1,11 +1,11 @@
-//! Schemas that stand somewhere else: a definition, or the only part of an `allOf`.
+//! References to definitions, and `allOf` with a single schema.
 
 use serde_json::{Map, Value, json};
 
 use super::{At, Walk};
 
 impl Walk<'_> {
-    /// One schema that is said in two places is one schema.
+    /// Merges the only schema of an `allOf` into the schema.
     pub(super) fn all_of(
         &mut self,
         schema: &Map<String, Value>,
@@ -22,7 +22,7 @@ impl Walk<'_> {
                 "description" | "title" | "default" | "examples"
             );
             if !said && whole.contains_key(keyword) {
-                return at.refuse("uses `allOf` beside a schema of its own");
+                return at.refuse("has conflicting keywords beside `allOf`");
             }
             whole.insert(keyword.clone(), value.clone());
         }
@@ -60,7 +60,7 @@ impl Walk<'_> {
             .keys()
             .any(|keyword| !said.contains(&keyword.as_str()))
         {
-            return at.refuse("has a reference beside a schema of its own");
+            return at.refuse("has other keywords beside `$ref`");
         }
         if let Some(name) = name
             && self.known.insert(name.to_owned())
@@ -69,7 +69,7 @@ impl Walk<'_> {
         }
         let target = name.map_or_else(|| "#".to_owned(), |name| format!("#/$defs/{name}"));
         let target = json!({"$ref": target});
-        // Nothing may stand beside a reference.
+        // Keywords beside a reference are not supported.
         strict.retain(|keyword, _| matches!(keyword.as_str(), "description" | "title"));
         if strict.is_empty() {
             return Ok(target);

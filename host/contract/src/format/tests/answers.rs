@@ -1,4 +1,4 @@
-//! Answers in each format: one per call, in call order, whatever became of it.
+//! Tests of results in each format: one per call, in call order.
 
 use serde_json::{Value, json};
 
@@ -219,10 +219,10 @@ fn mcp_answers_what_it_cannot_do_with_an_error_and_notifications_not_at_all() {
         answer(Format::Mcp, &turn, &results),
         json!([
             {"jsonrpc": "2.0", "id": 1, "error": {
-                "code": -32601, "message": "no method is called `tools/list` here; there is `tools/call` alone",
+                "code": -32601, "message": "the method `tools/list` is not supported; use `tools/call`",
             }},
             {"jsonrpc": "2.0", "id": "b", "error": {
-                "code": -32602, "message": "`params` names no tool; write {\"name\": …, \"arguments\": {…}}",
+                "code": -32602, "message": "`params` names no tool; use {\"name\": …, \"arguments\": {…}}",
             }},
             {"jsonrpc": "2.0", "id": "", "result": {"content": [{"type": "text", "text": "x"}], "isError": false}},
         ])

@@ -1,4 +1,4 @@
-//! Tools, results and short ways to say them.
+//! Fixtures for tools and results.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ pub(super) fn tool(name: &str, schema: Value) -> Descriptor {
     tool
 }
 
-/// The list of one tool.
+/// Returns the list of a single tool.
 pub(super) fn listed(format: Format, schema: Value, strict: bool) -> (Value, Vec<String>) {
     let tool = tool("look", schema);
     let reach = Reach {
@@ -62,7 +62,7 @@ pub(super) fn image() -> Part {
     }
 }
 
-/// The answer to a turn whose calls got these results.
+/// Returns the response to a turn whose calls had these results.
 pub(super) fn answer(format: Format, turn: &Value, results: &[Rendered]) -> Value {
     let calls = format.read_turn(turn).unwrap();
     assert_eq!(calls.len(), results.len(), "{calls:?}");

@@ -1,4 +1,4 @@
-//! The list of tools in each format.
+//! Tests of tool lists in each format.
 
 use serde_json::{Value, json};
 
@@ -137,7 +137,7 @@ fn a_tool_without_parameters_is_listed_as_each_api_wants_it() {
         ),
         (Format::OpenAi, false, "/0/function/parameters", Some(empty)),
         (Format::OpenAi, true, "/0/function/parameters", Some(strict)),
-        // An object without properties is refused there.
+        // The API refuses an object without properties.
         (
             Format::Gemini,
             false,
@@ -159,14 +159,17 @@ fn no_tools_are_an_empty_list() {
 #[test]
 fn what_cannot_be_strict_says_why_and_stays_as_it_is() {
     for (property, reason) in [
-        (json!({}), "`p` takes any value"),
-        (json!(true), "`p` takes any value or none"),
-        (json!({"type": "object"}), "`p` takes members of any name"),
+        (json!({}), "`p` accepts any value"),
+        (json!(true), "`p` accepts any value or none"),
+        (
+            json!({"type": "object"}),
+            "`p` accepts members with any name",
+        ),
         (
             json!({"type": "object", "additionalProperties": {"type": "string"}}),
-            "`p` takes members of any name",
+            "`p` accepts members with any name",
         ),
-        (json!({"type": "array"}), "`p` is a list of anything"),
+        (json!({"type": "array"}), "`p` is a list of any values"),
         (
             json!({"type": "array", "items": {"type": "object", "properties": {"q": {"not": {}}}}}),
             "`p[].q` uses `not`",
@@ -177,7 +180,7 @@ fn what_cannot_be_strict_says_why_and_stays_as_it_is() {
         ),
         (
             json!({"oneOf": [{"type": "integer"}, {"type": "number"}]}),
-            "`p` uses `oneOf` with alternatives that may both fit",
+            "`p` uses `oneOf` with alternatives that can both match",
         ),
         (
             json!({"$ref": "#/properties/p"}),
@@ -189,7 +192,7 @@ fn what_cannot_be_strict_says_why_and_stays_as_it_is() {
         ),
         (
             json!({"type": "object", "properties": {}, "required": ["x"]}),
-            "`p` needs `x` and does not say what it is",
+            "`p` requires `x` without defining it",
         ),
     ] {
         let schema =

@@ -1,4 +1,4 @@
-//! Names that APIs refuse, and formats by their names.
+//! Tests of unsupported tool names and of format names.
 
 use crate::format::{Format, Names};
 
@@ -44,7 +44,7 @@ fn a_name_that_fits_stays_and_others_are_changed_and_found_again() {
         }
         assert_eq!(names.shown("2nd"), "_2nd");
         assert_eq!(names.shown("héllo"), "h_llo");
-        // The order of the tools changes nothing.
+        // The order of tools does not matter.
         let turned = Names::new(format, all.into_iter().rev());
         for name in all {
             assert_eq!(names.shown(name), turned.shown(name));
@@ -71,11 +71,11 @@ fn a_format_is_named_and_a_slip_gets_a_hint() {
         (
             "openia",
             "`openia` is not a format; did you mean `openai`? \
-             there are anthropic, openai, openai-responses, gemini, mcp",
+             the formats are anthropic, openai, openai-responses, gemini, mcp",
         ),
         (
             "\u{1b}x",
-            r"`\u{1b}x` is not a format; write one of anthropic, openai, openai-responses, gemini, mcp",
+            r"`\u{1b}x` is not a format; use one of anthropic, openai, openai-responses, gemini, mcp",
         ),
     ] {
         assert_eq!(word.parse::<Format>().unwrap_err().to_string(), message);

@@ -1,4 +1,4 @@
-//! What holds for every schema and every turn, tried on many.
+//! Property tests of schema conversion and turn reading.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::format::{Format, gemini, restore, root, strict};
 
-/// Any JSON, most of it no sensible schema.
+/// Arbitrary JSON, mostly not a useful schema.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!(null)),
@@ -69,7 +69,7 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A schema that means something, in words that strict mode can say but for some of them.
+/// A useful schema, mostly within strict mode.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         select(&["string", "integer", "boolean", "null"][..])
@@ -119,7 +119,7 @@ fn whole() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A value that fits a strict schema, or none when the luck is bad.
+/// Generates a value that satisfies a strict schema, or none if generation fails.
 fn sample(root: &Value, schema: &Value, seed: &mut u64, depth: usize) -> Option<Value> {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -249,7 +249,7 @@ fn is_strict(schema: &Value) {
     }
 }
 
-/// The promises that hold for whatever a plugin calls a schema.
+/// Invariants for any value that a plugin declares as a schema.
 fn survives(own: &Value) {
     if let Some(once) = gemini::parameters(own) {
         is_gemini(&once);
@@ -289,7 +289,7 @@ proptest! {
             return Ok(());
         };
         let strict = Value::Object(strict);
-        // References in a circle are no schema at all.
+        // Circular references are not a valid schema.
         let (Ok(theirs), Ok(ours)) = (jsonschema::validator_for(&strict), jsonschema::validator_for(&own)) else {
             return Ok(());
         };

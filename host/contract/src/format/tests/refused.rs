@@ -1,11 +1,11 @@
-//! What is no turn of the format is refused, with what it looks like: read as a turn it would have no calls, or calls
-//! that were answered long ago.
+//! Tests of values that are not turns of a format. Reading them as a turn would yield no calls, or calls that were
+//! already answered.
 
 use serde_json::{Value, json};
 
 use crate::format::Format;
 
-/// `expected`: what follows on the name of the format.
+/// `expected` is the message after the name of the format.
 fn check(format: Format, turn: &Value, expected: &str) {
     let error = match format.read_turn(turn) {
         Ok(calls) => panic!("{format} reads {} calls in {turn}", calls.len()),
@@ -15,7 +15,7 @@ fn check(format: Format, turn: &Value, expected: &str) {
     assert_eq!(error.strip_prefix(&head).unwrap_or(&error), expected);
 }
 
-/// A call in each form in which each API has it.
+/// A call in each form of each API.
 fn turns() -> Vec<(Format, Value)> {
     let block = json!({"type": "tool_use", "id": "c", "name": "look", "input": {}});
     let said = json!({"type": "text", "text": "I look."});
@@ -103,7 +103,7 @@ fn calls_that_were_answered_long_ago_are_not_read_again() {
     let message = json!({
         "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "done"}],
     });
-    let reason = "this is a conversation; hand in the `output` of the last response alone";
+    let reason = "this is a conversation; pass only the `output` of the last response";
     for list in [
         json!([user, call, output, message]),
         json!([call, output, message]),
@@ -116,11 +116,11 @@ fn calls_that_were_answered_long_ago_are_not_read_again() {
         check(Format::OpenAiResponses, &json!({ "output": list }), reason);
     }
     check(Format::OpenAiResponses, &output, reason);
-    let messages = "this is a list of messages; hand in the last one, which has the calls";
+    let messages = "this is a list of messages; pass only the last one, which contains the calls";
     for format in [Format::Anthropic, Format::OpenAi, Format::Gemini] {
         check(format, &json!([user]), messages);
     }
-    let results = "these are results of calls; hand in what the model said";
+    let results = "these are tool results; pass the model's turn";
     check(
         Format::Anthropic,
         &json!([{"type": "tool_result", "tool_use_id": "c", "content": []}]),
@@ -136,32 +136,32 @@ fn calls_that_were_answered_long_ago_are_not_read_again() {
 #[test]
 fn what_is_no_turn_is_refused_with_the_reason() {
     let own = json!([{"id": "1", "name": "read_file", "input": {}}]);
-    let is_own = "; it looks like calls as `host batch` reads them without a format";
+    let is_own = "; it looks like `host batch` input without a format";
     for (format, turn, reason) in [
         (
             Format::Anthropic,
             own.clone(),
-            format!("a block has a `type`{is_own}"),
+            format!("a block must have a `type`{is_own}"),
         ),
         (
             Format::OpenAi,
             own.clone(),
-            format!("a list holds the calls of `tool_calls`, each with a `function`{is_own}"),
+            format!("expected the list of `tool_calls`, each with a `function`{is_own}"),
         ),
         (
             Format::OpenAiResponses,
             own.clone(),
-            format!("an item has a `type`{is_own}"),
+            format!("an item must have a `type`{is_own}"),
         ),
         (
             Format::Gemini,
             own.clone(),
-            format!("a part is an object, and a call stands in its `functionCall`{is_own}"),
+            format!("a part must be an object, with a call in `functionCall`{is_own}"),
         ),
         (
             Format::Mcp,
             own,
-            format!("a request has a `method` and an `id`{is_own}"),
+            format!("a request must have a `method` and an `id`{is_own}"),
         ),
     ] {
         check(format, &turn, &reason);
@@ -170,24 +170,28 @@ fn what_is_no_turn_is_refused_with_the_reason() {
         (
             Format::Anthropic,
             json!({"role": "user", "content": []}),
-            "its role is `user`; a turn of the model has `assistant`",
+            "its role is `user`, expected `assistant`",
         ),
         (
             Format::Anthropic,
             json!({"role": "user", "content": "hi"}),
-            "its role is `user`; a turn of the model has `assistant`",
+            "its role is `user`, expected `assistant`",
         ),
         (
             Format::Anthropic,
             json!("text"),
-            "a message with `content` is wanted, or its content",
+            "expected a message with `content`, or its content",
         ),
         (
             Format::Anthropic,
             json!({"type": "text", "text": "Done."}),
-            "a message with `content` is wanted, or its content",
+            "expected a message with `content`, or its content",
         ),
-        (Format::Anthropic, json!(["hi"]), "a block has a `type`"),
+        (
+            Format::Anthropic,
+            json!(["hi"]),
+            "a block must have a `type`",
+        ),
         (
             Format::OpenAi,
             json!({"content": "x", "tool_calls": {}}),
@@ -201,17 +205,17 @@ fn what_is_no_turn_is_refused_with_the_reason() {
         (
             Format::OpenAi,
             json!({"content": {}}),
-            "`content` is neither a text nor a list",
+            "`content` is neither a string nor a list",
         ),
         (
             Format::OpenAi,
             json!({"tool_calls": [null]}),
-            "a call is an object",
+            "a call must be an object",
         ),
         (
             Format::OpenAi,
             json!([{"name": "look", "arguments": "{}"}]),
-            "a list holds the calls of `tool_calls`, each with a `function`",
+            "expected the list of `tool_calls`, each with a `function`",
         ),
         (
             Format::OpenAi,
@@ -226,17 +230,17 @@ fn what_is_no_turn_is_refused_with_the_reason() {
         (
             Format::OpenAiResponses,
             json!({"type": "local", "name": "x"}),
-            "a response with `output` is wanted, or its items",
+            "expected a response with `output`, or its items",
         ),
         (
             Format::Gemini,
             json!({"role": "user"}),
-            "its role is `user`; a turn of the model has `model`",
+            "its role is `user`, expected `model`",
         ),
         (
             Format::Gemini,
             json!({"content": "Done."}),
-            "the `content` of a candidate has `parts`",
+            "the `content` of a candidate must have `parts`",
         ),
         (
             Format::Gemini,
@@ -246,22 +250,22 @@ fn what_is_no_turn_is_refused_with_the_reason() {
         (
             Format::Gemini,
             json!([{"name": "look", "args": {}}]),
-            "a part is an object, and a call stands in its `functionCall`",
+            "a part must be an object, with a call in `functionCall`",
         ),
         (
             Format::Mcp,
             json!({"jsonrpc": "2.0", "id": 1, "result": {}}),
-            "a request has a `method` and an `id`",
+            "a request must have a `method` and an `id`",
         ),
         (
             Format::Mcp,
             json!({"method": "tools/call", "params": {"name": "write_file"}}),
-            "a request of `tools/call` has no `id`, so there is nobody to answer; give it a text or a number",
+            "the `tools/call` request has no `id`; add a string or a number",
         ),
         (
             Format::Mcp,
             json!([{"id": null, "method": "tools/call", "params": {"name": "write_file"}}]),
-            "a request of `tools/call` has no `id`, so there is nobody to answer; give it a text or a number",
+            "the `tools/call` request has no `id`; add a string or a number",
         ),
     ] {
         check(format, &turn, reason);
@@ -270,7 +274,7 @@ fn what_is_no_turn_is_refused_with_the_reason() {
 
 #[test]
 fn a_piece_of_a_stream_is_no_turn() {
-    let reason = "this is an event of a stream; ask the API for a whole response, or put its pieces together";
+    let reason = "this is a stream event; request a complete response, or assemble the events";
     for (format, event) in [
         (
             Format::Anthropic,
@@ -317,14 +321,15 @@ fn an_error_of_the_api_is_told_and_no_turn() {
             "gone",
         ),
     ] {
-        let expected = format!("the API answered with an error instead of a turn: {message}");
+        let expected = format!("the API returned an error instead of a turn: {message}");
         check(format, &body, &expected);
     }
 }
 
 #[test]
 fn pieces_of_a_call_are_no_call() {
-    let reason = "this is a piece of a call, and pieces are not put together; ask the API for whole calls, without `streamFunctionCallArguments`";
+    let reason =
+        "this is a partial call, which is not supported; disable `streamFunctionCallArguments`";
     for piece in [
         json!({"name": "look", "willContinue": true}),
         json!({"partialArgs": [{"jsonPath": "$.path", "stringValue": "e"}], "willContinue": true}),

@@ -1,11 +1,11 @@
-//! Single schemas in the forms of Gemini and of strict mode, and the way back.
+//! Tests of schema conversion for Gemini and strict mode, and of restoring inputs.
 
 use serde_json::{Value, json};
 
 use super::fixture::listed;
 use crate::format::{Format, restore};
 
-/// A property `p` as Gemini is shown it.
+/// Checks the property `p` converted for Gemini.
 fn gemini(property: &Value, expected: &Value) {
     gemini_with(property, &json!({}), expected);
 }
@@ -200,7 +200,7 @@ fn lists_of_types_are_alternatives_or_may_be_null() {
     );
 }
 
-/// A property `p` that may be left out, as strict mode is shown it.
+/// Checks an optional property `p` converted for strict mode.
 fn strict(property: &Value, expected: &Value) {
     let schema =
         json!({"type": "object", "properties": {"p": property}, "additionalProperties": false});
@@ -340,7 +340,7 @@ fn nulls_that_say_nothing_are_taken_out_and_others_stay() {
     ] {
         back(&schema, &written, &expected);
     }
-    // A schema that refers to itself and nothing else.
+    // A schema that only refers to itself.
     back(
         &json!({"$ref": "#"}),
         &json!({"a": null}),

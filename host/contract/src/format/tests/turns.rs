@@ -1,10 +1,10 @@
-//! Turns of models, in the shapes in which they come.
+//! Tests of reading model turns.
 
 use serde_json::{Value, json};
 
 use crate::format::Format;
 
-/// Each call as `id name input`, with what is wrong with it.
+/// Checks calls in the form `id name input`, with the first 20 bytes of the error.
 fn check(format: Format, turn: &Value, expected: &[&str]) {
     let calls = format
         .read_turn(turn)
@@ -97,7 +97,7 @@ fn responses_items_by_their_call_id() {
     ]);
     let calls = [
         r#""call_1" look {"a":1}"#,
-        r#""fc_2" look {} (this call was cut of)"#,
+        r#""fc_2" look {} (this call was trunca)"#,
     ];
     check(Format::OpenAiResponses, &items, &calls);
     check(
@@ -248,7 +248,7 @@ fn a_call_without_its_parts_is_a_call_nevertheless() {
             {"id": 3, "method": "tools/call", "params": {"name": ""}},
         ]),
         &[
-            "1  {} (no method is called )",
+            "1  {} (the method `tools/li)",
             "2  {} (`params` names no to)",
             "3  {} (`params` names no to)",
         ],

@@ -1,5 +1,5 @@
-//! One part of a turn: the call that it is, or none. What another format would call a call is refused, for passed over
-//! it would look as if the model were done.
+//! Calls in the parts of a turn. A call of another format is an error, because ignoring it would look as if the model
+//! were done.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::format::{Format, FormatError};
 use crate::numbers::check_integers;
 use crate::text;
 
-/// `part`: a block, a call, an item, a part or a request, whatever the format has.
+/// Returns the call in a part, if any. `part` is a block, call, item, part or request, depending on the format.
 pub(super) fn call(format: Format, part: &Value) -> Result<Option<Wanted>, FormatError> {
     match format {
         Format::Anthropic => anthropic(part),
@@ -30,31 +30,31 @@ fn anthropic(block: &Value) -> Result<Option<Wanted>, FormatError> {
         Some("tool_result") => Err(wrong(
             format,
             block,
-            "these are results of calls; hand in what the model said",
+            "these are tool results; pass the model's turn",
         )),
-        // `server_tool_use` and `mcp_tool_use` run elsewhere.
+        // `server_tool_use` and `mcp_tool_use` run on other servers.
         Some(_) => only(format, block).map(|()| None),
-        None => Err(wrong(format, block, "a block has a `type`")),
+        None => Err(wrong(format, block, "a block must have a `type`")),
     }
 }
 
 fn openai(call: &Value) -> Result<Wanted, FormatError> {
     only(Format::OpenAi, call)?;
     if !call.is_object() {
-        return Err(wrong(Format::OpenAi, call, "a call is an object"));
+        return Err(wrong(Format::OpenAi, call, "a call must be an object"));
     }
-    // A call of a tool that takes a text of any form; ours take objects.
+    // A call of a custom tool, whose input is free text. The host's tools take objects.
     if let Some(custom) = call.get("custom").filter(|custom| custom.is_object()) {
         let input = custom.get("input").cloned().unwrap_or_default();
         return Ok(Wanted::new(call.get("id"), custom.get("name"), input));
     }
-    // Without `function` as well: the API wants an answer to each id.
+    // Returned also without `function`, because the API requires a response to each identifier.
     let function = &call["function"];
     let input = arguments(function.get("arguments"));
     Ok(Wanted::new(call.get("id"), function.get("name"), input))
 }
 
-/// The older form, which stands in the message itself and has no id.
+/// Reads the legacy form, which is a member of the message and has no identifier.
 pub(super) fn older(call: &Value) -> Wanted {
     let input = arguments(call.get("arguments"));
     Wanted {
@@ -63,7 +63,7 @@ pub(super) fn older(call: &Value) -> Wanted {
     }
 }
 
-/// What a conversation has and a response has not.
+/// Item types that occur in conversations but not in responses.
 const ANSWERED: [&str; 3] = [
     "function_call_output",
     "custom_tool_call_output",
@@ -74,15 +74,15 @@ fn responses(item: &Value) -> Result<Option<Wanted>, FormatError> {
     let format = Format::OpenAiResponses;
     let kind = item["type"].as_str();
     let is_answered = kind.is_some_and(|kind| ANSWERED.contains(&kind));
-    // What the model said has a role and a type.
+    // Model output has a role and a type.
     let is_said = is_set(item, "role").is_none_or(|role| role == "assistant" && kind.is_some());
     if is_answered || !is_said {
-        // The calls in it were answered long ago, and must not run again.
-        let reason = "this is a conversation; hand in the `output` of the last response alone";
+        // Calls in a conversation were already answered and must not run again.
+        let reason = "this is a conversation; pass only the `output` of the last response";
         return Err(wrong(format, item, reason));
     }
     let Some(kind) = kind else {
-        return Err(wrong(format, item, "an item has a `type`"));
+        return Err(wrong(format, item, "an item must have a `type`"));
     };
     match kind {
         "function_call" => {}
@@ -103,7 +103,7 @@ fn responses(item: &Value) -> Result<Option<Wanted>, FormatError> {
     let mut wanted = Wanted::new(id, item.get("name"), input);
     if item["status"] == "incomplete" && wanted.wrong.is_none() {
         wanted.wrong = Some(
-            "this call was cut off and was not run; call again with a shorter input".to_owned(),
+            "this call was truncated and was not run; call again with a shorter input".to_owned(),
         );
     }
     Ok(Some(wanted))
@@ -113,7 +113,7 @@ fn gemini(part: &Value) -> Result<Option<Wanted>, FormatError> {
     let format = Format::Gemini;
     let member = |names: [&str; 2]| names.into_iter().find_map(|name| is_set(part, name));
     if let Some(call) = member(["functionCall", "function_call"]) {
-        // What a piece leaves out is no default of ours.
+        // Missing members of a partial call must not be replaced by defaults.
         if [
             "partialArgs",
             "partial_args",
@@ -123,24 +123,24 @@ fn gemini(part: &Value) -> Result<Option<Wanted>, FormatError> {
         .iter()
         .any(|word| call.get(word).is_some_and(|value| *value != json!(false)))
         {
-            let reason = "this is a piece of a call, and pieces are not put together; ask the API for whole calls, without `streamFunctionCallArguments`";
+            let reason = "this is a partial call, which is not supported; disable `streamFunctionCallArguments`";
             return Err(wrong(format, part, reason));
         }
         let input = given(call.get("args"));
         return Ok(Some(Wanted::new(call.get("id"), call.get("name"), input)));
     }
     if member(["functionResponse", "function_response"]).is_some() {
-        let reason = "these are results of calls; hand in what the model said";
+        let reason = "these are tool results; pass the model's turn";
         return Err(wrong(format, part, reason));
     }
     if !part.is_object() || part.get("name").is_some() {
-        let reason = "a part is an object, and a call stands in its `functionCall`";
+        let reason = "a part must be an object, with a call in `functionCall`";
         return Err(wrong(format, part, reason));
     }
     only(format, part).map(|()| None)
 }
 
-/// Codes of JSON-RPC.
+/// JSON-RPC error codes.
 const NO_SUCH_METHOD: i64 = -32601;
 const WRONG_PARAMS: i64 = -32602;
 
@@ -150,18 +150,16 @@ fn mcp(request: &Value) -> Result<Option<Wanted>, FormatError> {
         return Err(wrong(
             format,
             request,
-            "a request has a `method` and an `id`",
+            "a request must have a `method` and an `id`",
         ));
     };
     let id = match request.get("id") {
         Some(id) if id.is_string() || id.is_number() => id,
-        // A notification, which nobody answers.
+        // A notification, which has no response.
         None if method != "tools/call" => return Ok(None),
         _ => {
             let method = text::inline(method, 80);
-            let reason = format!(
-                "a request of `{method}` has no `id`, so there is nobody to answer; give it a text or a number"
-            );
+            let reason = format!("the `{method}` request has no `id`; add a string or a number");
             return Err(wrong(format, request, &reason));
         }
     };
@@ -174,14 +172,14 @@ fn mcp(request: &Value) -> Result<Option<Wanted>, FormatError> {
     let params = &request["params"];
     Ok(Some(if method != "tools/call" {
         let method = text::inline(method, 80);
-        let reason = format!("no method is called `{method}` here; there is `tools/call` alone");
+        let reason = format!("the method `{method}` is not supported; use `tools/call`");
         refused(NO_SUCH_METHOD, reason)
     } else if params["name"].as_str().is_none_or(str::is_empty) {
-        let reason = "`params` names no tool; write {\"name\": …, \"arguments\": {…}}";
+        let reason = "`params` names no tool; use {\"name\": …, \"arguments\": {…}}";
         refused(WRONG_PARAMS, reason.to_owned())
     } else {
         Wanted {
-            // An empty text is an id here.
+            // An empty string is a valid identifier.
             id: Some(id.clone()),
             ..Wanted::new(None, params.get("name"), given(params.get("arguments")))
         }
@@ -195,16 +193,16 @@ fn given(input: Option<&Value>) -> Value {
     }
 }
 
-/// A text that holds JSON, as the model wrote it. For a tool without parameters it is often empty.
+/// Parses arguments that the model wrote as JSON text. For tools without parameters the text is often empty.
 fn arguments(arguments: Option<&Value>) -> Value {
     match arguments {
         Some(Value::String(text)) if text.trim().is_empty() => Value::Object(Map::new()),
-        // A text with a number that would lose digits stays text; whoever checks inputs says what is wrong with it.
+        // Text with an integer that would lose precision stays text; input validation reports the error.
         Some(Value::String(text)) if check_integers(text.as_bytes()).is_err() => json!(text),
         Some(Value::String(text)) => match serde_json::from_str(text) {
             Ok(Value::Object(members)) => Value::Object(members),
             Ok(Value::Null) => Value::Object(Map::new()),
-            // Some models write the text of a text; whoever checks inputs reads that, and says what it cannot read.
+            // Some models encode the arguments twice; input validation decodes the inner text or reports the error.
             Ok(Value::String(inner)) => Value::String(inner),
             Ok(_) | Err(_) => json!(text),
         },

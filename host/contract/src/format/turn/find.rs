@@ -1,4 +1,4 @@
-//! Where in what was handed in the parts of the turn are: in the body of a response, in a message, in a list of parts.
+//! Location of the parts of a turn in a response body, a message or a list of parts.
 
 mod gemini;
 
@@ -11,13 +11,13 @@ use crate::text;
 
 #[derive(Default)]
 pub(super) struct Found<'a> {
-    /// Blocks, items, calls or requests, whatever the format has.
+    /// Blocks, items, calls or requests, depending on the format.
     pub parts: Vec<&'a Value>,
-    /// A call in the older form, which is no part but a member of the message.
+    /// A legacy call, which is a member of the message instead of a part.
     pub older: Option<&'a Value>,
-    /// Did the turn end because it was too long?
+    /// Whether the turn ended at its token limit.
     pub cut: bool,
-    /// The API's word for the end, when it is no usual one.
+    /// The stop reason, if the turn did not end normally.
     pub ended: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// `cut`: the word for an end at the limit of tokens.
+    /// Sets the stop reason. `cut` is the one for the token limit.
     fn ended(self, word: &Value, cut: &str, usual: &[&str]) -> Self {
         let word = word.as_str().unwrap_or_default();
         Self {
@@ -46,7 +46,7 @@ pub(super) fn parts(format: Format, turn: &Value) -> Result<Found<'_>, FormatErr
         piece => std::slice::from_ref(piece),
     };
     if format != Format::Mcp {
-        // What an API says when it says no. Items have an `error` as well, of their own.
+        // An error response. Items of a list can have an `error` member of another meaning.
         let failed = pieces
             .iter()
             .filter(|piece| !turn.is_array() || piece.get("type").is_none())
@@ -55,7 +55,8 @@ pub(super) fn parts(format: Format, turn: &Value) -> Result<Found<'_>, FormatErr
             return Err(api_failed(error));
         }
         if pieces.iter().any(is_stream_event) {
-            let reason = "this is an event of a stream; ask the API for a whole response, or put its pieces together";
+            let reason =
+                "this is a stream event; request a complete response, or assemble the events";
             return Err(not_a_turn(format, reason));
         }
     }
@@ -72,7 +73,7 @@ pub(super) fn parts(format: Format, turn: &Value) -> Result<Found<'_>, FormatErr
 fn anthropic(turn: &Value) -> Result<Found<'_>, FormatError> {
     let format = Format::Anthropic;
     let refused = |reason: &str| Err(wrong(format, turn, reason));
-    let wanted = "a message with `content` is wanted, or its content";
+    let wanted = "expected a message with `content`, or its content";
     match turn {
         Value::Array(blocks) => {
             no_messages(format, blocks)?;
@@ -90,7 +91,7 @@ fn anthropic(turn: &Value) -> Result<Found<'_>, FormatError> {
             let found = match message.get("content") {
                 Some(Value::Array(blocks)) => Found::of(blocks),
                 Some(Value::String(_)) => Found::default(),
-                Some(_) => return refused("`content` is neither a text nor a list"),
+                Some(_) => return refused("`content` is neither a string nor a list"),
                 None => return refused(wanted),
             };
             let usual = ["end_turn", "tool_use", "stop_sequence"];
@@ -112,14 +113,14 @@ fn openai(turn: &Value) -> Result<Found<'_>, FormatError> {
         Value::Array(calls) => {
             no_messages(format, calls)?;
             if let Some(other) = calls.iter().find(|call| !is_call(call)) {
-                let reason = "a list holds the calls of `tool_calls`, each with a `function`";
+                let reason = "expected the list of `tool_calls`, each with a `function`";
                 return Err(wrong(format, other, reason));
             }
             return Ok(Found::of(calls));
         }
         Value::Object(body) => {
             if let Some(Value::Array(choices)) = body.get("choices") {
-                // The first one, as everybody takes it; the others are other turns.
+                // Use the first choice, like other clients; the others are alternative turns.
                 match choices.first() {
                     Some(choice) => Some(choice),
                     None => return Ok(Found::default()),
@@ -133,7 +134,7 @@ fn openai(turn: &Value) -> Result<Found<'_>, FormatError> {
             }
         }
         _ => {
-            return Err(wrong(format, turn, "a message of the assistant is wanted"));
+            return Err(wrong(format, turn, "expected a message of the assistant"));
         }
     };
     let found = message_of_openai(choice.map_or(turn, |choice| &choice["message"]))?;
@@ -150,7 +151,7 @@ fn message_of_openai(message: &Value) -> Result<Found<'_>, FormatError> {
     };
     let known = ["role", "content", "tool_calls", "function_call", "refusal"];
     if !known.iter().any(|member| members.contains_key(*member)) {
-        return refused("a message with `tool_calls` or `content` is wanted");
+        return refused("expected a message with `tool_calls` or `content`");
     }
     spoken_by(format, message, "assistant")?;
     only(format, message)?;
@@ -161,7 +162,7 @@ fn message_of_openai(message: &Value) -> Result<Found<'_>, FormatError> {
                 only(format, part)?;
             }
         }
-        _ => return refused("`content` is neither a text nor a list"),
+        _ => return refused("`content` is neither a string nor a list"),
     }
     let mut found = match is_set(message, "tool_calls") {
         Some(Value::Array(calls)) => Found::of(calls),
@@ -197,27 +198,27 @@ fn responses(turn: &Value) -> Result<Found<'_>, FormatError> {
             Ok(found)
         }
         _ => {
-            let reason = "a response with `output` is wanted, or its items";
+            let reason = "expected a response with `output`, or its items";
             Err(wrong(format, turn, reason))
         }
     }
 }
 
-/// A whole conversation holds calls that were answered long ago.
+/// Refuses a conversation, whose calls were already answered.
 fn no_messages(format: Format, parts: &[Value]) -> Result<(), FormatError> {
     if parts.iter().any(|part| part.get("role").is_some()) {
-        let reason = "this is a list of messages; hand in the last one, which has the calls";
+        let reason = "this is a list of messages; pass only the last one, which contains the calls";
         return Err(not_a_turn(format, reason));
     }
     Ok(())
 }
 
-/// What a user said holds no calls of a model.
+/// Checks the role, because only messages of the model contain calls.
 fn spoken_by(format: Format, message: &Value, speaker: &str) -> Result<(), FormatError> {
     match is_set(message, "role") {
         Some(role) if role != speaker => {
             let role = text::inline(role.as_str().unwrap_or("no text"), 40);
-            let reason = format!("its role is `{role}`; a turn of the model has `{speaker}`");
+            let reason = format!("its role is `{role}`, expected `{speaker}`");
             Err(wrong(format, message, &reason))
         }
         _ => Ok(()),

@@ -1,17 +1,17 @@
-//! Whose JSON it looks like. A turn of one API read as that of another has no calls, and a loop would think that the
-//! model is done.
+//! Detection of the format of a turn. Reading a turn in the wrong format would yield no calls, and an agent loop would
+//! stop.
 
 use serde_json::Value;
 
 use super::not_a_turn;
 use crate::format::{Format, FormatError};
 
-/// A member that is there and not null.
+/// Returns a member that is present and not null.
 pub(super) fn is_set<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     value.get(name).filter(|value| !value.is_null())
 }
 
-/// That it is of no other format.
+/// Returns an error if the value is in another format.
 pub(super) fn only(format: Format, value: &Value) -> Result<(), FormatError> {
     match looks_like(value) {
         Some(other) if other != format && !holds(format, value) => {
@@ -22,17 +22,17 @@ pub(super) fn only(format: Format, value: &Value) -> Result<(), FormatError> {
     }
 }
 
-/// `reason`: what is wanted instead.
+/// Returns an error with the expected form as `reason`.
 pub(super) fn wrong(format: Format, value: &Value, reason: &str) -> FormatError {
     let hint = if is_own(value) {
-        "; it looks like calls as `host batch` reads them without a format"
+        "; it looks like `host batch` input without a format"
     } else {
         ""
     };
     not_a_turn(format, format!("{reason}{hint}"))
 }
 
-/// Of which format a turn, a message or a part is, by what no other format has.
+/// Returns the format of a turn, message or part, by members that only this format has.
 pub(in crate::format) fn looks_like(value: &Value) -> Option<Format> {
     let mut formats = Format::ALL.into_iter();
     formats.find(|format| holds(*format, value))
@@ -49,7 +49,7 @@ fn holds(format: Format, value: &Value) -> bool {
     }
 }
 
-/// Does it have what only this format has?
+/// Returns whether the value has a member that only this format has.
 fn has_mark(format: Format, value: &Value) -> bool {
     let kind = value["type"].as_str().unwrap_or_default();
     let has = |name: &str| is_set(value, name).is_some();
@@ -88,7 +88,7 @@ fn has_mark(format: Format, value: &Value) -> bool {
     }
 }
 
-/// Is it a call as `host batch` reads it, which is no API's form?
+/// Returns whether the value is a call in the native form of `host batch`.
 fn is_own(value: &Value) -> bool {
     let own = |call: &Value| {
         call.get("type").is_none() && call["name"].is_string() && call.get("input").is_some()
@@ -99,7 +99,7 @@ fn is_own(value: &Value) -> bool {
     }
 }
 
-/// Is it one of many pieces, which alone has no calls?
+/// Returns whether the value is a stream event.
 pub(super) fn is_stream_event(value: &Value) -> bool {
     let kind = value["type"].as_str().unwrap_or_default();
     matches!(kind, "message_start" | "message_delta" | "message_stop")

@@ -179,7 +179,7 @@ fn what_is_wrong_in_a_file_is_told_with_line_and_column() {
     expect![[r#"
         rules.toml:3:1: error: unknown key `decison`; did you mean `decision`?
         rules.toml:3:12: error: `denny` is not a decision; write allow, ask or deny
-        rules.toml:1:1: error: the key `decision` is missing
+        rules.toml:1:1: error: missing key `decision`
         rules.toml:1:1: error: a rule names no tool; write `tool = "…"`, `mcp = "server"`, or `tool = "*"` for all
         rules.toml:2:8: error: `Bash(` is missing its closing `)`
         rules.toml:4:12: error: priority 1000 is not between 0 and 999

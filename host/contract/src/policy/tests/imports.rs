@@ -406,7 +406,7 @@ fn a_gemini_policy_is_read_as_it_is() {
         out.push_str(&shown(&gemini_policy("p.toml", text, Tier::User)));
     }
     expect![[r#"
-        p.toml:1:1: error: the key `priority` is missing
+        p.toml:1:1: error: missing key `priority`
         p.toml:2:1: error: unknown key `toolname`; did you mean `toolName`?
         p.toml:1:1: error: `maybe` is not a decision; write allow, ask or deny
         p.toml:1:1: error: `fast` is not a mode; write one of dont_ask, plan, readonly, default, accept_edits, auto, yolo, custom

@@ -1,4 +1,4 @@
-//! Results in Gemini CLI's wording, where the form of the text is part of what its model knows.
+//! Results in the text format of Gemini CLI, which its model is trained on.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,7 @@ pub(super) fn render(
                 rendered.parts = vec![Part::Text(text)];
             }
         }
-        // Gemini puts it in front, where a model sees it before it believes that it has seen all.
+        // Gemini CLI puts the note first, so that the model does not assume that it has read the whole file.
         ("read_file", Some(page)) => {
             if let Some(note) = lines::how_to_go_on(facts.name, "start_line", page) {
                 rendered.parts.insert(0, Part::Text(note));
@@ -40,7 +40,7 @@ pub(super) fn render(
         }
         _ => {}
     }
-    // a function response is text; what it stands for follows.
+    // a function response contains only text; the media it describes follows.
     if !rendered
         .parts
         .iter()
@@ -63,7 +63,7 @@ fn media_type(part: &Part) -> Option<&str> {
     }
 }
 
-///
+/// Returns the first line of a result that changed a file.
 fn changed_line(changed: &Value) -> Option<String> {
     let path = changed["path"].as_str()?;
     if changed["changed"] == false || changed["dry_run"] == true {
@@ -78,8 +78,8 @@ fn changed_line(changed: &Value) -> Option<String> {
     Some(format!("{verb} {name}"))
 }
 
-/// `File: path`, then `L12: text` for what matches and `L11- text` for what stands around it. None when no lines
-/// are shown: what our tool says then is more helpful.
+/// Formats search results: `File: path`, then `L12: text` for matches and `L11- text` for context lines.
+/// Returns `None` if the result has no lines, in which case the tool's own text is more helpful.
 fn grep(input: &Value, found: &Value) -> Option<String> {
     let files = found["files"].as_array()?;
     if found["mode"] != "content" || files.is_empty() {
@@ -110,7 +110,7 @@ fn grep(input: &Value, found: &Value) -> Option<String> {
         );
     }
     if found["timed_out"] == true {
-        text.push_str("(the time was up before all files were searched)\n");
+        text.push_str("(timed out before all files were searched)\n");
     }
     text.truncate(text.trim_end().len());
     Some(text)

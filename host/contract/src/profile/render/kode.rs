@@ -1,4 +1,4 @@
-//! Results in Kode-SDK's shapes. What went wrong has its shape in `views::kode`.
+//! Results in the shapes of Kode-SDK. The shape of errors is in `event_formats::kode`.
 
 use serde_json::{Map, Value, json};
 
@@ -52,14 +52,14 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape::made("todo_write", todos_written),
 ];
 
-/// what became of each edit.
+/// The result of each edit.
 fn edits(_: &Facts, ours: &Value) -> Option<Value> {
     let edits = ours["edits"].as_array()?;
     let failed = |edit: &Value| edit["status"] == "error";
     Some(json!({"ok": !edits.iter().any(failed), "results": edits}))
 }
 
-/// one flat list of lines.
+/// A flat list of matching lines.
 fn grep(facts: &Facts, ours: &Value) -> Option<Value> {
     let files = ours["files"].as_array()?;
     let mut matches = Vec::new();
@@ -90,7 +90,7 @@ fn grep(facts: &Facts, ours: &Value) -> Option<Value> {
     }))
 }
 
-/// output, or the handle of what runs on.
+/// Output, or the handle of a background process.
 fn shell(_: &Facts, ours: &Value) -> Option<Value> {
     if ours["background"] == true {
         let mut shown = json!({"pid": ours["pid"], "status": "running"});
@@ -142,7 +142,7 @@ fn todos_written(facts: &Facts, ours: &Value) -> Option<Value> {
     Some(shown)
 }
 
-/// An item as the model writes it, so that what it reads it can write back.
+/// Converts an item to the names that the model uses for input, so that it can write it back.
 fn todo_of(todo: &Value) -> Value {
     let Some(members) = todo.as_object() else {
         return todo.clone();

@@ -1,15 +1,15 @@
-//! Pages of files and lines of searches, put together anew out of what the tools know.
+//! Formatting of file pages and search results from structured values.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// A line of a file that was packed into one line must not fill the context. The text with line numbers is cut at the
-/// same place.
+/// Maximum number of characters of a line, so that minified files do not fill the context. The text with line numbers
+/// uses the same limit.
 const LINE: usize = 2000;
 
-/// The lines as they are in the file, the longest cut.
+/// Returns the lines of a file, with long lines truncated.
 pub(super) fn content(text: &str) -> String {
     if text.len() <= LINE {
         return text.to_owned();
@@ -31,19 +31,19 @@ pub(super) fn content(text: &str) -> String {
     out
 }
 
-/// How to go on after a page of a file; None when there is no more.
+/// Returns the hint for reading the next page of a file, or `None` if there is no further page.
 pub(super) fn how_to_go_on(name: &str, parameter: &str, page: &Value) -> Option<String> {
     let (start, end) = (page["start_line"].as_u64()?, page["end_line"].as_u64()?);
     let total = page["total_lines"].as_u64()?;
     (page["truncated"] == true && end < total).then(|| {
         format!(
-            "lines {start} to {end} of {total} are shown; call {name} with {parameter} {} to go on",
+            "lines {start} to {end} of {total} are shown; call {name} with {parameter} {} to continue",
             end + 1
         )
     })
 }
 
-/// Lines of one file, each once, though the surroundings of two matches may overlap. True: it matches.
+/// Returns the lines of one file by number, merging overlapping context. True marks a match.
 pub(super) fn lines(file: &Value) -> BTreeMap<u64, (bool, &str)> {
     let mut lines = BTreeMap::new();
     for found in list(&file["matches"]) {
@@ -71,7 +71,8 @@ pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// `2026-01-31T09:30:00Z` (with or without a fraction) in milliseconds since 1970. Our tools write no other zone.
+/// Parses `2026-01-31T09:30:00Z` (with or without a fraction) to milliseconds since the Unix epoch. The tools use no
+/// other time zone.
 pub(super) fn milliseconds(iso: &str) -> Option<i64> {
     let (date, time) = iso.strip_suffix('Z')?.split_once('T')?;
     let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
@@ -81,7 +82,7 @@ pub(super) fn milliseconds(iso: &str) -> Option<i64> {
     if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // The year begins in March here, so that the leap day comes last.
+    // Years start in March, so that the leap day is the last day.
     let (year, month) = if month > 2 {
         (year, month - 3)
     } else {

@@ -1,4 +1,4 @@
-//! Results in Pegasus' shapes. What went wrong has its words in `views::pegasus`.
+//! Results in the shapes of Pegasus. Error messages are in `event_formats::pegasus`.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ const RESPONSE: &[(&str, &str)] = &[
     ("headers", "headers"),
     ("body", "body"),
 ];
-/// What the three members cannot say of a body.
+/// Notes about the body that these members cannot express.
 const BODY: &[&str] = &["truncated"];
 
 pub(super) const SHAPES: &[Shape] = &[
@@ -68,7 +68,7 @@ fn files(_: &Facts, ours: &Value) -> Option<Value> {
     Some(json!({"files": files}))
 }
 
-/// without size and time when nothing is there.
+/// File information, without size and time if the file does not exist.
 fn info(_: &Facts, ours: &Value) -> Option<Value> {
     let exists = ours["exists"].as_bool()?;
     if !exists {
@@ -83,7 +83,7 @@ fn info(_: &Facts, ours: &Value) -> Option<Value> {
     Some(with_milliseconds(shown))
 }
 
-/// Pegasus counts milliseconds since 1970 where we write a date.
+/// Converts dates to milliseconds since the Unix epoch, which Pegasus uses.
 fn with_milliseconds(mut file: Value) -> Value {
     if let Some(number) = file["modified"].as_str().and_then(lines::milliseconds) {
         file["modified"] = number.into();

@@ -1,35 +1,35 @@
-//! The form of a result in systems whose models read values: which of our members, under which names.
+//! Shapes of structured results: which canonical members appear under which names.
 
 use serde_json::{Map, Value, json};
 
 use super::lines;
 
-/// What a tool's result looks like.
+/// The shape of a tool's result.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub tool: &'static str,
     pub body: Body,
-    /// Members of ours that are said only when there is something to say.
+    /// Canonical members that are added if they are not empty.
     pub notes: &'static [&'static str],
-    /// Also when the tool says no: a command's output matters most when the command failed.
+    /// Whether the shape also applies to logical failures. The output of a command matters most if the command failed.
     pub also_failed: bool,
 }
 
 #[derive(Debug)]
 pub(super) enum Body {
-    /// Theirs and ours; `a|b` for whichever the result has.
+    /// Pairs of agent and canonical names; `a|b` selects the one that the result has.
     Members(&'static [(&'static str, &'static str)]),
-    /// A page of a file: bare text, or an object with its size.
+    /// A page of a file: bare text, or an object with the size of the file.
     Content { bare: bool },
-    /// Everything else.
+    /// Any other shape, computed by a function.
     Made(fn(&Facts, &Value) -> Option<Value>),
 }
 
-/// What a shape may look at beside the result.
+/// Facts about the call that a shape can use.
 pub(super) struct Facts<'a> {
-    /// As the model calls the tool.
+    /// The name that the model uses for the tool.
     pub name: &'a str,
-    /// Canonical.
+    /// The canonical input.
     pub input: &'a Value,
 }
 
@@ -71,7 +71,7 @@ impl Shape {
         self
     }
 
-    /// None when the result has nothing of what the shape is made of.
+    /// Returns the shaped value, or `None` if the result has none of the members.
     pub(super) fn of(&self, facts: &Facts, ours: &Value) -> Option<Value> {
         let mut shown = match &self.body {
             Body::Members(members) => picked(members, ours)?,
@@ -90,7 +90,7 @@ impl Shape {
     }
 }
 
-/// A member whose name begins with `=` is said as it stands: `=ok` is true.
+/// Selects members. A name that starts with `=` is the constant true: `=ok` is `"ok": true`.
 pub(super) fn picked(members: &[(&str, &str)], ours: &Value) -> Option<Value> {
     let mut shown = Map::new();
     let mut found = false;
@@ -110,7 +110,7 @@ pub(super) fn picked(members: &[(&str, &str)], ours: &Value) -> Option<Value> {
 fn page(bare: bool, facts: &Facts, ours: &Value) -> Option<Value> {
     let content = ours["content"].as_str()?;
     let content = match ours["encoding"].as_str() {
-        // All in one line, and worth nothing when a piece of it is gone.
+        // Base64 is a single line and useless if truncated.
         Some("base64") => content.to_owned(),
         _ if bare && content.is_empty() => "(file is empty)".to_owned(),
         _ => lines::content(content),

@@ -1,4 +1,4 @@
-//! What a model of each system writes, and the call it makes.
+//! Tests of the translation of calls in each profile.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::fixture;
 use crate::profile::Profile;
 
-/// Each line of `table`: the model's call, ` → `, ours. A call is a name and its input.
+/// Each line of `table` is the model's call, ` → `, the canonical call. A call is a name and its input.
 fn check(profile: Profile, table: &str) {
     let tools = fixture::tools();
     let lens = fixture::lens(profile, &tools);
@@ -192,7 +192,7 @@ fn canonical_names_and_spellings_work_in_every_profile() {
     );
 }
 
-/// Nothing is guessed and nothing is lost: the check against the schema sees what the model wrote.
+/// Unknown values are unchanged, so that schema validation sees what the model wrote.
 #[test]
 fn what_makes_no_sense_comes_through_for_the_schema_to_refuse() {
     check(
@@ -262,7 +262,7 @@ fn calls_within_calls_end_somewhere() {
 }
 
 proptest! {
-    /// Whatever a model writes, in whichever mixture of spellings, the schema's check sees all of it.
+    /// Schema validation sees every value that a model wrote, in any mixture of names.
     #[test]
     fn no_value_that_a_model_wrote_is_lost(
         profile in prop::sample::select(Profile::ALL.to_vec()),
@@ -275,7 +275,7 @@ proptest! {
         let tool = &shown[tool.index(shown.len())];
         let mut input = Map::new();
         for (number, (of, name)) in names.iter().enumerate() {
-            // Theirs and ours, of this tool and of any other.
+            // Names of both systems, of this tool and of others.
             let other = &shown[of.index(shown.len())];
             let canonical = lens.tool(tool.canonical.as_str()).unwrap();
             let schemas = [

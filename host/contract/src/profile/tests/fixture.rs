@@ -1,11 +1,11 @@
-//! The built-in tools as builtin-tools.md describes their parameters, for tests that must not wait for the plugins.
+//! Descriptors of the built-in tools, following builtin-tools.md, for tests that do not load plugins.
 
 use serde_json::{Map, Value, json};
 
 use crate::profile::{Lens, Others, Profile};
 use crate::{Descriptor, Example, ToolName};
 
-/// `name:type!`, `name:type=default`; `|alias` behind the name. Types: s i b n o `[s]`, or the name of one of [`items`].
+/// `name:type!`, `name:type=default`; `|alias` after the name. Types: s i b n o `[s]`, or the name of one of [`items`].
 const TOOLS: &[(&str, &str)] = &[
     (
         "read_file",

@@ -1,4 +1,4 @@
-//! The list of tools that each system's model sees.
+//! Tests of tool lists in each profile.
 
 use std::fmt::Write as _;
 
@@ -244,7 +244,7 @@ fn what_the_system_lacks_is_shown_as_the_operator_wishes() {
     assert_eq!(names(Others::Hidden), "Read");
 }
 
-/// A plugin that calls its tool like the system's must not get the calls that are meant for ours, nor hide ours.
+/// A plugin tool with the name of an agent's tool must not receive the calls for the canonical tool, nor hide it.
 #[test]
 fn a_name_that_another_tool_bears_is_not_taken_from_it() {
     let tools = [
@@ -275,7 +275,7 @@ fn a_name_that_another_tool_bears_is_not_taken_from_it() {
     }
 }
 
-/// Every call would fail without it, so it is shown though the system does not know it.
+/// Shown although the agent does not have it, because calls without it would fail.
 #[test]
 fn a_parameter_that_a_tool_cannot_do_without_is_never_hidden() {
     check(

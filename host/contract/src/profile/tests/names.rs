@@ -1,4 +1,4 @@
-//! Which words name a profile.
+//! Tests of profile names.
 
 use crate::profile::Profile;
 
@@ -14,19 +14,19 @@ fn a_wrong_name_is_told_with_the_nearest_right_one() {
     for (word, error) in [
         (
             "claud",
-            "`claud` is not a profile; did you mean `claude`? there are native, claude, sema, gemini, kode, pegasus",
+            "`claud` is not a profile; did you mean `claude`? the profiles are native, claude, sema, gemini, kode, pegasus",
         ),
         (
             "Gemini",
-            "`Gemini` is not a profile; did you mean `gemini`? there are native, claude, sema, gemini, kode, pegasus",
+            "`Gemini` is not a profile; did you mean `gemini`? the profiles are native, claude, sema, gemini, kode, pegasus",
         ),
         (
             "zed",
-            "`zed` is not a profile; write one of native, claude, sema, gemini, kode, pegasus",
+            "`zed` is not a profile; use one of native, claude, sema, gemini, kode, pegasus",
         ),
         (
             "\u{1b}[2J",
-            r"`\u{1b}[2J` is not a profile; write one of native, claude, sema, gemini, kode, pegasus",
+            r"`\u{1b}[2J` is not a profile; use one of native, claude, sema, gemini, kode, pegasus",
         ),
     ] {
         assert_eq!(word.parse::<Profile>().unwrap_err().to_string(), error);

@@ -1,4 +1,4 @@
-//! What each system's model reads of what our tools bring back.
+//! Tests of results in each profile.
 
 mod gemini;
 mod kode;
@@ -44,20 +44,20 @@ fn of(text: &str, structured: Value) -> Outcome {
     }
 }
 
-/// A result whose text says nothing of what is tested.
+/// A result whose text is irrelevant to the test.
 #[expect(clippy::unnecessary_wraps, reason = "an answer as the lens takes it")]
 fn value(structured: Value) -> Answer {
     Ok(of("our text", structured))
 }
 
-/// Each tool with its input and our structured result; the model reads the expected lines.
+/// Each entry is a tool, its input and its structured result; `expected` is the text for the model.
 fn check(profile: Profile, table: &[(&str, Value, Value)], expected: Expect) {
     let lines: Vec<_> = table
         .iter()
         .map(|(tool, input, structured)| {
             let rendered = render(profile, tool, input, &value(structured.clone()));
             let text = shown(&rendered);
-            // What a front end reads and what the model reads is the same.
+            // The front end and the model receive the same value.
             if let Some(structured) = &rendered.structured {
                 assert_eq!(structured.to_string(), text.trim_start_matches("(error) "));
             }
@@ -306,7 +306,7 @@ fn tools_of_plugins_come_through_in_the_systems_way() {
     }
 }
 
-/// A structured value that is not what the table expects is shown as it is.
+/// A structured value that the table does not cover is unchanged.
 #[test]
 fn an_unexpected_result_is_not_lost() {
     for (profile, tool) in [
@@ -347,6 +347,6 @@ fn a_file_in_one_line_does_not_fill_the_context() {
     for whole in ["x".repeat(2000) + "\n", "x\n".repeat(3000)] {
         assert_eq!(page(whole.clone(), "utf-8"), whole);
     }
-    // Half of it would be worth nothing.
+    // A part of it would be useless.
     assert_eq!(page("A".repeat(5000), "base64").len(), 5000);
 }

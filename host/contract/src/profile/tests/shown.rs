@@ -1,4 +1,4 @@
-//! What is shown beside names and parameters, and that all of it can be called.
+//! Tests of listed hints, examples and schemas, and that listed tools can be called.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ fn a_result_of_another_shape_has_no_schema() {
     }
 }
 
-/// Whatever is shown can be called: each required parameter, written as shown, reaches the tool.
+/// Every listed tool can be called: each required parameter, as listed, reaches the tool.
 #[test]
 fn what_is_shown_is_what_is_understood() {
     let tools = fixture::tools();

@@ -1,4 +1,4 @@
-//! Names in sentences of ours: advice that names a tool must name it as the model knows it.
+//! Tests of name replacement in texts for the model.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn text(parts: &[Part]) -> String {
     }
 }
 
-/// An error of a call of `tool`, as the model reads it.
+/// An error of a call of `tool`, as shown to the model.
 fn check(profile: Profile, tool: &str, message: &str, advice: &str, expected: &str) {
     let tools = fixture::tools();
     let lens = fixture::lens(profile, &tools);
@@ -80,7 +80,7 @@ fn problems_of_parameters_bear_the_models_names() {
     );
 }
 
-/// What stands in a path or in quotes is somebody's value.
+/// Paths and quoted values are unchanged.
 #[test]
 fn values_are_left_alone() {
     for same in [
@@ -116,7 +116,7 @@ fn descriptions_bear_the_models_names() {
     let pattern = &descriptor.input_schema["properties"]["pattern"];
     assert_eq!(pattern["description"], "Not for `Grep`");
     assert_eq!(pattern["pattern"], "read_file");
-    // A tool that is not there has no other name.
+    // A tool that is not registered has no other name.
     let shown = fixture::lens_with(Profile::Claude, Others::All, &tools[..1]).show();
     assert_eq!(
         shown[0].descriptor.description,

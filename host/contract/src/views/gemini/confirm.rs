@@ -1,8 +1,8 @@
-//! Gemini CLI's four dialogs, and what an answer given in one of them means here.
+//! Confirmation dialogs of Gemini CLI, and the meaning of their outcomes.
 //!
-//! The content of a permission request is read as an object with these members, all optional: `kind` (`edit`, `exec`,
-//! `mcp`, `info`), `diff` (`file_name`, `diff`, `original`, `new`), `command`, `root_command`, `server`, `tool`, `text`,
-//! `urls`. Without a `kind`, what is there decides.
+//! The content of a permission request is an object with these members, all optional: `kind` (`edit`, `exec`, `mcp`,
+//! `info`), `diff` (`file_name`, `diff`, `original`, `new`), `command`, `root_command`, `server`, `tool`, `text`,
+//! `urls`. Without `kind`, the members present determine it.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,8 @@ pub(super) fn details(call: Shown<'_>, title: &str, summary: &str, content: &Val
                 [
                     ("fileName", json!(shown(&diff["file_name"]))),
                     ("fileDiff", json!(shown(&diff["diff"]))),
-                    // Not escaped: an editor opens it and its text comes back. No original: a new file.
+                    // Not escaped, because an editor opens the text and returns it. Without `original`, the file is
+                    // new.
                     ("originalContent", diff["original"].clone()),
                     ("newContent", diff["new"].clone()),
                 ],
@@ -87,7 +88,7 @@ pub(super) fn details(call: Shown<'_>, title: &str, summary: &str, content: &Val
         second,
         third,
         fourth,
-        // A function there; here, what to answer with.
+        // In Gemini this is a function; here it lists the possible outcomes.
         (
             "onConfirm",
             json!({"callId": call.id(), "outcomes": outcomes}),
@@ -112,7 +113,7 @@ enum Kind {
 
 fn kind(call: Shown<'_>, content: &Value) -> Kind {
     let (diff, command) = (content["diff"].is_object(), content["command"].is_string());
-    // A dialog without what it is about would ask for a blind yes, so what is there has to match the word.
+    // A dialog without its subject would ask for blind approval, so the members must match the kind.
     match content["kind"].as_str() {
         Some("edit") | None if diff => Kind::Edit,
         Some("exec") | None if command => Kind::Exec,
@@ -122,7 +123,7 @@ fn kind(call: Shown<'_>, content: &Value) -> Kind {
     }
 }
 
-/// What a person answered, in our terms.
+/// The outcome of a dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     Allow {
@@ -130,27 +131,27 @@ pub enum Reply {
         scope: &'static str,
         width: Width,
     },
-    /// The answer comes with other input, and the call is looked at again.
+    /// The user changed the input, and the call is validated again.
     Modify,
-    /// Ends this call and those of its batch that have not started.
+    /// Cancels this call and the calls of its batch that have not started.
     Cancel,
 }
 
-/// How much a lasting yes covers.
+/// What a lasting approval applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
-    /// What the question says: a command's prefix, a path, a host.
+    /// The subject of the prompt: a command prefix, a path or a host.
     AsAsked,
     Tool,
     Server,
 }
 
-/// Gemini's names and their values in its messages (`proceed_once`) are both known.
+/// Parses an outcome. Both Gemini's names and their values in messages (`proceed_once`) are supported.
 pub fn reply(outcome: &str) -> Option<Reply> {
     let allow = |scope, width| Reply::Allow { scope, width };
     Some(match outcome {
         "ProceedOnce" | "proceed_once" => allow("once", Width::AsAsked),
-        // This session only; what outlives it has a word of its own (C-25).
+        // Applies to this session only; a separate outcome saves the approval (C-25).
         "ProceedAlways" | "proceed_always" => allow("session", Width::AsAsked),
         "ProceedAlwaysTool" | "proceed_always_tool" => allow("session", Width::Tool),
         "ProceedAlwaysServer" | "proceed_always_server" => allow("session", Width::Server),
@@ -161,7 +162,7 @@ pub fn reply(outcome: &str) -> Option<Reply> {
     })
 }
 
-/// The word for an answer that was given.
+/// Returns the outcome of a decided call.
 pub(super) fn outcome(call: Shown<'_>) -> Option<&'static str> {
     if call.approval("required") != &Value::Bool(true) {
         return None;

@@ -1,6 +1,6 @@
-//! Gemini CLI's types of errors.
+//! Error types of Gemini CLI.
 
-/// Our codes that are its words too.
+/// Error codes that the host and Gemini share.
 const SHARED: [&str; 35] = [
     "attempt_to_create_existing_file",
     "discovered_tool_execution_error",
@@ -39,7 +39,7 @@ const SHARED: [&str; 35] = [
     "web_search_failed",
 ];
 
-/// The type for one of our codes.
+/// Returns the Gemini error type for an error code.
 pub fn error_type(code: &str) -> &'static str {
     match code {
         "invalid_json" | "invalid_input" => "invalid_tool_params",
@@ -50,7 +50,7 @@ pub fn error_type(code: &str) -> &'static str {
         "trap" | "guest_panic" | "guest_exit" | "stack_overflow" | "internal" => {
             "unhandled_exception"
         }
-        // What ran and did not come to its end for any other reason: time, memory, output, a dead host.
+        // The call ran and failed for another reason: time, memory, output or a terminated host.
         other => SHARED
             .into_iter()
             .find(|&shared| shared == other)

@@ -1,4 +1,4 @@
-//! What Kode-SDK gives the model for a call: any value when it went well, `{ok: false, …}` when it did not.
+//! Results of Kode-SDK for the model: any value for a success, `{ok: false, …}` for a failure.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::views::pegasus::exported;
 use crate::views::shown::object;
 use crate::{CallError, CallId, ErrorClass, Outcome, text};
 
-/// the block of a message. Its content needs no translation for a front end.
+/// the `tool_result` block of a message. Front ends use the same content.
 pub fn tool_result(
     id: &CallId,
     tool: &str,
@@ -15,21 +15,21 @@ pub fn tool_result(
 ) -> Value {
     let content = content(tool, answer, note);
     let failed = match answer {
-        // it ran, and says that the answer is no.
+        // it completed with a logical failure.
         Ok(outcome) => outcome.is_error() || says_no(&content),
         Err(_) => true,
     };
     json!({"type": "tool_result", "tool_use_id": id.0, "content": content, "is_error": failed})
 }
 
-/// `note` is what a person said with their no.
+/// `note` is the user's comment on a denial.
 pub fn content(tool: &str, answer: &Result<Outcome, CallError>, note: Option<&str>) -> Value {
     match answer {
         Ok(outcome) => {
             let Some(failure) = &outcome.error else {
                 return exported(outcome);
             };
-            // A tool that already speaks Kode's language, or a hook with words of its own, is let through.
+            // Results that already have Kode's form, from a tool or a hook, are returned unchanged.
             match &outcome.structured {
                 Some(structured) if says_no(structured) => structured.clone(),
                 _ => refusal(&failure.message, &failure.recommendations, note),
@@ -60,7 +60,7 @@ fn refusal(error: &str, recommendations: &[String], note: Option<&str>) -> Value
     ])
 }
 
-/// The words above leave out what the model most needs to know: the end of ``… the user rejected `tool`: note``.
+/// Extracts the user's comment, which Kode's message omits, from ``… the user rejected `tool`: note``.
 fn said_with_their_no(error: &CallError) -> Option<&str> {
     if error.code != "user_denied" {
         return None;
@@ -93,7 +93,7 @@ fn words(tool: &str, error: &CallError) -> String {
     }
 }
 
-/// what helps when the error itself does not say.
+/// recommendations for errors without their own.
 fn usual(class: ErrorClass) -> &'static [&'static str] {
     match class {
         ErrorClass::NotRegistered => &[

@@ -1,18 +1,18 @@
-//! Pegasus' five error classes, their messages, and what its reflector may make of them.
+//! Error classes of Pegasus, their messages, and the reaction of its reflector.
 
 use serde_json::{Value, json};
 
 use crate::views::shown::object;
 use crate::{CallError, ErrorClass, text};
 
-/// The class of an error, which Pegasus puts into its `name`.
+/// The class of an error, which Pegasus stores in `name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorName {
     NotFound,
     Validation,
     Timeout,
     Permission,
-    /// Everything that has no class of its own.
+    /// All other errors.
     Tool,
 }
 
@@ -45,7 +45,7 @@ impl ErrorName {
         }
     }
 
-    /// For records, which keep the code and not the class.
+    /// Returns the class for an error code. Records contain the code and not the [`ErrorClass`].
     pub fn of_code(code: &str) -> Self {
         match code {
             "tool_not_registered" => ErrorName::NotFound,
@@ -62,7 +62,7 @@ impl ErrorName {
         }
     }
 
-    /// The message begins the way Pegasus' own does; whatever ours says beyond that follows.
+    /// Returns the message, which starts like Pegasus' own message for the class, followed by the host's message.
     pub fn message(self, tool: &str, ours: &str) -> String {
         match self {
             ErrorName::NotFound => {
@@ -79,16 +79,16 @@ impl ErrorName {
         }
     }
 
-    /// What to do next, where the class alone tells.
+    /// Returns a suggestion, if the class is sufficient to make one.
     pub fn suggestion(self) -> Option<&'static str> {
         match self {
             ErrorName::NotFound => Some("list the tools and use one of their names"),
-            ErrorName::Validation => Some("correct the parameters by the tool's schema"),
+            ErrorName::Validation => Some("correct the parameters according to the tool's schema"),
             ErrorName::Timeout => {
                 Some("narrow the request, raise the timeout, or run it in the background")
             }
             ErrorName::Permission => {
-                Some("ask for the permission, or find a way that does not need it")
+                Some("request the permission, or find a way that does not need it")
             }
             ErrorName::Tool => None,
         }
@@ -105,13 +105,13 @@ fn begin(theirs: &str, ours: &str) -> String {
     }
 }
 
-/// an error as Pegasus would throw it.
+/// an error in the form that Pegasus throws.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolError {
     pub name: ErrorName,
     pub tool: String,
     pub message: String,
-    /// For a failed validation its problems, for others what lies beneath.
+    /// The validation problems, or the underlying cause.
     pub cause: Option<String>,
 }
 
@@ -143,14 +143,14 @@ pub fn error(tool: &str, error: &CallError) -> ToolError {
     }
 }
 
-/// What Pegasus' reflector does after a failure.
+/// The action of Pegasus' reflector after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The plan stands: try again or go on with the next step.
+    /// Retry, or continue with the next step of the plan.
     Continue,
-    /// This way is closed; look for another one or another tool.
+    /// Change the plan: use another approach or another tool.
     Replan,
-    /// Stop, with what there is.
+    /// Stop with the results so far.
     Complete,
 }
 
@@ -164,15 +164,15 @@ impl Verdict {
     }
 }
 
-/// a suggestion only; the reflector knows the task and we do not.
+/// a suggestion only, because the reflector has more context.
 pub fn verdict(error: &CallError) -> Verdict {
     if error.retryable {
         return Verdict::Continue;
     }
     match error.class {
-        // The caller's own slip: the same step with other words.
+        // The caller can retry the step with corrected input.
         ErrorClass::InvalidInput => Verdict::Continue,
-        // Somebody wants the work to stop.
+        // The user stopped the work.
         ErrorClass::Cancelled => Verdict::Complete,
         ErrorClass::NotRegistered
         | ErrorClass::Denied

@@ -1,4 +1,4 @@
-//! What the model, a task and a reflection get, in Kode's and in Pegasus' words.
+//! Tests of results in the forms of Kode and Pegasus.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -229,12 +229,12 @@ fn r_408_failures_are_collected_for_the_reflection() {
         let _ = writeln!(shown, "{failure}");
     }
     expect![[r#"
-        {"toolName":"bash_run","error":"the tool reported a failure; its result says why"}
-        {"toolName":"read_file","error":"Parameter validation failed: path: is required","suggestion":"correct the parameters by the tool's schema"}
+        {"toolName":"bash_run","error":"the tool reported a failure; see its result"}
+        {"toolName":"read_file","error":"Parameter validation failed: path: is required","suggestion":"correct the parameters according to the tool's schema"}
         {"toolName":"raed_file","error":"Tool \"raed_file\" not found. Did you mean: read_file?","suggestion":"list the tools and use one of their names"}
-        {"toolName":"bash_run","error":"Permission denied: rule deny `bash_run` forbids it","suggestion":"ask for the permission, or find a way that does not need it"}
-        {"toolName":"read_file","error":"Permission denied: sensitive file","suggestion":"ask for the permission, or find a way that does not need it"}
-        {"toolName":"bash_run","error":"Permission denied by user","suggestion":"a person said no; find another way"}
+        {"toolName":"bash_run","error":"Permission denied: rule deny `bash_run` forbids it","suggestion":"request the permission, or find a way that does not need it"}
+        {"toolName":"read_file","error":"Permission denied: sensitive file","suggestion":"request the permission, or find a way that does not need it"}
+        {"toolName":"bash_run","error":"Permission denied by user","suggestion":"the user denied the call; find another way"}
         {"toolName":"mcp__tracker__add_issue","error":"cancelled by user"}
         {"toolName":"fetch","error":"Tool execution timed out after 30000ms","suggestion":"narrow the request, raise the timeout, or run it in the background"}
         {"toolName":"fetch","error":"the tool crashed: unreachable"}

@@ -1,4 +1,4 @@
-//! Whole lives of calls, told by folding steps and turned into events the way a kernel does.
+//! Scenarios: complete lifecycles of calls as events, generated like in a kernel.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ pub struct Story {
 
 pub enum Part {
     Takes(Step),
-    /// What the person is asked, as the dialog's content.
+    /// Prompts the user, with this content.
     Asks(Value),
     Says(Event),
-    /// It ran to its end with this result.
+    /// Completes the call with this result.
     Brings(bool, Value),
 }
 
@@ -78,7 +78,7 @@ fn scheduled(by: &str) -> Part {
     })
 }
 
-/// From the first look to the run.
+/// The transitions from the start to the run.
 fn runs(tool: &str) -> Vec<Part> {
     vec![
         Takes(Step::Picked),
@@ -316,7 +316,7 @@ pub fn all() -> Vec<Story> {
     ]
 }
 
-/// A call and what was said of it so far.
+/// A call and its events so far.
 pub struct Told {
     pub record: Record,
     pub events: Vec<BusEvent>,
@@ -324,7 +324,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// The whole story; in a batch of its own when `batch` has a name.
+    /// Runs the scenario, in a batch if `batch` is given.
     pub fn tell(story: Story, batch: Option<&str>) -> Self {
         let id = CallId("c1".to_owned());
         let mut record = Record::new(
@@ -356,7 +356,7 @@ impl Told {
         told
     }
 
-    /// The same life under another id.
+    /// Returns the same scenario with another call identifier.
     pub fn renamed(mut self, id: &str) -> Self {
         self.record.id = CallId(id.to_owned());
         for event in &mut self.events {

@@ -99,7 +99,7 @@ async fn h_04_what_an_answer_says_twice_or_inexactly_is_no_answer() {
         ),
         (
             r#"echo '{"updated_input": {"n": 18446744073709551616}}'"#,
-            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the integer 18446744073709551616 does not fit into 64 bits and would lose digits; send it as text, in quotes); write one object, or nothing, and notes to standard error"],
+            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the integer 18446744073709551616 does not fit into 64 bits and would lose precision; send it as a string); write one object, or nothing, and notes to standard error"],
         ),
     ])
     .await;

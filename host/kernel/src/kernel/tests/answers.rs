@@ -97,8 +97,8 @@ async fn a_10_questions_that_wait_are_bounded_for_each_user() {
     asked(&world, "b1").await;
     let all = shown(&world.request(of("c1", "carl")).await);
     expect![[r#"
-        Unavailable [too_many_questions]: this user has as many waiting questions as allowed: 1
-        Unavailable [too_many_questions]: all users together have as many waiting questions as allowed: 2"#]]
+        Unavailable [too_many_questions]: the user has reached the limit of 1 pending questions
+        Unavailable [too_many_questions]: all users together have reached the limit of 2 pending questions"#]]
     .assert_eq(&format!("{own}\n{all}"));
     for (call, waits) in [("a1", first), ("b1", second)] {
         world.kernel.answer(&id(call), said(no("no"))).unwrap();
@@ -138,8 +138,8 @@ async fn a_10_changes_that_wait_are_bounded_for_each_user() {
     asked(&world, "b1").await;
     let all = shown(&world.request(of("c1", "carl")).await);
     expect![[r#"
-        Unavailable [too_many_staged_bytes]: this user has as many bytes of changes that wait as allowed: 3
-        Unavailable [too_many_staged_bytes]: all users together have as many bytes of changes that wait as allowed: 5"#]]
+        Unavailable [too_many_staged_bytes]: the user has reached the limit of 3 bytes of staged changes
+        Unavailable [too_many_staged_bytes]: all users together have reached the limit of 5 bytes of staged changes"#]]
     .assert_eq(&format!("{own}\n{all}"));
     world.kernel.answer(&id("a1"), said(no("no"))).unwrap();
     assert_eq!(first.await.unwrap().result.unwrap_err().code, "user_denied");

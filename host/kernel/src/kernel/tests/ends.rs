@@ -111,7 +111,7 @@ async fn r_409_every_kind_of_failure_is_a_result() {
         "look",
         json!({"do": "panic"}),
         expect![[r#"
-        Internal [internal]: internal error of the host: the backend of `look` panicked
+        Internal [internal]: internal host error: the backend of `look` panicked
         c: [created], validating, validating, scheduled, executing, CALL.FAILED
           on disk: requested, picked, found, scheduled, started, failed"#]],
     )
@@ -382,7 +382,7 @@ async fn r_163_results_of_a_turn_come_in_call_order() {
         b no: no luck
         c Denied [policy_violation]: Permission denied: rule user:1 deny `erase` forbids `erase`
         d NotRegistered [tool_not_registered]: Tool "nothing" not found
-        e Internal [internal]: internal error of the host: the backend of `look` panicked
+        e Internal [internal]: internal host error: the backend of `look` panicked
         f Failed [interrupted]: the guest was interrupted
         g ok: done"#]]
     .assert_eq(&lines.join("\n"));

@@ -36,7 +36,7 @@ fn r_492_what_is_missing_is_named_with_the_way_to_it() {
         "a: one>x/two two>\u{1b}[2J three>two@maybe",
         expect![[r#"
             tool `one` 1.0.0 of plugin `a` is left out: one → x/two, and no loaded plugin has `x/two`; load one that has
-            tool `three` 1.0.0 of plugin `a` is left out: three → two@maybe, and `maybe` is not a version; write one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`
+            tool `three` 1.0.0 of plugin `a` is left out: three → two@maybe, and `maybe` is not a version requirement; use one such as `1.2.3`, `1.2.*`, `^1.2` or `>=1.2, <2`
             tool `two` 1.0.0 of plugin `a` is left out: two → [2J, and no loaded plugin has `[2J`; load one that has
         "#]],
     );

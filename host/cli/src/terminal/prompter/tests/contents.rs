@@ -368,7 +368,7 @@ fn what_goes_wrong_is_said_and_nothing_that_was_saved_is_lost() {
     // What cannot be taken is opened again as it was left.
     let talked = talk(ONE, &["m", "e", "y"], &[Ok("a\0b"), Ok("ab")]);
     assert_eq!(said(&talked.answers[0]), "saved /w/a.rs \"ab\"");
-    let words = "the new text of `/w/a.rs` has a NUL in it and could not be shown; take it out";
+    let words = "the new text of `/w/a.rs` contains a NUL character; remove it";
     assert!(talked.screen.contains(words) && talked.screen.contains("\na\0b>>"));
     let long = &*Box::leak("x".repeat(600 << 10).into_boxed_str());
     let talked = talk(ONE, &["m", "n", "y"], &[Ok(long)]);

@@ -1,4 +1,4 @@
-//! Bodies, candidates and contents of Gemini, and the pieces of its streams.
+//! Gemini response bodies, candidates, contents and stream chunks.
 
 use serde_json::Value;
 
@@ -6,13 +6,13 @@ use super::{Found, no_messages, spoken_by};
 use crate::format::turn::looks::{is_set, wrong};
 use crate::format::{Format, FormatError};
 
-/// The first of these members that is there; some libraries write the names with `_`.
+/// Returns the first of these members that is present. Some libraries use snake case.
 fn member<'a>(value: &'a Value, names: [&str; 2]) -> &'a Value {
     let found = names.into_iter().find_map(|name| is_set(value, name));
     found.unwrap_or(&Value::Null)
 }
 
-/// Members of a body that holds no candidate: of a prompt that was refused, or of the end of a stream.
+/// Members of a body without candidates: of a blocked prompt, or of the end of a stream.
 const BODY: [&str; 4] = [
     "promptFeedback",
     "prompt_feedback",
@@ -26,7 +26,7 @@ fn is_body(value: &Value) -> bool {
 
 pub(super) fn turn(turn: &Value) -> Result<Found<'_>, FormatError> {
     let format = Format::Gemini;
-    let wanted = "a content with `parts` is wanted, or its parts";
+    let wanted = "expected a content with `parts`, or its parts";
     match turn {
         Value::Array(pieces) if pieces.iter().any(is_body) => {
             let mut all = Found::default();
@@ -69,13 +69,13 @@ pub(super) fn turn(turn: &Value) -> Result<Found<'_>, FormatError> {
 fn candidate(candidate: &Value) -> Result<Found<'_>, FormatError> {
     let end = member(candidate, ["finishReason", "finish_reason"]);
     let found = match is_set(candidate, "content") {
-        // A candidate that was stopped has none.
+        // A stopped candidate has no content.
         None if candidate.is_object() && candidate.get("role").is_none() => Found::default(),
         Some(inner) if inner["parts"].is_array() || inner.is_object() && !end.is_null() => {
             content(inner)?
         }
         _ => {
-            let reason = "the `content` of a candidate has `parts`";
+            let reason = "the `content` of a candidate must have `parts`";
             return Err(wrong(Format::Gemini, candidate, reason));
         }
     };

@@ -1,4 +1,4 @@
-//! Results as a model of Gemini CLI's reads them.
+//! Tests of results in the Gemini profile.
 
 use expect_test::expect;
 use serde_json::json;
@@ -45,7 +45,7 @@ fn r_320_files_as_geminis_model_reads_them() {
         write_file: Created a.rs
         + our text
         read_file: our text
-        read_file: lines 1 to 2 of 9 are shown; call read_file with start_line 3 to go on
+        read_file: lines 1 to 2 of 9 are shown; call read_file with start_line 3 to continue
         + our text
         glob: our text
         list_directory: our text
@@ -79,6 +79,6 @@ fn r_320_files_as_geminis_model_reads_them() {
     let (_, end) = text.rsplit_once("---\n").unwrap();
     expect![[r#"
         (only 3 are shown; narrow the search, or raise total_max_matches)
-        (the time was up before all files were searched)"#]]
+        (timed out before all files were searched)"#]]
     .assert_eq(end);
 }

@@ -1,4 +1,4 @@
-//! Results as a model of Kode-SDK's reads them.
+//! Tests of results in the Kode profile.
 
 use expect_test::expect;
 use serde_json::json;
@@ -52,7 +52,7 @@ fn r_340_files_as_kodes_model_reads_them() {
             read_file: one
             two
 
-            (lines 1 to 2 of 9 are shown; call fs_read with offset 3 to go on)
+            (lines 1 to 2 of 9 are shown; call fs_read with offset 3 to continue)
             read_file: (file is empty)
             write_file: {"ok":true,"path":"/w/a","bytes":3}
             edit_file: {"ok":true,"path":"/w/a","replacements":2}

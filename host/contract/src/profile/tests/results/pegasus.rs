@@ -1,4 +1,4 @@
-//! Results as a model of Pegasus' reads them.
+//! Tests of results in the Pegasus profile.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ fn r_360_system_and_files_as_pegasus_model_reads_them() {
             get_env: {"value":"b"}
             set_env: {"previous":null}
             read_file: {"content":"one\ntwo\n","size":8}
-            read_file: {"content":"one\ntwo\n","size":8,"note":"lines 1 to 2 of 9 are shown; call read_file with offset 3 to go on","truncated":true}
+            read_file: {"content":"one\ntwo\n","size":8,"note":"lines 1 to 2 of 9 are shown; call read_file with offset 3 to continue","truncated":true}
             write_file: {"bytesWritten":3}
             list_directory: {"files":[{"name":"a","path":"/w/a","isDir":false,"size":1,"modified":1709251199000,"isSymlink":false}],"total":1}
             delete_file: {"deleted":true}
