@@ -219,7 +219,7 @@ async fn a_refusal_says_who_refused_and_what_would_help() {
             expect![[r#"
         step, 0ns, allowed by None
         Denied [policy_violation] Permission denied: `step` is disabled
-        - take `step` out of the disabled tools in the configuration"#]],
+        - remove `step` from the disabled tools in the configuration"#]],
         )
         .await;
     house.check("typed", json!({"n": "one"}), expect![[r#"

@@ -52,7 +52,7 @@ async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
         input(),
         expect![[r#"
             ok: done
-            The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+            The user who approved this call edited the proposed changes. The edited contents were written. Differences from the proposal:
 
             b
             @@ -1 +1 @@
@@ -69,7 +69,7 @@ async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
         input(),
         expect![[r#"
             ok: done
-            The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+            The user who approved this call edited the proposed changes. The edited contents were written. Differences from the proposal:
 
             b
             @@ -1 +1 @@
@@ -85,7 +85,7 @@ async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
         input(),
         expect![[r#"
             ok: done
-            The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+            The user who approved this call edited the proposed changes. The edited contents were written. Differences from the proposal:
 
             a
             @@ -1 +1 @@
@@ -244,7 +244,7 @@ fn what_the_model_is_told_hides_no_structured_value() {
         {
           "changed": 1
         }
-        The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+        The user who approved this call edited the proposed changes. The edited contents were written. Differences from the proposal:
 
         a
         @@ -1 +1 @@

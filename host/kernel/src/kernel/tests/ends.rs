@@ -350,7 +350,7 @@ async fn an_id_that_is_taken_is_refused_and_the_first_call_is_not_touched() {
     let first = world.start("c", "look", json!({"sleep": 5}));
     world.until("c", CallState::Executing).await;
     let second = world.call("c", "step", json!({})).await;
-    expect!["InvalidInput [duplicate_call_id]: a call with the id c is running already"]
+    expect!["InvalidInput [duplicate_call_id]: a call with the id c is already running"]
         .assert_eq(&shown(&second));
     assert_eq!(shown(&first.await.unwrap()), "ok: done");
     expect![[r#"

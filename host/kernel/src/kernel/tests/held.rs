@@ -232,7 +232,7 @@ async fn who_was_faster_makes_a_call_run_again_but_not_for_ever() {
     let world = holding(Setup::default().rules("allow write"));
     world.stage.conflicts.store(100, Relaxed);
     check(world, "write", json!({"changes": ["a"]}), expect![[r#"
-        Failed [conflict]: the call was run 5 times and nothing of it was kept; somebody else changes the same files: a by Some("rule user:1 allow `write`")
+        Failed [conflict]: the call was run 5 times and no change was kept; the same files are being changed concurrently: a by Some("rule user:1 allow `write`")
         c: [created], validating, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, CALL.FAILED
           on disk: requested, picked, found, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, failed
         real: [], asked: 0, commits: [], undo ids: 0"#]]).await;

@@ -148,6 +148,6 @@ async fn c_11_a_call_that_only_read_is_safe_to_call_again() {
     assert!(!sealed[0].effectful);
     assert_eq!(
         sealed[0].advice,
-        "it was interrupted while it read; it is safe to call again"
+        "it was interrupted while reading; it is safe to call again"
     );
 }
