@@ -83,8 +83,8 @@ async fn h_10_a_call_starts_only_as_long_as_there_is_room_for_its_result() {
     assert!(reports[0].result.is_ok());
     let lines: Vec<String> = reports[1..].iter().map(shown).collect();
     expect![[r"
-        OutputLimit [batch_output_limit]: the call was not run, because the results of this batch have more than 64 MiB already
-        OutputLimit [batch_output_limit]: the call was not run, because the results of this batch have more than 64 MiB already"]]
+        OutputLimit [batch_output_limit]: the call was not run because the results of this batch already exceed 64 MiB
+        OutputLimit [batch_output_limit]: the call was not run because the results of this batch already exceed 64 MiB"]]
     .assert_eq(&lines.join("\n"));
     assert_eq!(*world.stage.started.lock().unwrap(), ["a"]);
     // The next batch has room of its own.

@@ -355,7 +355,7 @@ async fn r_201_a_deferred_question_waits_on_disk_and_is_no_orphan() {
     let report = world.call("c", "write", json!({"n": 1})).await;
     expect![[r#"
         Permission denied: the call waits for approval as c
-        - after a person has run `host approve c`, call again with the same input"#]]
+        - once a user has run `host approve c`, call again with the same input"#]]
     .assert_eq(&report.result.unwrap_err().to_string());
     let dir = Arc::clone(&world.dir);
     drop(world);

@@ -42,9 +42,9 @@ async fn what_was_wished_for_runs_without_a_question_and_nothing_else_does() {
     ]]
     .assert_eq(&told);
     expect![[r#"
-        - p/look: its reason: to tidy up
+        - p/look: reason given by the tool: to tidy up
 
-        May this session do more, until it ends?
+        Allow until this session ends?
           change: /workspace/docs
           reach: Example.org []"#]]
     .assert_eq(&house.person.saw().join("\n"));
