@@ -218,7 +218,7 @@ fn killed_where_a_call_is_refused() {
         &["extra=1"],
         None,
         expect![[r#"
-        failed: requested picked found failed; invalid_tool_params: Parameter validation failed: extra: unknown parameter; known are path, content, mode, encoding, create_dirs, expected_sha256, allow_empty; not written
+        failed: requested picked found failed; invalid_tool_params: Parameter validation failed: extra: unknown parameter; expected one of path, content, mode, encoding, create_dirs, expected_sha256, allow_empty; not written
     "#]],
     );
 }

@@ -172,11 +172,11 @@ async fn a_hook_that_fails_is_a_no_or_silence_as_its_operator_said() {
     }
     expect![[r"
         denied: hook `fails` failed: broken\u{1b}[2J
-        denied: hook `hangs` failed: no answer within 60000ms
-        denied: hook `panics` failed: it panicked
+        denied: hook `hangs` failed: no answer within 60000 ms
+        denied: hook `panics` failed: panicked
         goes on: hook `fails` failed: broken\u{1b}[2J
-        goes on: hook `hangs` failed: no answer within 60000ms
-        goes on: hook `panics` failed: it panicked"]]
+        goes on: hook `hangs` failed: no answer within 60000 ms
+        goes on: hook `panics` failed: panicked"]]
     .assert_eq(&told.join("\n"));
 }
 
@@ -224,7 +224,7 @@ fn a_matcher_sees_every_name_and_only_whole_names() {
         );
     }
     let error = Matcher::parse("edit(").unwrap_err().to_string();
-    expect!["`edit(` is not a pattern for tools: error: unclosed group"].assert_eq(&error);
+    expect!["`edit(` is not a valid tool pattern: error: unclosed group"].assert_eq(&error);
 }
 
 /// Waits for a user called `slow`, and has no opinion on the calls of others.

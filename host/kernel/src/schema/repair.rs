@@ -247,9 +247,9 @@ impl<'a> Repair<'a> {
                 let reason = match nearest(name, names(), 1).first() {
                     Some(near) => format!("unknown parameter; did you mean `{near}`?"),
                     None if node.properties.is_empty() => {
-                        "unknown parameter; there are none".to_owned()
+                        "unknown parameter; the tool takes none".to_owned()
                     }
-                    None => format!("unknown parameter; known are {}", explain::list(names())),
+                    None => format!("unknown parameter; expected one of {}", explain::list(names())),
                 };
                 self.problems
                     .push(Problem::new(&Path::Member(&path, name), reason));

@@ -406,7 +406,7 @@ fn unknown_members_are_refused_or_dropped() {
     read(
         json!({"path": "a", "\u{202e}qqq": 1}),
         expect![[
-            r#"[invalid_tool_params] Parameter validation failed: ["\u{202e}qqq"]: unknown parameter; known are path, limit, ratio, hidden, globs, range, mode, note"#
+            r#"[invalid_tool_params] Parameter validation failed: ["\u{202e}qqq"]: unknown parameter; expected one of path, limit, ratio, hidden, globs, range, mode, note"#
         ]],
     );
     read(
@@ -420,7 +420,7 @@ fn unknown_members_are_refused_or_dropped() {
         Descriptor::new(ToolName::parse("x").unwrap(), "").input_schema,
         json!({"a": 1}),
         expect![
-            "[invalid_tool_params] Parameter validation failed: a: unknown parameter; there are none"
+            "[invalid_tool_params] Parameter validation failed: a: unknown parameter; the tool takes none"
         ],
     );
     check(
@@ -461,7 +461,7 @@ fn unknown_members_are_refused_or_dropped() {
         open(json!({"anyOf": [{"required": ["a"]}, {}]})),
         json!({"a": 1, "b": 2}),
         expect![[
-            r#"[invalid_tool_params] Parameter validation failed: b: unknown parameter; known are a"#
+            r#"[invalid_tool_params] Parameter validation failed: b: unknown parameter; expected one of a"#
         ]],
     );
 }

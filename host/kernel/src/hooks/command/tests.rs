@@ -73,14 +73,14 @@ async fn r_210_a_command_answers_with_json_or_with_its_exit_code() {
 #[tokio::test]
 async fn a_command_that_misbehaves_is_an_error_that_says_how() {
     check(&[
-        ("echo broken >&2; exit 1", expect!["`sh` ended with exit code 1; 0 is an answer, 2 blocks: broken"]),
-        ("exit 127", expect!["`sh` ended with exit code 127; 0 is an answer, 2 blocks"]),
+        ("echo broken >&2; exit 1", expect!["`sh` ended with exit code 1; exit with 0 to answer or 2 to block: broken"]),
+        ("exit 127", expect!["`sh` ended with exit code 127; exit with 0 to answer or 2 to block"]),
         ("kill -9 $$", expect!["`sh` ended with signal: 9 (SIGKILL)"]),
-        ("echo hello", expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (expected value at line 1 column 1); write one object, or nothing, and notes to standard error"]),
-        (r#"echo '{"decide": "deny"}'"#, expect!["`sh` gave an answer that cannot be used: unknown member `decide` in the answer; did you mean `decision`?"]),
-        ("yes", expect!["`sh` wrote more than 65536 bytes to its standard output; write one JSON object, and notes to standard error"]),
+        ("echo hello", expect!["`sh` returned an invalid answer: standard output is not valid JSON (expected value at line 1 column 1); write one object or nothing, and log to standard error"]),
+        (r#"echo '{"decide": "deny"}'"#, expect!["`sh` returned an invalid answer: unknown member `decide` in the answer; did you mean `decision`?"]),
+        ("yes", expect!["`sh` wrote more than 65536 bytes to standard output; write one JSON object, and log to standard error"]),
         // One byte too much, from a process that has ended.
-        ("head -c 65537 /dev/zero", expect!["`sh` wrote more than 65536 bytes to its standard output; write one JSON object, and notes to standard error"]),
+        ("head -c 65537 /dev/zero", expect!["`sh` wrote more than 65536 bytes to standard output; write one JSON object, and log to standard error"]),
     ])
     .await;
 }
@@ -91,15 +91,15 @@ async fn h_04_what_an_answer_says_twice_or_inexactly_is_no_answer() {
     check(&[
         (
             r#"echo '{"decision": "deny", "reason": "x", "decision": "allow"}'"#,
-            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the member `decision` is given twice at line 1 column 56); write one object, or nothing, and notes to standard error"],
+            expect!["`sh` returned an invalid answer: standard output is not valid JSON (duplicate member `decision` at line 1 column 56); write one object or nothing, and log to standard error"],
         ),
         (
             r#"echo '{"updated_input": {"path": "a", "path": "b"}}'"#,
-            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the member `path` is given twice at line 1 column 44); write one object, or nothing, and notes to standard error"],
+            expect!["`sh` returned an invalid answer: standard output is not valid JSON (duplicate member `path` at line 1 column 44); write one object or nothing, and log to standard error"],
         ),
         (
             r#"echo '{"updated_input": {"n": 18446744073709551616}}'"#,
-            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the integer 18446744073709551616 does not fit into 64 bits and would lose digits; send it as text, in quotes); write one object, or nothing, and notes to standard error"],
+            expect!["`sh` returned an invalid answer: standard output is not valid JSON (the integer 18446744073709551616 does not fit into 64 bits and would lose digits; send it as text, in quotes); write one object or nothing, and log to standard error"],
         ),
     ])
     .await;
@@ -145,9 +145,9 @@ async fn h_05_a_text_of_a_hook_replaces_all_that_shows_the_old_one() {
 async fn a_command_that_cannot_be_started_is_an_error() {
     let (_dir, mut hook) = script("");
     hook.program = "./no/such\u{1b}program".into();
-    expect![[r#"`./no/such\u{1b}program` cannot be started: No such file or directory (os error 2); check that the program is there and executable"#]].assert_eq(&said_before(&hook, &call()).await);
+    expect![[r#"`./no/such\u{1b}program` cannot be started: No such file or directory (os error 2); check that the program exists and is executable"#]].assert_eq(&said_before(&hook, &call()).await);
     hook.program = "no-such-program-here".into();
-    expect!["`no-such-program-here` cannot be started: No such file or directory (os error 2); check that the program is there and executable"].assert_eq(&said_before(&hook, &call()).await);
+    expect!["`no-such-program-here` cannot be started: No such file or directory (os error 2); check that the program exists and is executable"].assert_eq(&said_before(&hook, &call()).await);
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn r_211_a_command_changes_what_a_call_brought_or_withholds_it() {
         ),
         (
             "echo secret >&2; exit 2",
-            expect!["the tool ran, and a hook withheld what it brought: secret"],
+            expect!["the tool ran, but a hook withheld its result: secret"],
         ),
         (
             r#"grep -q '"text":"long"' && echo '{"replace": "was long"}'"#,
@@ -288,12 +288,12 @@ fn events_have_the_names_that_people_know() {
     for (word, expected) in [
         (
             "PreToolUs",
-            expect!["`PreToolUs` is not an event of hooks; did you mean `PreToolUse`?"],
+            expect!["`PreToolUs` is not a hook event; did you mean `PreToolUse`?"],
         ),
         (
             "zzz\u{1b}",
             expect![[
-                r#"`zzz\u{1b}` is not an event of hooks; write PreToolUse, PostToolUse or MessagesChanged"#
+                r#"`zzz\u{1b}` is not a hook event; use PreToolUse, PostToolUse or MessagesChanged"#
             ]],
         ),
     ] {
@@ -356,7 +356,7 @@ async fn r_210_a_command_that_hangs_is_killed_with_its_children_when_its_time_is
     let Said::Denied { reason, .. } = said else {
         panic!("not denied")
     };
-    expect!["hook `hangs` failed: no answer within 60000ms"].assert_eq(&reason.unwrap());
+    expect!["hook `hangs` failed: no answer within 60000 ms"].assert_eq(&reason.unwrap());
     assert_eq!(pids.len(), 4);
     check_gone(&pids).await;
 }

@@ -443,7 +443,7 @@ async fn r_211_a_hook_has_the_last_word_on_a_result() {
         "look",
         json!({}),
         expect![[r#"
-            no: hook `mask` failed: it panicked
+            no: hook `mask` failed: panicked
             c: [created], validating, validating, scheduled, executing, executing, executing, CALL.COMPLETED
               on disk: requested, picked, found, scheduled, started, post_processing, outcome_changed, completed"#]],
     )
