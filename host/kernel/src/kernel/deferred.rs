@@ -47,8 +47,8 @@ pub async fn approve_deferred(
         call: shown(call),
         reason,
     };
+    let kept = row.record.get(IN_ADVANCE);
     let kept = kept.ok_or_else(|| no_yes("its record contains no approval".to_owned()))?;
-    let kept = kept.ok_or_else(|| no_yes("its record holds no approval".to_owned()))?;
     let approval = kept.get("approval").unwrap_or(&Value::Null);
     let approval = Approval::from_value(approval).map_err(|error| no_yes(error.to_string()))?;
     let approval = Approval {

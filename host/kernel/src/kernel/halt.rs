@@ -66,7 +66,7 @@ impl Halt {
         self.unless_set(false, work).await
     }
 
-    /// Like [`CancelHandle::or`], for work after the tool has run.
+    /// Like [`CancelHandle::unless_cancelled`], for work after the tool has run.
     pub(super) async fn after_run<T>(
         &self,
         work: impl Future<Output = Result<T, Refusal>>,

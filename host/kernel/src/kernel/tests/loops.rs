@@ -25,10 +25,10 @@ async fn the_third_failure_brings_advice_and_the_fifth_does_not_run() {
         no: no luck
         no: no luck
         no: no luck
-        - this same call has failed 3 times in a row: do not repeat it, change the arguments or take another way
+        - this call has failed 3 times in a row; do not repeat it: change the arguments or try another approach
         no: no luck
-        - this same call has failed 4 times in a row: do not repeat it, change the arguments or take another way
-        Failed [repeated_failure]: `look` failed 4 times in a row with these same arguments and was not run again: change the arguments or take another way"#]].assert_eq(&lines.join("\n"));
+        - this call has failed 4 times in a row; do not repeat it: change the arguments or try another approach
+        Failed [repeated_failure]: `look` failed 4 times in a row with the same arguments and was not run again; change the arguments or try another approach"#]].assert_eq(&lines.join("\n"));
     assert_eq!(world.stage.started.lock().unwrap().len(), 4);
     // Other arguments are another matter.
     let other = world.call("d", "look", json!({"do": "fail", "n": 1})).await;
@@ -201,6 +201,6 @@ async fn ten_thousand_calls_wait_and_end() {
         .schedule(more, Arc::new(NoSink))
         .await
         .unwrap_err();
-    expect!["10001 more calls do not fit into the queue of at most 10000: wait until some end"]
+    expect!["10001 more calls exceed the queue limit of 10000; wait until some have ended"]
         .assert_eq(&full.to_string());
 }

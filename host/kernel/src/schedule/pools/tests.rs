@@ -308,6 +308,6 @@ fn a_limit_of_nothing_is_refused() {
         ..Limits::default()
     };
     let error = Pools::new(limits).err().unwrap();
-    expect!["the limit `network` is 0 and no call of it would ever run: give at least 1"]
+    expect!["the limit `network` is 0, so no call in this pool could run; set it to at least 1"]
         .assert_eq(&error.to_string());
 }
