@@ -312,7 +312,7 @@ async fn the_tool_gets_the_repaired_input_and_the_caller_is_told() {
         .call("typed", json!({"n": "2", "description": "x"}))
         .await;
     expect![[r#"
-        description: left out, the tool does not need it
+        description: removed, the tool has no such parameter
         n: text read as 2"#]]
     .assert_eq(&report.repairs.join("\n"));
     assert!(report.result.is_ok());

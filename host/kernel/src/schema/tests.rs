@@ -136,8 +136,8 @@ fn size_and_depth_have_limits() {
         json!({"a": "bcd"}),
         10,
         expect![[r#"
-        [invalid_tool_params] Parameter validation failed: input: 11 B are more than the limit of 10 B
-        - send less at once, in several calls"#]],
+        [invalid_tool_params] Parameter validation failed: input: 11 B exceed the limit of 10 B
+        - split the input into several calls"#]],
     );
     check_bytes(
         Strict,
@@ -145,8 +145,8 @@ fn size_and_depth_have_limits() {
         json!("{\"a\": \"bcd\"}"),
         10,
         expect![[r#"
-        [invalid_tool_params] Parameter validation failed: input: 12 B are more than the limit of 10 B
-        - send less at once, in several calls"#]],
+        [invalid_tool_params] Parameter validation failed: input: 12 B exceed the limit of 10 B
+        - split the input into several calls"#]],
     );
     let deep = |levels| (1..levels).fold(json!({}), |value, _| json!({"a": value}));
     assert!(super::bounds(deep(MAX_DEPTH).as_object().unwrap(), 10_000).is_ok());
@@ -197,8 +197,8 @@ fn extra_parameters_are_stripped_unless_the_tool_has_them() {
         extras.clone(),
         expect![[r#"
         {"path":"a","limit":1}
-        wait_for_previous: left out, the tool does not need it
-        description: left out, the tool does not need it"#]],
+        wait_for_previous: removed, the tool has no such parameter
+        description: removed, the tool has no such parameter"#]],
     );
     let own = json!({"properties": {"path": {}, "limit": {}, "description": {"type": "string"}}});
     check(
@@ -207,7 +207,7 @@ fn extra_parameters_are_stripped_unless_the_tool_has_them() {
         extras,
         expect![[r#"
         {"path":"a","limit":1,"description":"read it"}
-        wait_for_previous: left out, the tool does not need it"#]],
+        wait_for_previous: removed, the tool has no such parameter"#]],
     );
     check(
         Strict,
@@ -228,19 +228,19 @@ fn aliases_are_renamed_and_keep_their_place() {
     read(
         json!({"file_path": "a", "path": "b"}),
         expect![[
-            r#"[invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `file_path`; keep one of the two"#
+            r#"[invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `file_path`; use one of the two"#
         ]],
     );
     read(
         json!({"path": "b", "filePath": "a"}),
         expect![[
-            r#"[invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `filePath`; keep one of the two"#
+            r#"[invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `filePath`; use one of the two"#
         ]],
     );
     read(
         json!({"file_path": "a", "filePath": "b"}),
         expect![[r#"
-        [invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `filePath`; keep one of the two
+        [invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `filePath`; use one of the two
         path: renamed from its alias `file_path`"#]],
     );
 }
@@ -324,8 +324,8 @@ fn null_is_left_out_where_a_property_may_be_absent() {
         json!({"path": "a", "limit": null, "mode": null, "note": null}),
         expect![[r#"
             {"path":"a","note":null,"limit":100}
-            limit: null left out
-            mode: null left out"#]],
+            limit: null removed
+            mode: null removed"#]],
     );
     read(
         json!({"path": null}),
@@ -429,8 +429,8 @@ fn unknown_members_are_refused_or_dropped() {
         json!({"path": "a", "limt": 3, "range": {"to": 1, "form": 2}}),
         expect![[r#"
             {"path":"a","range":{"to":1,"from":1},"limit":100}
-            limt: unknown, left out
-            range.form: unknown, left out"#]],
+            limt: unknown parameter removed
+            range.form: unknown parameter removed"#]],
     );
     let open = |more: Value| {
         let mut schema = json!({"properties": {"a": {"type": "integer"}}});

@@ -99,10 +99,10 @@ async fn a_store_that_fails_stops_what_changes_something_and_nothing_else() {
         lines.push(format!("{id} {}", shown(&report)));
     }
     expect![[r#"
-        w1 Unavailable [store_unavailable]: the host cannot write its records, so nothing that could change something is run
+        w1 Unavailable [store_unavailable]: the host cannot write its records, so calls that may change something are refused
         r1 ok: done
-        e1 Unavailable [store_unavailable]: the host cannot write its records, so nothing that could change something is run
-        w2 Unavailable [store_unavailable]: the host cannot write its records, so nothing that could change something is run
+        e1 Unavailable [store_unavailable]: the host cannot write its records, so calls that may change something are refused
+        w2 Unavailable [store_unavailable]: the host cannot write its records, so calls that may change something are refused
         r2 ok: done"#]]
     .assert_eq(&lines.join("\n"));
     assert_eq!(*world.stage.started.lock().unwrap(), ["before", "r1", "r2"]);

@@ -71,7 +71,7 @@ fn r_495_nobody_else_gets_in_by_a_comparison() {
          next 7.0.0: grep
          evil 9.0.0: grep",
         expect![[r#"
-            error: plugin `evil` brings the name `grep`, which tool `grep` of plugin `s` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `evil__grep`)
+            error: plugin `evil` registers the name `grep`, which is already used by tool `grep` of plugin `s`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `evil__grep`)
             grep = next:7.0.0 s:1.0.0*
         "#]],
     );
@@ -80,8 +80,8 @@ fn r_495_nobody_else_gets_in_by_a_comparison() {
         "s 1.0.0: grep glob
          next 7.0.0: grep glob",
         expect![[r#"
-            error: plugin `next` brings the name `glob`, which tool `glob` of plugin `s` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `next__glob`)
-            t.toml:7: ab_test of `grep`: variant 2 (plugin next): no tool `next/grep` is loaded, or it is left out
+            error: plugin `next` registers the name `glob`, which is already used by tool `glob` of plugin `s`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `next__glob`)
+            t.toml:7: ab_test of `grep`: variant 2 (plugin next): tool `next/grep` is not loaded or unavailable
             glob = s:1.0.0*
             grep = s:1.0.0*
         "#]],
@@ -94,7 +94,7 @@ fn r_495_what_cannot_be_compared_is_said_with_its_line() {
         (
             "grep: 1.0.0 2.0.0",
             "s 1.0.0: grep",
-            expect!["t.toml:7: ab_test of `grep`: variant 2 (version 2.0.0): loaded is 1.0.0"],
+            expect!["t.toml:7: ab_test of `grep`: variant 2 (version 2.0.0): only these versions are loaded: 1.0.0"],
         ),
         (
             "grepp: 1.0.0",
@@ -106,20 +106,20 @@ fn r_495_what_cannot_be_compared_is_said_with_its_line() {
         (
             "cat: 1.0.0",
             "s 1.0.0: read=cat",
-            expect!["t.toml:7: ab_test of `cat`: the tool is called `read`; write that"],
+            expect!["t.toml:7: ab_test of `cat`: the tool is named `read`; use that name"],
         ),
         (
             "grep: 1.0.0 1.0.*",
             "s 1.0.0: grep",
             expect![
-                "t.toml:7: ab_test of `grep`: variant 2 (version 1.0.*): another variant is the same tool already"
+                "t.toml:7: ab_test of `grep`: variant 2 (version 1.0.*): another variant already selects the same tool"
             ],
         ),
         (
             "grep: 1.0.0 next",
             "s 1.0.0: grep\nnext: grep>none",
             expect![
-                "t.toml:7: ab_test of `grep`: variant 2 (plugin next): no tool `next/grep` is loaded, or it is left out"
+                "t.toml:7: ab_test of `grep`: variant 2 (plugin next): tool `next/grep` is not loaded or unavailable"
             ],
         ),
     ] {
@@ -147,7 +147,7 @@ fn r_495_a_variant_with_another_schema_is_refused() {
         tool.input_schema = schema;
         kernel.register(info, Arc::new(Still(vec![tool]))).unwrap();
     }
-    expect![[r#"t.toml:7: ab_test of `grep`: variant 2 (plugin next): callers see `grep` 1.0.0 of plugin `s`, and its input schema differs at /properties/pattern: {"type":"string"} there, nothing here"#]]
+    expect![[r#"t.toml:7: ab_test of `grep`: variant 2 (plugin next): callers see `grep` 1.0.0 of plugin `s`, but its input schema differs at /properties/pattern: {"type":"string"} there, nothing here"#]]
         .assert_eq(&kernel.registry().problems().join("\n"));
 }
 
