@@ -6,7 +6,7 @@ use toolhost_contract::{CallId, Principal};
 
 use super::*;
 
-/// A hook that says what it was made with.
+/// A hook with a fixed answer.
 struct Says(Mutex<Vec<Result<Before, HookError>>>);
 
 impl Hook for Says {
@@ -227,7 +227,7 @@ fn a_matcher_sees_every_name_and_only_whole_names() {
     expect!["`edit(` is not a valid tool pattern: error: unclosed group"].assert_eq(&error);
 }
 
-/// Waits for a user called `slow`, and has no opinion on the calls of others.
+/// Waits for a user named `slow`, and has no effect on calls of others.
 struct SlowFor;
 
 impl Hook for SlowFor {
@@ -255,7 +255,7 @@ async fn h_07_calls_on_which_a_hook_takes_long_do_not_delay_those_of_other_users
     assert!(flood.as_mut().now_or_never().is_none());
     let said = hooks.before(&of("quick")).now_or_never();
     assert_eq!(said, Some(Said::Go(Weights::default())));
-    // Of users without a call at a hook only the last one is kept.
+    // Of users without a call in a hook, only the last one is kept.
     for user in ["third", "fourth"] {
         drop(hooks.slots.of(&UserId::token(user)));
     }

@@ -32,7 +32,7 @@ impl Backend for Still {
 }
 
 /// `a: read=Read=cat write` is plugin `a` with two tools, the first with two aliases. `a 1.1.0: read@2.0.0>glob@^1` is
-/// another version of it whose tool has a version of its own and depends on another.
+/// another version of it, whose tool has its own version and depends on another.
 fn plugin(line: &str) -> (PluginInfo, Arc<dyn Backend>) {
     let (name, tools) = line.split_once(':').unwrap();
     let plugin = info(name);

@@ -20,7 +20,7 @@ fn tool(mode: Mode, schema: Value) -> Descriptor {
     tool
 }
 
-/// Shows what the tool would get and what was repaired, or the refusal with its recommendations.
+/// Checks the input for the tool and the repairs, or the refusal with its recommendations.
 fn check(mode: Mode, schema: Value, input: Value, expected: Expect) {
     check_bytes(mode, schema, input, 10_000, expected);
 }
@@ -466,7 +466,7 @@ fn unknown_members_are_refused_or_dropped() {
     );
 }
 
-/// Each of the texts fits. Of a long one the search finds that only after many steps back.
+/// Both texts match. The search finds that for a long one only after much backtracking.
 #[test]
 fn patterns_have_a_backtracking_limit() {
     const PATTERN: &str = r"^(?:(a|a)*\1b|a*c)$";

@@ -20,8 +20,8 @@ const ALL: [HookEvent; 3] = [
     HookEvent::MessagesChanged,
 ];
 
-/// A script in a folder of its own. The shell reads it; it is never executed itself, because a file that was just
-/// written may still be open in a child that another test is starting.
+/// A script in its own folder. It is read by the shell and never executed directly, because a new file may still be
+/// open for writing in a child that another test is starting.
 fn script(text: &str) -> (TempDir, CommandHook) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("hook.sh"), text).unwrap();
@@ -79,13 +79,13 @@ async fn a_command_that_misbehaves_is_an_error_that_says_how() {
         ("echo hello", expect!["`sh` returned an invalid answer: standard output is not valid JSON (expected value at line 1 column 1); write one object or nothing, and log to standard error"]),
         (r#"echo '{"decide": "deny"}'"#, expect!["`sh` returned an invalid answer: unknown member `decide` in the answer; did you mean `decision`?"]),
         ("yes", expect!["`sh` wrote more than 65536 bytes to standard output; write one JSON object, and log to standard error"]),
-        // One byte too much, from a process that has ended.
+        // One byte too many, from a process that has ended.
         ("head -c 65537 /dev/zero", expect!["`sh` wrote more than 65536 bytes to standard output; write one JSON object, and log to standard error"]),
     ])
     .await;
 }
 
-// A script that builds its answer with text of the call lets that text write a second decision.
+// A script that builds its answer from text of the call lets that text add a second decision.
 #[tokio::test]
 async fn h_04_what_an_answer_says_twice_or_inexactly_is_no_answer() {
     check(&[
@@ -105,7 +105,7 @@ async fn h_04_what_an_answer_says_twice_or_inexactly_is_no_answer() {
     .await;
 }
 
-// A command is told the text for the model, and nothing of what people see.
+// A command gets the text for the model, and nothing of what the user sees.
 #[tokio::test]
 async fn h_05_a_text_of_a_hook_replaces_all_that_shows_the_old_one() {
     let (_dir, hook) = script(r#"echo '{"update": {"text": "masked"}}'"#);
@@ -135,7 +135,7 @@ async fn h_05_a_text_of_a_hook_replaces_all_that_shows_the_old_one() {
         ..Outcome::text("masked")
     };
     assert_eq!(after.apply(outcome.clone()), expected);
-    // More text beside it takes nothing away.
+    // Additional text removes nothing.
     let (_dir, hook) = script(r#"echo '{"additional_context": "more"}'"#);
     let after = hook.after(&call(), &outcome).await.unwrap();
     assert_eq!(after.apply(outcome.clone()).display, outcome.display);
@@ -160,7 +160,7 @@ async fn pipes_that_a_command_leaves_alone_do_not_block_it() {
         r#"echo '{"decision": "allow"}'"#,
         // closes it
         r#"exec <&-; echo '{"decision": "allow"}'"#,
-        // reads it when it has said everything
+        // reads it after it has answered
         r#"head -c 1000000 /dev/zero >&2; echo '{"decision": "allow"}'; cat >/dev/null"#,
         // closes its output and goes on
         r#"echo '{"decision": "allow"}'; exec >&- 2>&-; cat >/dev/null"#,
@@ -217,7 +217,7 @@ async fn r_210_a_command_reads_the_call_and_sees_only_what_it_needs() {
         )
     );
     assert_eq!(read("mine"), "yes\n");
-    // The shell adds some of its own.
+    // The shell adds some variables.
     let own = ["MINE", "PWD", "OLDPWD", "SHLVL", "_"];
     for name in read("names").lines() {
         assert!(INHERITED.contains(&name) || own.contains(&name), "{name}");
@@ -314,8 +314,8 @@ fn fifo(dir: &Path) -> PathBuf {
     fifo
 }
 
-/// Waits for the line of process ids that a script writes into its pipe. A paused clock stands still meanwhile, as it
-/// does during all blocking work, so that the time of a hook is not up before it has begun.
+/// Waits for the line of process ids that a script writes to its pipe. A paused clock does not advance during blocking
+/// work, so that the hook does not time out before it has begun.
 async fn pids(fifo: PathBuf) -> Vec<Pid> {
     let line = tokio::task::spawn_blocking(move || {
         let mut line = String::new();
@@ -328,7 +328,7 @@ async fn pids(fifo: PathBuf) -> Vec<Pid> {
     line.await.unwrap().split_whitespace().map(pid).collect()
 }
 
-/// A dead process that nobody has reaped yet counts as gone: of a grandchild that is up to the init process.
+/// A zombie counts as gone: reaping a grandchild is up to the init process.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     let is_zombie = stat.is_ok_and(|stat| stat.rsplit(") ").next().unwrap().starts_with('Z'));
@@ -343,7 +343,7 @@ async fn check_gone(pids: &[Pid]) {
     }
 }
 
-/// It, two children and a grandchild run until they are killed.
+/// The script, two children and a grandchild, which run until they are killed.
 const HANGS: &str = r#"sleep 1000 & sh -c 'sleep 1000 & echo "$0 $1 $$ $!" >fifo; wait' $$ $!"#;
 
 #[tokio::test(start_paused = true)]

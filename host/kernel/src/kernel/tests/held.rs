@@ -1,4 +1,4 @@
-//! Calls whose changes are held back: they run, what they did is judged, and then it becomes real or never was.
+//! Staged calls: they run, their changes are evaluated, and are then committed or dropped.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,7 +22,7 @@ fn no() -> Answer {
     Answer::Deny { note: None }
 }
 
-/// The result, the story, what is real now, and the journal of commits.
+/// Checks the result, the story, the committed files, and the commit journal.
 async fn check(world: World, tool: &str, input: Value, expected: Expect) {
     let report = world.call("c", tool, input).await;
     let undo = report.commits.len();
@@ -118,7 +118,7 @@ async fn what_a_call_changed_is_judged_and_not_what_it_said() {
             real: ["src/a"], asked: 0, commits: ["done"], undo ids: 1"#]],
     )
     .await;
-    // What is forbidden by its name does not even run.
+    // A call that is forbidden by name does not run.
     check(rules("deny write"), "write", input, expect![[r#"
         Denied [policy_violation]: Permission denied: rule user:1 deny `write` forbids `write` by None
         c: [created], validating, validating, CALL.DENIED
@@ -261,7 +261,7 @@ async fn an_input_that_a_person_changes_is_run_again() {
     .await;
 }
 
-/// Whoever goes away in the middle of a commit does not leave half of it.
+/// Dropping the caller during a commit does not leave it incomplete.
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_has_begun_is_brought_to_its_end() {
     let world = holding(Setup::default().rules("allow write"));

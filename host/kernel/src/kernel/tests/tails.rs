@@ -1,4 +1,4 @@
-//! a result may name a call in its place, and that one takes the whole road.
+//! a result may request a tail call, which runs through the whole pipeline.
 
 use std::future::ready;
 
@@ -10,7 +10,7 @@ use toolhost_contract::{Outcome, TailCall};
 use super::world::{Setup, shown};
 use crate::hooks::CallbackHook;
 
-/// A tail that names a tail that names a tail.
+/// A tail call that requests a tail call, and so on.
 fn tails(depth: usize) -> Value {
     (0..depth).fold(
         json!({}),

@@ -1,4 +1,4 @@
-//! R-495: which plugins may be compared, and what is said when they cannot.
+//! R-495: which plugins can be compared in an A/B test, and the errors if they cannot.
 
 use super::versions::{check, kernel};
 use super::*;
@@ -52,7 +52,7 @@ fn r_495_versions_and_plugins_are_compared_in_any_order() {
             grep = next:7.0.0 s:1.0.0*
         "#]],
     );
-    // Where all are named, the first is listed.
+    // If all are named, the first is listed.
     check(
         compared("grep: next s"),
         "s 1.0.0: grep
@@ -160,7 +160,7 @@ fn r_495_a_stand_in_has_the_names_of_what_it_stands_in_for() {
     let registry = kernel.registry();
     let mut keys = registry.get("next/grep").unwrap().keys.clone();
     keys.sort();
-    // Its own alias leads nowhere; that of the other leads to it by way of the comparison. `Grep` is the name itself.
+    // Its own alias is not used; those of the listed tool refer to it through the A/B test. `Grep` is the name itself.
     assert_eq!(keys, ["find", "next/grep", "next__grep"]);
     for (word, version) in [
         ("grep", Some("1.0.0")),
@@ -173,7 +173,7 @@ fn r_495_a_stand_in_has_the_names_of_what_it_stands_in_for() {
         let found = registry.get(word).map(|entry| entry.tool.version.as_str());
         assert_eq!(found, version, "{word}");
     }
-    // Disabled together, and one by one.
+    // Disabled together, and individually.
     kernel.set_enabled("next/grep", false).unwrap();
     assert!(kernel.registry().get("grep").unwrap().enabled);
     kernel.set_enabled("next/grep", true).unwrap();

@@ -1,4 +1,4 @@
-//! R-492: a tool is there when everything that it depends on is.
+//! R-492: a tool is available if all its dependencies are.
 
 use super::versions::{check, kernel};
 use super::*;
@@ -72,7 +72,7 @@ fn r_492_a_version_has_to_fit() {
             two = a:1.0.0*
         "#]],
     );
-    // A version that does not answer to the name counts too, and one whose own needs are not met does not.
+    // A version that is not served under the name counts too; one with unmet dependencies does not.
     check(
         Settings::default(),
         "a: one>grep@1.0.0 two>grep@2
@@ -114,7 +114,7 @@ fn r_492_what_is_disabled_is_not_there() {
     assert!(has("two") && has("one"));
     assert!(kernel.unregister(&super::info("c").name));
     assert!(!has("two") && !has("one"));
-    // Nobody can call it, and it can be switched off all the same.
+    // It cannot be called, but it can be disabled.
     kernel.set_enabled("one", false).unwrap();
     assert!(has("one"));
 }

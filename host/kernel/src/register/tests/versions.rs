@@ -1,8 +1,8 @@
-//! several versions of one plugin side by side, and which of them answers.
+//! several versions of one plugin, and which of them is served.
 
 use super::*;
 
-/// The results, the warnings, and for each name who answers to it and what else is there.
+/// Formats the results, the warnings, and for each name the served entry and the others.
 fn shown(kernel: &Kernel, results: &[Result<Vec<ToolName>, RegisterError>]) -> String {
     let errors = results
         .iter()
@@ -48,7 +48,7 @@ pub(super) fn kernel(settings: Settings, plugins: &str) -> (Kernel, String) {
     (kernel, shown)
 }
 
-/// In every order but for the warnings the same.
+/// Checks every order of registration. Only the warnings may differ.
 pub(super) fn check(settings: Settings, plugins: &str, expected: Expect) {
     let without = |shown: &str| -> String {
         let lines = shown.lines().filter(|line| !line.starts_with("warning"));

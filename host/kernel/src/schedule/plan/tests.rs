@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-/// One line per call: its concurrency, then `read` and `wait` where they hold.
+/// One line per call: its concurrency, then `read` and `wait` where they apply.
 fn check(strategy: Strategy, calls: &str, expected: Expect) {
     let calls: Vec<_> = calls.lines().map(shape).collect();
     let waves = waves(strategy, &calls);

@@ -64,8 +64,8 @@ impl Clash for Guest {
 /// All calls that run or wait.
 ///
 /// A call is blocked first by earlier conflicting calls in the queue, then by the limit of its pool. Calls that wait
-/// for the limit are admitted by age. The oldest waiting call of a user is therefore always admitted next: the calls that
-/// block it run and end, and then it gets the next free permit of its pool.
+/// for the limit are admitted by age. The oldest waiting call of a user is therefore always admitted next: the calls
+/// that block it run and end, and then it gets the next free permit of its pool.
 pub(super) struct Room {
     line: Line<Guest>,
     limits: Limits,

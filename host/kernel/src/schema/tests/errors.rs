@@ -1,4 +1,4 @@
-//! What is refused, and in which words.
+//! Error messages for invalid inputs and schemas.
 
 use expect_test::{Expect, expect};
 

@@ -27,7 +27,7 @@ fn tool_said() -> Outcome {
     }
 }
 
-/// What a model reads then, or the error.
+/// Checks the text that the model gets, or the error.
 fn check_after(outcome: &Outcome, cases: &[(&str, Expect)]) {
     for (stdout, expected) in cases {
         let told = match after(stdout.as_bytes(), outcome) {
@@ -379,7 +379,7 @@ fn r_210_a_command_is_told_the_call_by_every_name_of_its_tool() {
     let (mut call, said) = (call(), tool_said());
     let plain = told(&call, Some(&said));
     expect![[r#"{"event":"PostToolUse","session_id":"local","agent_id":"main","call_id":"1","cwd":"/work","mode":"default","tool":{"name":"edit_file","aliases":["Edit"],"version":"0.0.0","plugin":"files"},"input":{"path":"a"},"result":{"text":"long","is_error":false,"summary":"s","meta":{"m":1}}}"#]].assert_eq(&plain.to_string());
-    // What it was told is an answer that it may give.
+    // The result in an event is a valid answer.
     let echo = json!({"replace": plain["result"]}).to_string();
     let replaced = after(echo.as_bytes(), &said).unwrap();
     assert_eq!(replaced.apply(Outcome::default()), said);
