@@ -83,7 +83,10 @@ impl Trial {
             return wrong(snapshot.unknown(test.tool.as_str()).to_string());
         };
         if listed.name != test.tool {
-            return wrong(format!("the tool is named `{}`; use that name", listed.name));
+            return wrong(format!(
+                "the tool is named `{}`; use that name",
+                listed.name
+            ));
         }
         let mut arms: Vec<(u32, Arc<Entry>)> = Vec::with_capacity(test.variants.len());
         for (number, variant) in (1..).zip(&test.variants) {

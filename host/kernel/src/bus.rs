@@ -143,7 +143,9 @@ pub struct Subscription {
 
 /// The requested events are no longer kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("events {from} to {to} are no longer available: the subscriber was too slow or reconnected too late")]
+#[error(
+    "events {from} to {to} are no longer available: the subscriber was too slow or reconnected too late"
+)]
 pub struct Missed {
     pub from: u64,
     pub to: u64,

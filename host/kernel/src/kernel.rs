@@ -289,9 +289,7 @@ impl Kernel {
             report.commits.extend(follow.commits);
         }
         if let Ok(Outcome { tail: Some(_), .. }) = &report.result {
-            let message = format!(
-                "too many tail calls: the limit for one call is {TAILS}"
-            );
+            let message = format!("too many tail calls: the limit for one call is {TAILS}");
             let error = CallError::new(ErrorClass::Failed, message).code("too_many_tails");
             report.result = Err(error.recommend("call the last tool directly"));
         }

@@ -20,11 +20,11 @@ type Hears = dyn Fn(String, Value) -> Said<()> + Send + Sync;
 /// use toolhost_kernel::hooks::CallbackHook;
 ///
 /// let hook = CallbackHook::before(|call| async move {
-///     let mut said = Before::default();
+///     let mut answer = Before::default();
 ///     if call.call.input["command"].as_str().is_some_and(|command| command.contains("rm -rf")) {
-///         said.decision = Decision::Ask { reason: Some("it deletes".to_owned()), meta: None };
+///         answer.decision = Decision::Ask { reason: Some("it deletes".to_owned()), meta: None };
 ///     }
-///     Ok(said)
+///     Ok(answer)
 /// });
 /// # drop(hook);
 /// ```

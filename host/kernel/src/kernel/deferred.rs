@@ -22,9 +22,7 @@ use crate::journal::IN_ADVANCE;
 pub enum DeferredError {
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    #[error(
-        "call `{call}` is not deferred; answer it as a running call"
-    )]
+    #[error("call `{call}` is not deferred; answer it as a running call")]
     NotDeferred { call: String },
     #[error(
         "call `{call}` cannot be approved in advance ({reason}); deny it and let the caller retry"

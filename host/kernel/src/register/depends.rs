@@ -143,9 +143,7 @@ impl Web<'_> {
             };
             if let Some(begin) = way.iter().position(|(place, _)| *place == next) {
                 let circle = shown(&way, &way[begin].1);
-                return format!(
-                    "{circle} is a cycle; remove one of these dependencies"
-                );
+                return format!("{circle} is a cycle; remove one of these dependencies");
             }
             way.push((next, lack.shown.clone()));
         }

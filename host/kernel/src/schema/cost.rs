@@ -87,7 +87,9 @@ impl<'a> Builder<'a> {
             visits += 1;
             self.links += 1;
             if visits > MAX_AT_ONCE || self.links > MAX_LINKS || nesting > MAX_NESTING {
-                return Err("its references and alternatives grow exponentially or are circular".to_owned());
+                return Err(
+                    "its references and alternatives grow exponentially or are circular".to_owned(),
+                );
             }
             closure.own = closure.own.saturating_add(times);
             let Some(keywords) = schema.as_object() else {

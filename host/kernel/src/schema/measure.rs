@@ -73,8 +73,7 @@ fn text(text: &str) -> u64 {
 
 pub(super) fn exactly(object: &Map<String, Value>) -> u64 {
     let mut count = Count(0);
-    serde_json::to_writer(&mut count, object)
-        .expect("counting cannot fail, and keys are strings");
+    serde_json::to_writer(&mut count, object).expect("counting cannot fail, and keys are strings");
     count.0
 }
 

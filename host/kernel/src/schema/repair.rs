@@ -249,7 +249,10 @@ impl<'a> Repair<'a> {
                     None if node.properties.is_empty() => {
                         "unknown parameter; the tool takes none".to_owned()
                     }
-                    None => format!("unknown parameter; expected one of {}", explain::list(names())),
+                    None => format!(
+                        "unknown parameter; expected one of {}",
+                        explain::list(names())
+                    ),
                 };
                 self.problems
                     .push(Problem::new(&Path::Member(&path, name), reason));
@@ -258,8 +261,10 @@ impl<'a> Repair<'a> {
             object.retain(|name, _| {
                 let known = node.property(name).is_some();
                 if !known {
-                    self.repairs
-                        .push(format!("{}: unknown parameter removed", Path::Member(&path, name)));
+                    self.repairs.push(format!(
+                        "{}: unknown parameter removed",
+                        Path::Member(&path, name)
+                    ));
                 }
                 known
             });

@@ -143,7 +143,8 @@ impl Shape {
     pub(super) fn outcome(self) -> Outcome {
         let error = (self.is_error == Some(true)).then(|| {
             let message = self.text.clone().or_else(|| self.summary.clone());
-            let message = message.unwrap_or_else(|| "a hook reported that the call failed".to_owned());
+            let message =
+                message.unwrap_or_else(|| "a hook reported that the call failed".to_owned());
             let code = self.code.as_deref().unwrap_or("hook_result");
             Failure::new(code, message)
         });

@@ -74,9 +74,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
             let Strict(member) = members.next_value()?;
             if object.contains_key(&name) {
                 let name = text::inline(&name, 80);
-                return Err(A::Error::custom(format_args!(
-                    "duplicate member `{name}`"
-                )));
+                return Err(A::Error::custom(format_args!("duplicate member `{name}`")));
             }
             object.insert(name, member);
         }

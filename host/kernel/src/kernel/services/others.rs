@@ -158,8 +158,9 @@ impl CallServices {
             let steps_back = name.split('/').any(|step| step == "..");
             if name.trim().is_empty() || name.len() > MAX_WISH || steps_back {
                 let shown = text::inline(name, 80);
-                let message =
-                    format!("`{shown}` cannot be requested: it must have 1 to {MAX_WISH} bytes and no `..`");
+                let message = format!(
+                    "`{shown}` cannot be requested: it must have 1 to {MAX_WISH} bytes and no `..`"
+                );
                 return Err(Failure::new("invalid_wish", message));
             }
         }

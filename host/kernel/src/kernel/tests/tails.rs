@@ -26,7 +26,7 @@ async fn r_491_tails_follow_each_other_eight_deep_and_no_deeper() {
     assert_eq!(shown(&report), "ok: done");
     let report = world.call("d", "look", tails(9)).await;
     expect!["Failed [too_many_tails]: too many tail calls: the limit for one call is 8"]
-    .assert_eq(&shown(&report));
+        .assert_eq(&shown(&report));
     let started = world.stage.started.lock().unwrap().clone();
     assert_eq!(started.len(), 18);
     assert_eq!(started.last().map(String::as_str), Some("d/tail-8"));

@@ -94,7 +94,9 @@ fn r_495_what_cannot_be_compared_is_said_with_its_line() {
         (
             "grep: 1.0.0 2.0.0",
             "s 1.0.0: grep",
-            expect!["t.toml:7: ab_test of `grep`: variant 2 (version 2.0.0): only these versions are loaded: 1.0.0"],
+            expect![
+                "t.toml:7: ab_test of `grep`: variant 2 (version 2.0.0): only these versions are loaded: 1.0.0"
+            ],
         ),
         (
             "grepp: 1.0.0",

@@ -181,8 +181,10 @@ fn r_493_a_version_is_found_by_name_and_version() {
         let found = registry.get(word).map(|entry| entry.tool.version.as_str());
         assert_eq!(found, version, "{word}");
     }
-    expect![[r#"Tool "grep@3" not found: only these versions are loaded: 1.1.0, 1.0.0, 2.0.0-rc.1"#]]
-        .assert_eq(&registry.unknown("grep@3").to_string());
+    expect![[
+        r#"Tool "grep@3" not found: only these versions are loaded: 1.1.0, 1.0.0, 2.0.0-rc.1"#
+    ]]
+    .assert_eq(&registry.unknown("grep@3").to_string());
 }
 
 #[test]
