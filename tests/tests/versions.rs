@@ -85,7 +85,9 @@ fn r_493_two_versions_live_side_by_side() {
     }
     let missing = house.run(&["call", "counter@3", "{}"], "");
     assert!(
-        missing.stderr.contains("only these versions are loaded: 2.0.0, 1.0.0"),
+        missing
+            .stderr
+            .contains("only these versions are loaded: 2.0.0, 1.0.0"),
         "{missing:?}"
     );
     let deny = "[policy]\ndeny = [\"counter@2\"]\n";
@@ -126,9 +128,9 @@ fn r_493_a_pin_that_nothing_fits_leaves_the_tool_out() {
     );
     assert_ne!(ended.code, Some(0));
     assert!(
-        ended
-            .stderr
-            .contains("`[tools.counter] version` is `3`, but only these versions are loaded: 2.0.0, 1.0.0"),
+        ended.stderr.contains(
+            "`[tools.counter] version` is `3`, but only these versions are loaded: 2.0.0, 1.0.0"
+        ),
         "{ended:?}"
     );
 }
