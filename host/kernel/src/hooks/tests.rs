@@ -1,3 +1,5 @@
+//! Tests of running hooks: decisions, failures, matching and concurrency.
+
 use std::sync::Mutex;
 
 use expect_test::expect;

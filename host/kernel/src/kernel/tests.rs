@@ -1,3 +1,5 @@
+//! Tests of the call pipeline.
+
 mod abuse;
 mod agents;
 mod answers;

@@ -1,3 +1,5 @@
+//! Tests of registration, name conflicts and listings.
+
 mod compared;
 mod depends;
 mod versions;

@@ -1,3 +1,5 @@
+//! Tests of input validation and repair.
+
 mod errors;
 
 use expect_test::{Expect, expect};

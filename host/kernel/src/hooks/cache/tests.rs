@@ -1,3 +1,5 @@
+//! Tests of the read cache: expiry, invalidation, eviction and which calls are cached.
+
 use std::sync::Mutex;
 
 use expect_test::{Expect, expect};

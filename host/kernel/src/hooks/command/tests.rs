@@ -1,3 +1,5 @@
+//! Tests of command hooks with real processes.
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;

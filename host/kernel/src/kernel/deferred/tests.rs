@@ -1,3 +1,5 @@
+//! Tests of deferred questions, which are answered after their caller has disconnected.
+
 use std::sync::Arc;
 
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Tests of batches: order, cancellation and panics.
+
 mod stage;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

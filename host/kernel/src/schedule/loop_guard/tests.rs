@@ -1,3 +1,5 @@
+//! Tests of the detection of repeated failing calls.
+
 use expect_test::{Expect, expect};
 use serde_json::json;
 

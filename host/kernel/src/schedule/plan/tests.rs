@@ -1,3 +1,5 @@
+//! Tests of how each strategy splits a turn into waves.
+
 use expect_test::{Expect, expect};
 
 use super::*;

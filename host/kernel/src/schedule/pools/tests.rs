@@ -1,3 +1,5 @@
+//! Tests of admission: limits, lanes, path locks and exclusive calls.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Tests of the session queue.
+
 use std::sync::Mutex;
 use std::time::Duration;
 

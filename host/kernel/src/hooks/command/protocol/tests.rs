@@ -1,3 +1,5 @@
+//! Tests of the JSON protocol of command hooks, without processes.
+
 use expect_test::{Expect, expect};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Property tests of the admission rules against a simple model.
+
 use proptest::prelude::*;
 
 use super::super::super::Place;
