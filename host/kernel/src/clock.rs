@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use toolhost_contract::life::Millis;
 
-/// Returns the time for records. Durations and deadlines use a monotonic clock instead.
+/// The source of time for records. Durations and deadlines use a monotonic clock instead.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Millis + Send + Sync>);
 

@@ -10,7 +10,7 @@ use toolhost_contract::{Answer, BoxFuture, Call, CallId, Interview, Question, Re
 pub use callback::Callback;
 pub use scripted::Scripted;
 
-/// Asks the user: a terminal, an MCP client, a program ([`CallbackPrompter`]), a list ([`ScriptedPrompter`]) or
+/// Asks the user through a terminal, an MCP client, a program ([`CallbackPrompter`]), a list ([`ScriptedPrompter`]) or
 /// [`NoPrompter`]. An answer may take any amount of time, because deadlines of calls are paused.
 pub trait Prompter: Send + Sync {
     /// Returns the author of the answers, for the record.

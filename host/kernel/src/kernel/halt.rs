@@ -94,7 +94,7 @@ impl Halt {
         Ok(())
     }
 
-    /// `ran`: the tool was started and may have had effects.
+    /// Returns the cancellation error. `ran`: the tool was started and may have had effects.
     pub(super) fn error(&self, ran: bool) -> CallError {
         let because = self.turn.as_ref().and_then(|turn| {
             let cause = turn.canceller.cause()?;

@@ -4,7 +4,7 @@ use toolhost_contract::{Answer, BoxFuture, Call, Question};
 
 use super::Prompter;
 
-/// Asks the user by calling a function.
+/// A prompter that asks the user by calling a function.
 ///
 /// ```
 /// use toolhost_contract::Answer;

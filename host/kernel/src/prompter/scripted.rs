@@ -8,7 +8,7 @@ use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question};
 use super::Prompter;
 use crate::Pending;
 
-/// Returns prepared answers in order and records the questions. After the last answer, no user is available.
+/// A prompter that gives prepared answers in order and records the questions. After the last answer there is no user.
 #[derive(Default)]
 pub struct Scripted(Mutex<Script>);
 
