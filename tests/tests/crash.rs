@@ -190,11 +190,11 @@ fn killed_on_the_way_of_an_allowed_call() {
             scheduled: requested picked found scheduled sealed; sealed: it had not started; it is safe to call again; not written
             started: requested picked found scheduled started sealed; sealed: it was interrupted before its changes were made; it is safe to call again; not written
             released: requested picked found scheduled started released sealed; sealed: it was interrupted while it ran; verify its side effects before calling again; not written
-            commit_begun: requested picked found scheduled started released sealed; sealed: it was interrupted and its changes were taken back; look at its files before calling again; not written
-            commit-1: requested picked found scheduled started released sealed; sealed: it was interrupted and its changes were taken back; look at its files before calling again; not written
-            commit-3: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host died; look at them before calling again; written
-            commit_made: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host died; look at them before calling again; written
-            commit_ended: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host died; look at them before calling again; written
+            commit_begun: requested picked found scheduled started released sealed; sealed: it was interrupted and its changes were reverted; check its files before calling again; not written
+            commit-1: requested picked found scheduled started released sealed; sealed: it was interrupted and its changes were reverted; check its files before calling again; not written
+            commit-3: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
+            commit_made: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
+            commit_ended: requested picked found scheduled started released sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
             completed: requested picked found scheduled started released completed; written
         "#]],
     );
@@ -218,7 +218,7 @@ fn killed_where_a_call_is_refused() {
         &["extra=1"],
         None,
         expect![[r#"
-        failed: requested picked found failed; invalid_tool_params: Parameter validation failed: extra: unknown parameter; known are path, content, mode, encoding, create_dirs, expected_sha256, allow_empty; not written
+        failed: requested picked found failed; invalid_tool_params: Parameter validation failed: extra: unknown parameter; expected one of path, content, mode, encoding, create_dirs, expected_sha256, allow_empty; not written
     "#]],
     );
 }
@@ -284,7 +284,7 @@ command = ["sh", "-c", """cat > /dev/null; echo '{"updated_input": {"path": "oth
         &[],
         None,
         expect![[r#"
-            post_processing: requested picked found scheduled started released post_processing sealed; sealed: its changes to files were made before its host died; look at them before calling again; written
+            post_processing: requested picked found scheduled started released post_processing sealed; sealed: its changes to files were made before its host stopped; check them before calling again; written
         "#]],
     );
     check(

@@ -263,7 +263,7 @@ fn calls(port: u16) -> Vec<(&'static str, Value, &'static [&'static str])> {
         (
             "ask_user",
             json!({"questions": [{"question": "Which?", "header": "h", "options": [{"label": "a", "description": "a"}, {"label": "b", "description": "b"}]}]}),
-            &["no person to ask"],
+            &["no user is available"],
         ),
         (
             "request_permissions",

@@ -85,7 +85,9 @@ fn r_493_two_versions_live_side_by_side() {
     }
     let missing = house.run(&["call", "counter@3", "{}"], "");
     assert!(
-        missing.stderr.contains("loaded is 2.0.0, 1.0.0"),
+        missing
+            .stderr
+            .contains("only these versions are loaded: 2.0.0, 1.0.0"),
         "{missing:?}"
     );
     let deny = "[policy]\ndeny = [\"counter@2\"]\n";
@@ -126,9 +128,9 @@ fn r_493_a_pin_that_nothing_fits_leaves_the_tool_out() {
     );
     assert_ne!(ended.code, Some(0));
     assert!(
-        ended
-            .stderr
-            .contains("`[tools.counter] version` is `3`, and loaded is 2.0.0, 1.0.0"),
+        ended.stderr.contains(
+            "`[tools.counter] version` is `3`, but only these versions are loaded: 2.0.0, 1.0.0"
+        ),
         "{ended:?}"
     );
 }
@@ -153,7 +155,7 @@ fn r_495_versions_and_plugins_are_compared() {
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(
         ended.stderr.contains(
-            "toolhost.toml:1: ab_test of `counter`: variant 2 (version 9): loaded is 2.0.0, 1.0.0"
+            "toolhost.toml:1: ab_test of `counter`: variant 2 (version 9): only these versions are loaded: 2.0.0, 1.0.0"
         ),
         "{ended:?}"
     );

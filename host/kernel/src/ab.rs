@@ -1,4 +1,4 @@
-//! Comparing implementations of one tool: which of them a call goes to, always the same for the same key.
+//! A/B tests: comparing implementations of one tool, with a stable assignment of calls to variants.
 
 use std::sync::Arc;
 
@@ -11,26 +11,26 @@ mod difference;
 
 use difference::difference;
 
-/// What an operator wants compared. Calls that name a version or a plugin go where they say.
+/// An A/B test of one tool. Calls that name a version or a plugin are not part of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AbTest {
     pub tool: ToolName,
     pub variants: Vec<Variant>,
     pub key: AbKey,
-    /// Where it is written, for errors.
+    /// The position in the configuration, for errors.
     pub at: String,
 }
 
-/// One implementation: a version of the tool, or another plugin's tool of the same name.
+/// One implementation: a version of the tool, or the tool of the same name of another plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
     pub version: Option<VersionReq>,
     pub plugin: Option<PluginName>,
-    /// Its share of the calls, compared with the others'.
+    /// The weight of the variant relative to the others.
     pub weight: u32,
 }
 
-/// What has one variant and keeps it.
+/// The key that determines the variant of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AbKey {
     #[default]
@@ -40,7 +40,7 @@ pub enum AbKey {
 }
 
 impl AbTest {
-    /// Of this plugin's variant among all.
+    /// Returns the position of the plugin's variant.
     pub(crate) fn place(&self, plugin: &PluginName) -> Option<usize> {
         let mut variants = self.variants.iter();
         variants.position(|variant| variant.plugin.as_ref() == Some(plugin))
@@ -62,7 +62,7 @@ impl std::fmt::Display for Variant {
     }
 }
 
-/// A comparison whose variants are all there.
+/// An A/B test whose variants have been resolved.
 pub(crate) struct Trial {
     pub(crate) tool: ToolName,
     key: AbKey,
@@ -72,7 +72,7 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// Err: why it cannot be made.
+    /// Resolves the variants. Returns the reason if the test is invalid.
     pub(crate) fn new(test: &AbTest, snapshot: &Snapshot) -> Result<Self, String> {
         let wrong = |reason: String| {
             let place = if test.at.is_empty() { "" } else { ": " };
@@ -83,7 +83,10 @@ impl Trial {
             return wrong(snapshot.unknown(test.tool.as_str()).to_string());
         };
         if listed.name != test.tool {
-            return wrong(format!("the tool is called `{}`; write that", listed.name));
+            return wrong(format!(
+                "the tool is named `{}`; use that name",
+                listed.name
+            ));
         }
         let mut arms: Vec<(u32, Arc<Entry>)> = Vec::with_capacity(test.variants.len());
         for (number, variant) in (1..).zip(&test.variants) {
@@ -97,22 +100,22 @@ impl Trial {
                 return wrong(snapshot.absent(&name));
             };
             if entry.name != test.tool {
-                return wrong(format!("that is tool `{}`", entry.name));
+                return wrong(format!("it refers to tool `{}`", entry.name));
             }
             if let Some(difference) = difference(&listed.tool, &entry.tool) {
                 return wrong(format!(
-                    "callers see `{}` {} of plugin `{}`, and {difference}",
+                    "callers see `{}` {} of plugin `{}`, but {difference}",
                     listed.name, listed.version, listed.plugin.name
                 ));
             }
             if arms.iter().any(|(_, other)| other.is(entry)) {
-                return wrong("another variant is the same tool already".to_owned());
+                return wrong("another variant already selects the same tool".to_owned());
             }
             arms.push((variant.weight, Arc::clone(entry)));
         }
         let total = arms.iter().map(|(weight, _)| u64::from(*weight)).sum();
         if total == 0 {
-            return wrong("no variant has a weight".to_owned());
+            return wrong("all variants have weight 0".to_owned());
         }
         let keys = listed.keys.iter().filter(|key| !listed.is_qualified(key));
         Ok(Self {
@@ -124,7 +127,7 @@ impl Trial {
         })
     }
 
-    /// The names that do not say which implementation is meant.
+    /// Returns the names that do not select an implementation.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
@@ -135,7 +138,7 @@ impl Trial {
             AbKey::Task => &caller.task,
             AbKey::Call => &id.0,
         };
-        // A key decides for each tool anew, or the first variants of all comparisons would share their sessions.
+        // The hash includes the tool, so that the first variants of all tests do not get the same sessions.
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.tool.as_str().as_bytes());
         hasher.update(&[0]);
@@ -152,7 +155,7 @@ impl Trial {
         let (_, last) = self
             .arms
             .last()
-            .expect("weights add up to more than nothing");
+            .expect("the total weight is greater than 0");
         last
     }
 

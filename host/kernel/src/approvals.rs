@@ -1,4 +1,4 @@
-//! Yeses that were kept: in memory for those who decide, in the store for the next start.
+//! Saved approvals: an in-memory list for decisions, backed by the store.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -10,7 +10,7 @@ use crate::journal::Journal;
 
 pub(crate) struct Approvals {
     journal: Arc<Journal>,
-    /// What `project` means here: the folder that the operator works in.
+    /// The folder that the scope `project` refers to.
     project: Option<String>,
     known: RwLock<Arc<Vec<Approval>>>,
 }
@@ -30,8 +30,8 @@ impl Approvals {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Looks at the store again. Is there something new? A yes for one session lives in memory alone when there is no
-    /// store, so those are kept.
+    /// Reloads the approvals from the store and returns whether there are new ones. Session approvals are kept, because
+    /// without a store they exist only in memory.
     pub(crate) fn refresh(&self) -> bool {
         let Some(store) = &self.journal.store else {
             return false;
@@ -46,7 +46,7 @@ impl Approvals {
         changed
     }
 
-    /// May these yeses be used once more? Each is counted where all processes see it.
+    /// Counts one use of each approval in the store. Returns false if one cannot be used any more.
     pub(crate) async fn take_use(&self, ids: &[String], now_ms: i64) -> bool {
         for id in ids {
             if !self.take_one(id, now_ms).await {
@@ -89,7 +89,7 @@ impl Approvals {
         Ok(())
     }
 
-    /// Only those that can hold here.
+    /// Converts a stored approval, unless it cannot apply to this project.
     fn of_row(&self, row: &ApprovalRow) -> Option<Approval> {
         if row.revoked_ms.is_some() {
             return None;
@@ -106,7 +106,7 @@ impl Approvals {
     }
 }
 
-/// The form on disk.
+/// Returns the stored form of an approval.
 pub fn row(approval: &Approval, project: Option<&str>) -> ApprovalRow {
     let identity = &approval.identity;
     let digest = identity.digest.or(identity.definition);

@@ -1,7 +1,7 @@
-//! Questions that wait for an answer, and every way an answer can come.
+//! Pending questions, and the ways in which they can be answered.
 //!
-//! A prompter may have it, somebody in this process may call [`crate::Kernel::answer`], or somebody in another process
-//! may have put it into the store. The first answer counts; a second one is an error for whoever gives it.
+//! An answer comes from the prompter, from [`crate::Kernel::answer`] or from another process through the store. The
+//! first answer counts; later ones are errors.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,14 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use toolhost_contract::{Answer, CallId, Question};
 
-/// An answer and who gave it.
+/// An answer and its author.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answered {
     pub answer: Answer,
     pub by: String,
 }
 
-/// A question that is waiting right now.
+/// A pending question.
 #[derive(Debug, Clone)]
 pub struct Pending {
     pub call: CallId,
@@ -25,9 +25,9 @@ pub struct Pending {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    #[error("no call {0} is waiting for an answer: it is unknown, has ended, or has not asked")]
+    #[error("call {0} is not waiting for an answer: it is unknown, has ended or has not asked")]
     NotWaiting(CallId),
-    #[error("call {0} has been answered already")]
+    #[error("call {0} has already been answered")]
     Answered(CallId),
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct Asks(Mutex<HashMap<CallId, Waiting>>);
 
 struct Waiting {
     question: Question,
-    /// None once there is an answer.
+    /// `None` once there is an answer.
     answer: Option<oneshot::Sender<Answered>>,
 }
 
-/// The question waits as long as this is there.
+/// Keeps the question pending until dropped.
 pub(crate) struct Asking<'a> {
     asks: &'a Asks,
     call: CallId,

@@ -1,7 +1,7 @@
-//! One bus for everything that happens, in one order, with a cursor to come back to.
+//! The event bus: all events in one order, with cursors for reconnecting subscribers.
 //!
-//! A listener that is slow holds up nobody: the bus keeps the last events in a ring, and whoever falls out of it is told
-//! which ones are gone. As long as nobody has ever listened, an event costs the look at one flag.
+//! A slow subscriber does not block others: the bus keeps the last events in a ring buffer, and a subscriber that falls
+//! behind is told which events it missed. Until the first subscription, publishing an event costs one atomic load.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{
@@ -15,15 +15,15 @@ use toolhost_contract::bus::{BusEvent, Channel, Happening};
 use toolhost_contract::life::{self, Millis, Snapshot};
 use toolhost_contract::{CallId, Event, Principal};
 
-/// Events that are kept for whoever comes back.
+/// Maximum number of events that are kept.
 const EVENTS: usize = 4_096;
-/// Memory that they may take.
+/// Maximum size of the kept events in memory, in bytes.
 const BYTES: usize = 64 << 20;
 
 #[derive(Default)]
 pub(crate) struct Bus {
     listened: AtomicBool,
-    /// There are events that nobody was woken for.
+    /// Events have been published since the last wake-up.
     unsaid: AtomicBool,
     ring: Mutex<Ring>,
     news: Notify,
@@ -31,14 +31,14 @@ pub(crate) struct Bus {
 
 #[derive(Default)]
 struct Ring {
-    /// Each with its weight.
+    /// Each event with its approximate size in bytes.
     events: VecDeque<(Arc<BusEvent>, usize)>,
     bytes: usize,
-    /// Number of the newest event; 0 when there was none.
+    /// Number of the newest event; 0 if there is none.
     last: u64,
 }
 
-/// An event without its number.
+/// An event before it gets its number.
 pub(crate) struct News<'a> {
     pub at: Millis,
     pub caller: &'a Arc<Principal>,
@@ -48,13 +48,13 @@ pub(crate) struct News<'a> {
 }
 
 impl Bus {
-    /// `news` is made only when somebody may hear it.
+    /// Publishes an event and wakes the subscribers. `news` is only called if there can be a subscriber.
     pub(crate) fn publish<'a>(&self, news: impl FnOnce() -> News<'a>) {
         self.publish_quietly(news);
         self.wake();
     }
 
-    /// Wakes nobody: whoever publishes like this calls [`Bus::wake`] before anything is waited for.
+    /// Publishes without waking subscribers. The caller must call [`Bus::wake`] before it waits.
     pub(crate) fn publish_quietly<'a>(&self, news: impl FnOnce() -> News<'a>) {
         if !self.listened.load(Relaxed) {
             return;
@@ -99,7 +99,7 @@ impl Bus {
     }
 }
 
-/// About what an event takes in memory. A guest chooses how large most of it is.
+/// Returns the approximate size of an event in memory, most of which a guest can choose.
 fn weight(event: &BusEvent) -> usize {
     let own = match &event.happening {
         Happening::Call(event) => weight_of(event),
@@ -122,7 +122,7 @@ fn weight(event: &BusEvent) -> usize {
     256 + own + snapshot.map_or(0, |snapshot| snapshot.weight())
 }
 
-/// The part of it that a guest chooses.
+/// Returns the size of the part that a guest can choose.
 pub(crate) fn weight_of(event: &Event) -> usize {
     match event {
         Event::Output { stream, bytes } => stream.len() + bytes.len(),
@@ -133,24 +133,26 @@ pub(crate) fn weight_of(event: &Event) -> usize {
     }
 }
 
-/// Hears every event after its cursor, in order, each once.
+/// Receives every event after its cursor, in order and once.
 pub struct Subscription {
     bus: Arc<Bus>,
     cursor: u64,
-    /// None: all of them.
+    /// `None` subscribes to all channels.
     channels: Option<Vec<Channel>>,
 }
 
-/// These events are no longer kept.
+/// The requested events are no longer kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("events {from} to {to} are gone: the listener was too slow, or came back too late")]
+#[error(
+    "events {from} to {to} are no longer available: the subscriber was too slow or reconnected too late"
+)]
 pub struct Missed {
     pub from: u64,
     pub to: u64,
 }
 
 impl Subscription {
-    /// `after` is the number of the last event that was heard; None starts with what comes next.
+    /// `after` is the number of the last received event; `None` starts with the next event.
     pub(crate) fn new(bus: Arc<Bus>, after: Option<u64>, channels: Option<Vec<Channel>>) -> Self {
         bus.listened.store(true, Relaxed);
         let cursor = after.unwrap_or_else(|| bus.ring().last);
@@ -161,16 +163,16 @@ impl Subscription {
         }
     }
 
-    /// Number of the last event that was handed out: what to come back with.
+    /// Returns the number of the last returned event, for resuming.
     pub fn cursor(&self) -> u64 {
         self.cursor
     }
 
-    /// Waits for the next event. Dropping the future loses none.
+    /// Waits for the next event. Cancel safe.
     pub async fn next(&mut self) -> Result<Arc<BusEvent>, Missed> {
         let bus = Arc::clone(&self.bus);
         loop {
-            // Registered before the look, or an event between the two would wake nobody.
+            // Registered before checking, so that an event between the two is not missed.
             let mut news = std::pin::pin!(bus.news.notified());
             news.as_mut().enable();
             if let Some(event) = self.try_next() {
@@ -180,7 +182,7 @@ impl Subscription {
         }
     }
 
-    /// The next event, if it has happened already.
+    /// Returns the next event if it has already been published.
     pub fn try_next(&mut self) -> Option<Result<Arc<BusEvent>, Missed>> {
         let ring = self.bus.ring();
         loop {
@@ -282,7 +284,7 @@ mod tests {
         let told = heard(&mut slow);
         assert_eq!(told.len(), EVENTS + 1);
         assert!(
-            told[0].starts_with("events 1 to 10 are gone"),
+            told[0].starts_with("events 1 to 10 are no longer available"),
             "{}",
             told[0]
         );

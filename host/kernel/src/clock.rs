@@ -1,11 +1,11 @@
-//! The time of day, handed in so that tests have their own.
+//! The wall clock, injected so that tests can replace it.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use toolhost_contract::life::Millis;
 
-/// Only for records: durations and deadlines are measured by a clock that never jumps.
+/// The source of time for records. Durations and deadlines use a monotonic clock instead.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Millis + Send + Sync>);
 

@@ -1,6 +1,6 @@
-//! For the test that kills the real program at each step. Does nothing in what is released.
+//! A crash hook for tests that kill the process at each step. Compiled to nothing in release builds.
 
-/// Kills this process when the step is the one that `TOOLHOST_CRASH_AT` names.
+/// Kills this process if `TOOLHOST_CRASH_AT` names this step.
 #[cfg(debug_assertions)]
 pub(crate) fn at(step: &str) {
     use rustix::process::{Signal, getpid, kill_process};

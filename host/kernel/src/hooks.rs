@@ -1,8 +1,8 @@
-//! Hooks: whoever wants a say before a call runs, or after it ended.
+//! Hooks: callbacks, components and commands that run before and after tool calls.
 //!
-//! Hooks run in the order they were added. Before a call, the first one that denies or answers ends the round; asks and
-//! allows are collected, and the policy weighs them. A hook that fails counts as a no when it is fail-closed and as
-//! silence when it is fail-open.
+//! Hooks run in the order in which they were added. Before a call, the first hook that denies or answers ends the
+//! round; asks and allows are collected for the policy. A hook that fails denies the call if it is fail-closed and is
+//! ignored if it is fail-open.
 
 mod cache;
 mod callback;
@@ -31,30 +31,30 @@ pub use command::process;
 pub use command::{CommandHook, HookEvent, HookEventError, STOP_CODE};
 pub use matcher::{Matcher, MatcherError};
 
-/// Longest time of one hook, unless it has one of its own.
+/// Default timeout of one hook.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
-/// So often may hooks change the input of one call before they are taken for going in a circle.
+/// Maximum number of times that hooks may change the input of one call. More indicate hooks that revert each other.
 pub const MAX_ROUNDS: usize = 8;
 
 /// A call as hooks see it.
 #[derive(Debug, Clone)]
 pub struct HookCall {
     pub call: Call,
-    /// The name callers use.
+    /// The name that callers use.
     pub name: ToolName,
     pub plugin: PluginName,
     pub tool: Arc<Descriptor>,
-    /// Of the plugin's component.
+    /// Digest of the plugin's component.
     pub digest: Option<Digest>,
     pub mode: String,
-    /// What it looked at; for a call that ran, and where a hook wants it.
+    /// What the call read. Present after the run, if a hook wants it.
     pub reads: Option<Arc<dyn Reads>>,
-    /// The hook whose input this is, as it was before it was checked, which fills in defaults. Saying it again is no
-    /// change.
+    /// The hook that produced this input, and the input before validation filled in defaults. The same input from the
+    /// same hook is not a change.
     pub rewritten: Option<(String, Value)>,
 }
 
-/// Implemented by a callback, a component and a command.
+/// A hook: a callback, a component or a command.
 pub trait Hook: Send + Sync {
     fn before<'a>(&'a self, _call: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
         Box::pin(std::future::ready(Ok(Before::default())))
@@ -68,12 +68,12 @@ pub trait Hook: Send + Sync {
         Box::pin(std::future::ready(Ok(After::Keep)))
     }
 
-    /// Whether it asks what calls of this tool looked at.
+    /// Whether the hook needs the read sets of calls of this tool.
     fn wants_reads(&self, _tool: &Descriptor) -> bool {
         false
     }
 
-    /// The messages of a session changed. Told, not asked: there is no answer.
+    /// Notifies the hook that the messages of a session changed.
     fn messages_changed<'a>(
         &'a self,
         _session: &'a str,
@@ -87,7 +87,7 @@ pub trait Hook: Send + Sync {
 #[error("{0}")]
 pub struct HookError(pub String);
 
-/// What a hook that fails means for the call.
+/// The effect of a failing hook on the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFailure {
     /// The call goes on; the failure is a log message.
@@ -97,7 +97,7 @@ pub enum OnFailure {
     Closed,
 }
 
-/// A hook with the operator's word on when and how it is heard.
+/// A hook with the operator's settings for it.
 #[derive(Clone)]
 pub struct HookEntry {
     /// For messages and the audit trail.
@@ -109,22 +109,22 @@ pub struct HookEntry {
     pub stage: Stage,
 }
 
-/// When a hook is heard before a call.
+/// The stage of a call before the tool runs in which a hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stage {
-    /// It has a say in whether the call may run.
+    /// The hook takes part in the decision whether the call may run.
     #[default]
     Judge,
-    /// Only when the call may run, to answer in the tool's place: what was not allowed is not answered from memory.
+    /// The hook runs only once the call may run, and can answer instead of the tool.
     Supply,
 }
 
-/// What the hooks said together before a call.
+/// The combined decision of the hooks before a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
-    /// Nobody objects; `ask` and `allow` are for the policy to weigh.
+    /// No hook objects; `ask` and `allow` are inputs to the policy.
     Go(Weights),
-    /// The input to start over with, and who changed it.
+    /// The input to start over with, and the hook that changed it.
     Changed {
         input: Value,
         by: String,
@@ -156,7 +156,7 @@ pub struct Ask {
     pub meta: Option<Value>,
 }
 
-/// What the hooks left of an outcome.
+/// An outcome after the hooks have processed it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Revised {
     pub outcome: Outcome,
@@ -166,17 +166,17 @@ pub struct Revised {
     pub failures: Vec<String>,
 }
 
-/// Hooks of so many calls of a user run at once: each may cost an instance or a process, and a turn may have hundreds
-/// of calls.
+/// Maximum number of calls per user whose hooks run concurrently: each hook may need an instance or a process, and a
+/// turn can have hundreds of calls.
 pub const AT_ONCE: usize = 8;
 
-/// All hooks of a kernel, in their order.
+/// All hooks of a kernel, in order.
 pub struct Hooks {
     entries: Vec<HookEntry>,
     slots: Slots,
 }
 
-/// [`AT_ONCE`] for each user: calls on which hooks take long do not delay those of other users.
+/// [`MAX_HOOKED_CALLS`] slots for each user, so that slow hooks of one user do not delay the calls of others.
 #[derive(Default)]
 struct Slots(Mutex<HashMap<UserId, Weak<Semaphore>>>);
 
@@ -186,7 +186,7 @@ impl Slots {
         if let Some(slots) = users.get(user).and_then(Weak::upgrade) {
             return slots;
         }
-        // Only users with a call at a hook stay in the map.
+        // Only users with calls in hooks stay in the map.
         users.retain(|_, slots| slots.strong_count() > 0);
         let slots = Arc::new(Semaphore::new(AT_ONCE));
         users.insert(user.clone(), Arc::downgrade(&slots));
@@ -202,7 +202,7 @@ impl Hooks {
         }
     }
 
-    /// Is there a hook that may have the answer of a call?
+    /// Whether a hook can answer calls instead of the tool.
     pub fn supplies(&self) -> bool {
         self.entries
             .iter()
@@ -213,7 +213,7 @@ impl Hooks {
         self.entries.is_empty()
     }
 
-    /// Does a hook ask what calls of this tool looked at?
+    /// Whether a hook needs the read sets of calls of this tool.
     pub fn want_reads(&self, tool: &Descriptor) -> bool {
         let mut hooks = self.entries.iter();
         hooks.any(|entry| entry.hook.wants_reads(tool))
@@ -223,7 +223,7 @@ impl Hooks {
         self.hear(call, Stage::Judge).await
     }
 
-    /// For a call that may run: does somebody have its answer?
+    /// Asks the supplying hooks for the outcome of a call that may run.
     pub async fn supply(&self, call: &HookCall) -> Said {
         self.hear(call, Stage::Supply).await
     }
@@ -265,7 +265,7 @@ impl Hooks {
                 }
                 Decision::Continue => {}
                 Decision::Allow { .. } => weights.allow = weights.allow.or(Some(by.clone())),
-                // The first who wants a person is the one whose words the person reads.
+                // The user sees the reason of the first hook that asks.
                 Decision::Ask { reason, meta } => {
                     weights.ask = weights.ask.or(Some(Ask {
                         by: by.clone(),
@@ -274,7 +274,7 @@ impl Hooks {
                     }));
                 }
             }
-            // Same input, no change: otherwise a hook that always says what it wants would never let a call go.
+            // An unchanged input is not a change; otherwise a hook that always sets the input would loop forever.
             if let Some(input) = said.updated_input
                 && input != call.call.input
             {
@@ -288,7 +288,7 @@ impl Hooks {
         Said::Go(weights)
     }
 
-    /// Every matching hook in turn, each on what the one before it left.
+    /// Runs every matching hook in order. Each one sees the outcome that the previous one left.
     pub async fn after(&self, call: &HookCall, outcome: Outcome) -> Revised {
         let slots = self.slots.of(&call.call.caller.user);
         let _slot = slots.acquire().await;
@@ -311,7 +311,7 @@ impl Hooks {
                         revised.failures.push(words);
                         continue;
                     }
-                    // What the hook was there to hide or to cut must not get through because it crashed.
+                    // The result may contain what the hook would have removed, so it is withheld.
                     Err(reason) => Outcome {
                         error: Some(Failure::new("hook_failed", reason)),
                         ..Outcome::default()
@@ -336,14 +336,14 @@ impl Hooks {
     }
 }
 
-/// A hook answers for a call; it does not make another one.
+/// Removes the tail call from an outcome, because hooks cannot make calls.
 fn without_tail(mut outcome: Box<Outcome>) -> Box<Outcome> {
     outcome.tail = None;
     outcome
 }
 
 impl HookEntry {
-    /// A hook by itself is for every call, closed on failure.
+    /// Creates an entry that matches every call and is fail-closed.
     pub fn new(name: impl Into<String>, hook: Arc<dyn Hook>) -> Self {
         Self {
             name: name.into(),
@@ -361,9 +361,9 @@ impl HookEntry {
     ) -> Result<T, HookError> {
         match timeout(self.timeout, AssertUnwindSafe(saying).catch_unwind()).await {
             Ok(Ok(said)) => said,
-            Ok(Err(_panic)) => Err(HookError("it panicked".to_owned())),
+            Ok(Err(_panic)) => Err(HookError("panicked".to_owned())),
             Err(_) => Err(HookError(format!(
-                "no answer within {}ms",
+                "no answer within {} ms",
                 self.timeout.as_millis()
             ))),
         }
@@ -377,7 +377,7 @@ impl HookEntry {
         )
     }
 
-    /// Ok: the call goes on, and this is for the log. Err: it does not, and this is why.
+    /// Returns the message to log if the call continues, or the reason for denying it.
     fn failed(&self, error: &HookError) -> Result<String, String> {
         match self.on_failure {
             OnFailure::Open => Ok(self.words(error)),

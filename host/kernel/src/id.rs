@@ -1,10 +1,10 @@
-//! Ids that no two calls, sessions or approvals of any process share.
+//! Random ids for calls, sessions and approvals.
 
-/// 80 random bits as 16 letters and digits that are easy to read out.
+/// Returns 80 random bits as 16 letters and digits without lookalikes.
 pub fn random() -> String {
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).expect("the system has random numbers");
+    getrandom::fill(&mut bytes).expect("the system provides random numbers");
     bytes
         .iter()
         .map(|byte| char::from(ALPHABET[usize::from(byte & 31)]))

@@ -1,8 +1,7 @@
-//! Writes down what happens to calls: into the record, onto the bus and into the store.
+//! The journal: writes each step of a call to its record, the event bus and the store.
 //!
-//! The order is what makes it worth something. A question is on disk before a person sees it, and what a call that can
-//! change something is about to do is on disk before it runs. A call that only reads is written in a group with
-//! others, shortly after.
+//! The order is significant. A question is on disk before the user sees it, and the intent of a call that can change
+//! something is on disk before it runs. A call that only reads is written shortly afterwards, in a group with others.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,17 +17,17 @@ use crate::bus::{Bus, News};
 use crate::clock::Clock;
 use crate::kernel::{Refusal, Within};
 
-/// When a step is on disk.
+/// When a step is written to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Questions and the intent of calls that change something are waited for; the rest follows in groups.
+    /// Questions and the intent of calls that change something are awaited; other steps are written in groups.
     #[default]
     Effects,
-    /// Every step is waited for before the next one.
+    /// Every step is on disk before the next one begins.
     EveryStep,
 }
 
-/// The member of a deferred call's record that holds the approval to keep when somebody says yes.
+/// Member of the record of a deferred call that contains the approval to save if the user approves.
 pub const IN_ADVANCE: &str = "approvalInAdvance";
 
 pub(crate) struct Journal {
@@ -55,7 +54,7 @@ impl Journal {
         }
     }
 
-    /// Written in a group with others, if there is a store.
+    /// Queues a write, if there is a store.
     pub(crate) fn queue(&self, write: impl FnOnce() -> Write) {
         if let Some(store) = &self.store {
             let _ = store.queue(write());
@@ -78,7 +77,7 @@ impl Journal {
         });
     }
 
-    /// Something that belongs to no single call.
+    /// Publishes an event that does not belong to a call.
     pub(crate) fn announce(&self, caller: &Arc<Principal>, happening: Happening) {
         self.bus.publish(|| News {
             at: self.clock.now(),
@@ -90,27 +89,27 @@ impl Journal {
     }
 }
 
-/// One call from its first step to its last. Dropped before the last, it was cancelled.
+/// The record of one call from its first step to its last. Dropping it earlier records a cancellation.
 pub(crate) struct Life {
     journal: Arc<Journal>,
-    /// Shared with every snapshot of this moment; the next step makes its own.
+    /// Shared with the snapshots of this state; the next step clones it.
     record: Arc<Record>,
-    /// Lines of the trail that the store has, or will have.
+    /// Number of audit trail lines that are written or queued.
     written: usize,
-    /// The rule, hook or person that said no.
+    /// The rule, hook or user that denied the call.
     pub(crate) denied_by: Option<String>,
-    /// What they said with it.
+    /// The note of the denial.
     pub(crate) denial_note: Option<String>,
-    /// The moment that names the newest question.
+    /// The time of the latest question, which identifies it.
     asked: Option<Millis>,
     /// When the tool was started.
     started: Option<Instant>,
-    /// Nobody waits for this call any more; its question stays on disk.
+    /// The caller has disconnected; the question stays on disk.
     deferred: bool,
     latest: Latest,
 }
 
-/// The picture that the bus was last given of a call, for what the call says itself meanwhile.
+/// The last snapshot that was published for a call, for events that the call emits itself.
 pub(crate) type Latest = Arc<Mutex<Option<Arc<Snapshot>>>>;
 
 impl Life {
@@ -149,7 +148,7 @@ impl Life {
         Arc::clone(&self.latest)
     }
 
-    /// How long the tool has been running; zero before it started.
+    /// Returns how long the tool has been running; zero before it starts.
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.map_or(Duration::ZERO, |start| start.elapsed())
     }
@@ -162,7 +161,7 @@ impl Life {
         Ok(())
     }
 
-    /// A question is asked only when it is on disk.
+    /// Records a question. It is on disk when this returns.
     pub(crate) async fn ask(
         &mut self,
         title: String,
@@ -195,7 +194,7 @@ impl Life {
         self.publish(happening);
     }
 
-    /// What a call that may change something is about to do is on disk when this returns Ok.
+    /// Records the intent of a call that may change something. It is on disk when this returns.
     pub(crate) async fn intend(&mut self) -> Result<(), Refusal> {
         if self.record.is_effectful() {
             self.commit().await?;
@@ -203,17 +202,17 @@ impl Life {
         Ok(())
     }
 
-    /// The tool's own time begins. Not earlier: the time of a disk is not the tool's.
+    /// Starts the clock of the tool. Called late, because time spent on disk writes does not count for the tool.
     pub(crate) fn start_clock(&mut self) {
         self.started = Some(Instant::now());
     }
 
-    /// For a call that takes its time: if the host dies now, the next one knows of it.
+    /// Records a long-running call, so that it is known if the host crashes.
     pub(crate) fn note(&mut self) {
         self.queue();
     }
 
-    /// The caller goes away and the question stays, with what is kept when somebody says yes later.
+    /// Records that the caller disconnects while the question stays, with the approval to save if the user approves.
     pub(crate) async fn defer(&mut self, in_advance: Option<Value>) -> Result<(), Refusal> {
         let Some(store) = &self.journal.store else {
             return Ok(());
@@ -222,7 +221,7 @@ impl Life {
         if let (Value::Object(members), Some(approval)) = (&mut row.record, in_advance) {
             members.insert(IN_ADVANCE.to_owned(), approval);
         }
-        // No step was taken: the question is there already, and only who waits for its answer is different.
+        // No step is taken: the question exists already, and only the recipient of the answer changes.
         let write = Write::Call {
             row: Box::new(row),
             transitions: transitions(&self.record, self.written),
@@ -233,7 +232,7 @@ impl Life {
         Ok(())
     }
 
-    /// The call is known of before anything is done with it.
+    /// Records the call before anything else is done with it.
     pub(crate) async fn register(&mut self) -> Result<(), Refusal> {
         match self.journal.durability {
             Durability::Effects => Ok(()),
@@ -241,8 +240,8 @@ impl Life {
         }
     }
 
-    /// The one end of a call that ran, was refused, or failed. A call that may have changed something is told of only
-    /// when its end is on disk: who was told of a success must not find the call sealed later.
+    /// Records the end of a call. For a call that may have changed something, the end is on disk when this returns:
+    /// a call that was reported as successful must not be sealed later.
     pub(crate) async fn end(
         &mut self,
         result: &Result<Outcome, CallError>,
@@ -255,15 +254,15 @@ impl Life {
             Durability::EveryStep => true,
         };
         if waits {
-            // What happened has happened, whether or not it can be written down. A store that fails here refuses the
-            // next call.
+            // The effects cannot be undone if the record cannot be written. A store that fails here refuses the next
+            // call.
             let _ = self.commit().await;
         } else {
             self.queue();
         }
     }
 
-    /// For a call that never started.
+    /// Records the end of a call that never started.
     pub(crate) fn end_unstarted(&mut self, error: &CallError) {
         self.close(&Err(error.clone()), None, Duration::ZERO);
         self.queue();
@@ -275,7 +274,7 @@ impl Life {
         supplied_by: Option<String>,
         duration: Duration,
     ) {
-        // Its end comes with the answer, perhaps in another process.
+        // Its end is recorded with the answer, possibly by another process.
         if self.deferred {
             return;
         }
@@ -336,8 +335,8 @@ impl Life {
     fn take_quietly(&mut self, step: Step) -> Result<CallState, Illegal> {
         let mut at = self.journal.clock.now();
         if let Step::Asked { .. } = step {
-            // An answer names its question by this moment, so no two questions of a call may share one: else the
-            // answer to the first would count for the second.
+            // An answer identifies its question by this time, so two questions of a call must not have the same time:
+            // otherwise the answer to the first would be taken for the second.
             if let Some(before) = self.asked {
                 at = at.max(Millis(before.0.saturating_add(1)));
             }
@@ -348,7 +347,7 @@ impl Life {
         taken
     }
 
-    /// A step of a call. It is heard when the call waits.
+    /// Publishes a step of the call. Subscribers are woken when the call waits.
     fn publish(&self, happening: Happening) {
         let aloud = !matches!(happening, Happening::CallCreated | Happening::CallState(_));
         self.publish_with(|| happening);
@@ -377,7 +376,7 @@ impl Life {
             .event_row(&self.record.caller, Some(&self.record.id), happening)
     }
 
-    /// What the store does not have yet.
+    /// Returns the part of the record that is not written yet.
     fn news(&mut self) -> Option<Write> {
         let from = std::mem::replace(&mut self.written, self.record.trail.len());
         (from < self.written).then(|| write(&self.record, from, self.deferred))
@@ -395,12 +394,12 @@ impl Life {
         let weight = record.weight();
         let draft = move || write(&record, from, deferred);
         let queued = if weight > toolhost_store::MAX_ROW {
-            // It may still be small when it is drawn.
+            // The snapshot may still be small when it is taken.
             store.queue(draft())
         } else {
             store.queue_draft(weight, draft)
         };
-        // A store that has failed refuses calls that matter before they run. The next try has it all.
+        // A failed store refuses calls with effects before they run. The next write includes everything.
         if queued.is_ok() {
             self.written = self.record.trail.len();
         }
@@ -433,7 +432,7 @@ impl Drop for Life {
             return;
         }
         let step = Step::Cancelled {
-            reason: "nobody waits for it any more".to_owned(),
+            reason: "the caller disconnected".to_owned(),
             duration: self.elapsed(),
         };
         if self.take_quietly(step).is_ok() {
@@ -446,7 +445,7 @@ impl Drop for Life {
 pub(crate) fn unwritable(error: impl std::fmt::Display) -> CallError {
     let mut refusal = CallError::new(
         ErrorClass::Unavailable,
-        "the host cannot write its records, so nothing that could change something is run",
+        "the host cannot write its records, so calls that may change something are refused",
     )
     .code("store_unavailable")
     .cause(error);
@@ -470,10 +469,10 @@ fn denied_as(error: &CallError, by: Option<String>, note: Option<String>) -> Ste
     }
 }
 
-/// What an event says of a result; events mask and cut it further.
+/// Returns the description of a result in an event. Events mask and shorten it further.
 fn shown(outcome: &Outcome) -> Value {
     match &outcome.structured {
-        // Here and not where it is shown: a guest chooses how large it is, and events are kept.
+        // Shortened here because a guest chooses the size and events are kept.
         Some(value) => toolhost_contract::life::masked(value),
         None => json!(toolhost_contract::text::head(&outcome.model_text(), 2_000)),
     }
@@ -481,7 +480,7 @@ fn shown(outcome: &Outcome) -> Value {
 
 fn row(record: &Record, deferred: bool) -> CallRow {
     let mut shown = life::draw(record);
-    // As long as the call may be answered, and not longer: inputs hold what people do not want to keep.
+    // Only while the call can be answered, because inputs may contain sensitive data.
     if record.state == CallState::AwaitingApproval {
         shown.insert("input".to_owned(), (*record.input).clone());
     }

@@ -1,4 +1,4 @@
-//! The road itself.
+//! The kernel: builder, state, and the pipeline that every tool call runs through.
 
 mod ask;
 mod batch;
@@ -59,26 +59,26 @@ pub use self::request::{CallRequest, Report, Within};
 pub use self::seal::Sealed;
 pub use self::sessions::OnSessionEnd;
 
-/// Calls that may follow each other as tails of one.
+/// Maximum number of tail calls that may follow one call.
 const TAILS: usize = 8;
 
-/// Boxed, because most calls go well and should not carry the room for an error through every step.
+/// Boxed, because most calls succeed and should not carry space for an error through every step.
 pub(crate) type Refusal = Box<CallError>;
 
-/// The hooks of a kernel cannot be set any more.
+/// The hooks of a kernel can no longer be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the hooks are fixed: set them once, before the first plugin is registered")]
+#[error("hooks cannot be changed; set them once, before the first plugin is registered")]
 pub struct HooksFixed;
 
-/// Holds the tools and lets calls through to them, one road for all.
+/// Holds the registered tools and runs calls to them through one pipeline.
 pub struct Kernel {
     settings: Settings,
     policy: RwLock<Arc<Policy>>,
     prompter: Arc<dyn Prompter>,
-    /// Fixed by the first plugin that is registered: no call is made before that.
+    /// Fixed by the first registered plugin: no call is made before that.
     hooks: OnceLock<Hooks>,
     registry: RwLock<Arc<Snapshot>>,
-    /// Told of each new registry. The bus is not for this: to listen there makes every call dearer.
+    /// Signals each new registry. Not sent over the bus, because a subscriber makes every call more expensive.
     registry_news: tokio::sync::watch::Sender<()>,
     warnings: Mutex<Vec<String>>,
     pools: Pools,
@@ -91,15 +91,15 @@ pub struct Kernel {
     approvals: Approvals,
     journal: Arc<Journal>,
     running: Mutex<HashMap<CallId, (SessionKey, Halt)>>,
-    /// Held by the commit that is being made.
+    /// Held by the commit in progress.
     committing: Arc<tokio::sync::Mutex<()>>,
     agents: Arc<dyn Agents>,
     resources: Arc<dyn Resources>,
-    /// Itself, once it is shared: calls may ask for further calls.
+    /// Set by [`Kernel::share`], so that calls can make further calls.
     me: OnceLock<Weak<Kernel>>,
 }
 
-/// What a kernel is made of. Everything but the settings has a default: nobody to ask, no store, no hooks.
+/// Builds a [`Kernel`]. Everything but the settings has a default: no prompter, no store, no hooks.
 pub struct Builder {
     settings: Settings,
     prompter: Arc<dyn Prompter>,
@@ -119,7 +119,7 @@ impl Builder {
         self
     }
 
-    /// They are heard in the order they were added.
+    /// Adds a hook. Hooks run in the order in which they were added.
     #[must_use]
     pub fn hook(mut self, hook: HookEntry) -> Self {
         self.hooks.push(hook);
@@ -133,7 +133,7 @@ impl Builder {
         self
     }
 
-    /// Who takes the tasks that tools hand on.
+    /// Sets the provider of the sub-agents to which tools delegate tasks.
     #[must_use]
     pub fn agents(mut self, agents: Arc<dyn Agents>) -> Self {
         self.agents = agents;
@@ -146,7 +146,7 @@ impl Builder {
         self
     }
 
-    /// Called with each session that ends, by whoever keeps something for sessions outside of the kernel.
+    /// Sets a callback for the end of each session, for state that is kept outside of the kernel.
     #[must_use]
     pub fn on_session_end(mut self, on_end: OnSessionEnd) -> Self {
         self.on_session_end = Some(on_end);
@@ -159,7 +159,7 @@ impl Builder {
         self
     }
 
-    /// An error when a limit of the pools is 0.
+    /// Returns an error if a limit of the pools is 0.
     pub fn build(self) -> Result<Kernel, LimitError> {
         let journal = Arc::new(Journal {
             clock: self.clock,
@@ -216,15 +216,15 @@ impl Kernel {
         }
     }
 
-    /// Only the calls of a shared kernel can use other tools and people.
+    /// Shares the kernel. Only the calls of a shared kernel can call other tools and ask the user.
     pub fn share(self) -> Arc<Self> {
         let kernel = Arc::new(self);
         let _ = kernel.me.set(Arc::downgrade(&kernel));
         kernel
     }
 
-    /// Adds hooks to a kernel that was built without any. Fails once a plugin is registered: its calls must not run
-    /// without them.
+    /// Adds hooks to a kernel that was built without any. Fails once a plugin is registered, because its calls must not
+    /// run without them.
     pub fn set_hooks(&self, hooks: Vec<HookEntry>) -> Result<(), HooksFixed> {
         self.hooks.set(Hooks::new(hooks)).map_err(|_| HooksFixed)
     }
@@ -233,12 +233,12 @@ impl Kernel {
         self.hooks.get_or_init(|| Hooks::new(Vec::new()))
     }
 
-    /// A kernel without a store and without hooks.
+    /// Creates a kernel without a store and without hooks.
     pub fn new(settings: Settings, prompter: Arc<dyn Prompter>) -> Result<Self, LimitError> {
         Self::builder(settings).prompter(prompter).build()
     }
 
-    /// Runs one call to its end. Dropping the future cancels the call.
+    /// Runs one call to completion. Dropping the future cancels the call.
     pub async fn call(&self, request: CallRequest, sink: Arc<dyn Sink>) -> Report {
         match self.begin(request, &sink, Halt::alone()) {
             Ok(run) => self.follow(run, &sink).await,
@@ -246,10 +246,10 @@ impl Kernel {
         }
     }
 
-    /// The call, and then the calls that its result names in its place. Each of them is a call like any other, with a
-    /// record of its own, and may do no more than the first.
+    /// Runs a call, and then the tail calls that its result requests. Each tail call has its own record and is limited
+    /// to what the first call may do.
     async fn follow(&self, mut run: Run<'_>, sink: &Arc<dyn Sink>) -> Report {
-        // Who cancels the call by its id means its tails too.
+        // Cancelling the call by its id also cancels its tail calls.
         let _place = run.place.take();
         let (id, caller, halt) = (run.id.clone(), Arc::clone(&run.caller), run.halt.clone());
         let (within, order) = (run.within.clone(), run.order.clone());
@@ -289,23 +289,21 @@ impl Kernel {
             report.commits.extend(follow.commits);
         }
         if let Ok(Outcome { tail: Some(_), .. }) = &report.result {
-            let message = format!(
-                "the result asks for another call, and {TAILS} calls have followed the first one already"
-            );
+            let message = format!("too many tail calls: the limit for one call is {TAILS}");
             let error = CallError::new(ErrorClass::Failed, message).code("too_many_tails");
-            report.result = Err(error.recommend("call the tool that was meant last yourself"));
+            report.result = Err(error.recommend("call the last tool directly"));
         }
         report
     }
 
     async fn one(&self, mut run: Run<'_>) -> Report {
-        // Boxed, because a call is moved a few times before it begins, and the room that its steps need is not small.
+        // Boxed, because the future is large and is moved several times before it is first polled.
         let road = Box::pin(self.road(&mut run));
         let result = self.heard(road).await;
         run.finish(result.map_err(|error| *error)).await
     }
 
-    /// Whoever listens is woken when the call waits, and at its end: waking somebody costs more than most steps take.
+    /// Wakes the bus subscribers only while the call waits and at its end: waking costs more than most steps.
     async fn heard<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -327,14 +325,14 @@ impl Kernel {
         Self::guard(&entry, run)?;
         let mut input = std::mem::take(&mut run.input);
         let mut rounds = 0;
-        // A call that is not held back keeps its permit while hooks look at its result.
+        // A call that is not staged keeps its permit while post hooks look at its result.
         let (result, _permit) = loop {
             run.known = false;
             let halt = run.halt.clone();
             let grant = match halt.or(self.clear(&entry, input, run)).await? {
                 Cleared::Run(grant) => grant,
                 Cleared::Supplied { by, outcome } => {
-                    // A hook may answer in words alone; data are held to the schema of the tool.
+                    // A hook may answer with text alone; structured data is checked against the schema of the tool.
                     if outcome.structured.is_some() {
                         entry.schema.check_output(&entry.tool, &outcome)?;
                     }
@@ -375,7 +373,7 @@ impl Kernel {
             let ran = invoke(&entry, grant, &services, run).await;
             let mut permit = permit;
             if run.order.is_some() {
-                // Whoever is before it may need the permit to run again.
+                // A call earlier in the order may need the permit to run again.
                 permit = None;
                 if let Some(again) = self.keep_order(run).await? {
                     input = again;
@@ -413,7 +411,7 @@ impl Kernel {
         Self::learn(&entry, run, result)
     }
 
-    /// Waits for the calls before this one. Some: one of them changed what it looked at, so it has to run again.
+    /// Waits for the calls before this one. Returns the input to run again with if one of them changed what it read.
     async fn keep_order(&self, run: &mut Run<'_>) -> Result<Option<Value>, Refusal> {
         let Some(slot) = run.order.clone() else {
             return Ok(None);
@@ -428,8 +426,8 @@ impl Kernel {
         Ok(Some(run.input.clone()))
     }
 
-    /// From here on there is a record of the call, and it can be cancelled. Err: there is none, for another call has
-    /// its id and must not have its record changed.
+    /// Creates the record of the call and makes it cancellable. Fails without a record if another call has its id,
+    /// because the record of that call must not be changed.
     fn begin(
         &self,
         request: CallRequest,
@@ -446,11 +444,11 @@ impl Kernel {
         let key = caller.session_key();
         let Some(place) = self.announce(&id, &key, &halt) else {
             let shown = toolhost_contract::text::inline(&id.0, 80);
-            let message = format!("a call with the id {shown} is running already");
+            let message = format!("a call with the id {shown} is already running");
             let error = CallError::new(ErrorClass::InvalidInput, message).code("duplicate_call_id");
             return Err(Box::new(Report::refused(id, error)));
         };
-        // Before there is a record: one that is full cannot be made fuller by records of refusals.
+        // Checked before a record exists: when the quota is exhausted, refusals must not add records.
         let session = match self.session(&key) {
             Ok(session) => session,
             Err(full) => {
@@ -532,7 +530,7 @@ impl Kernel {
         run.tool = Some(entry.name.clone());
         if !entry.enabled {
             let remedy = format!(
-                "take `{}` out of the disabled tools in the configuration",
+                "remove `{}` from the disabled tools in the configuration",
                 entry.name
             );
             let denial = Denial {
@@ -562,11 +560,11 @@ impl Kernel {
         result: Result<Outcome, Refusal>,
         run: &mut Run<'_>,
     ) -> Result<Outcome, Refusal> {
-        // No hook has looked at what the tool said before it stopped.
+        // No hook has seen what the tool returned before it stopped.
         if run.halt.is_set() {
             return Err(run.halt.error(true).into());
         }
-        // What a tool says about its failure is its words as well: a hook that hides secrets sees them too.
+        // An error message is tool output too: a hook that hides secrets has to see it.
         let (outcome, error) = match result {
             Ok(outcome) => (outcome, None),
             Err(error) => (said(&error), Some(error)),
@@ -600,23 +598,23 @@ impl Kernel {
         }
     }
 
-    /// Cancels a call wherever it is. False when no such call is on its way.
+    /// Cancels a call in any phase. Returns false if no such call is running.
     pub fn cancel(&self, id: &CallId) -> bool {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.get(id).is_some_and(|(_, halt)| halt.cancel())
     }
 
-    /// Answers a question that is waiting, from wherever a person was reached.
+    /// Answers a pending question.
     pub fn answer(&self, call: &CallId, answered: Answered) -> Result<(), AnswerError> {
         self.asks.answer(call, answered)
     }
 
-    /// The questions that are waiting now.
+    /// Returns the pending questions.
     pub fn pending(&self) -> Vec<Pending> {
         self.asks.pending()
     }
 
-    /// Hears what happens. `after`: the number of the last event that was heard; None starts now.
+    /// Subscribes to events after the event number `after`. `None` starts with the next event.
     pub fn subscribe(
         &self,
         after: Option<u64>,
@@ -625,7 +623,7 @@ impl Kernel {
         Subscription::new(Arc::clone(&self.journal.bus), after, channels)
     }
 
-    /// Tells the hooks that the messages of a session changed. What failed is returned for the log.
+    /// Notifies the hooks that the messages of a session changed. Returns the failures for the log.
     pub async fn messages_changed(&self, session: &str, messages: &Value) -> Vec<String> {
         self.hooks().messages_changed(session, messages).await
     }
@@ -634,7 +632,7 @@ impl Kernel {
         Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Is a model told of this tool? Not of one that a rule denies whatever its input is.
+    /// Whether models see this tool. A tool that a rule denies for every input is not listed.
     pub fn lists(&self, entry: &Entry) -> bool {
         entry.enabled && !entry.is_forbidden(&self.policy())
     }
@@ -648,7 +646,7 @@ impl Kernel {
         Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes whenever tools come, go, or are switched on or off.
+    /// Signals each time tools are added, removed, enabled or disabled.
     pub fn registry_changes(&self) -> tokio::sync::watch::Receiver<()> {
         self.registry_news.subscribe()
     }
@@ -662,7 +660,7 @@ impl Kernel {
     }
 }
 
-/// A failure as hooks see it.
+/// Converts an error to the outcome that hooks see.
 fn said(error: &CallError) -> Outcome {
     Outcome {
         error: Some(Failure {

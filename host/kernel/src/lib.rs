@@ -1,7 +1,7 @@
-//! The one road a tool call takes: find, guard, clear (check, rules, hooks, a person), admit, invoke, record.
+//! The tool call pipeline: find the tool, validate, authorize (rules, hooks, user), admit, invoke, record.
 //!
-//! The kernel knows tools only as [`toolhost_contract::Backend`]s. It never learns whether a component or a remote
-//! server stands behind a name, so it is tested with backends of a few lines.
+//! The kernel accesses tools only through [`toolhost_contract::Backend`]. It does not depend on whether a component or
+//! a remote server implements a tool, so it is tested with backends of a few lines.
 
 mod ab;
 mod approvals;

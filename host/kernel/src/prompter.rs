@@ -1,4 +1,4 @@
-//! Where the answer to a question comes from.
+//! Prompters, which ask the user questions.
 
 mod callback;
 mod scripted;
@@ -10,10 +10,10 @@ use toolhost_contract::{Answer, BoxFuture, Call, CallId, Interview, Question, Re
 pub use callback::Callback;
 pub use scripted::Scripted;
 
-/// A terminal, an MCP client, a program ([`Callback`]), a list ([`Scripted`]), or [`Nobody`]. Takes as long as the
-/// person takes: no clock of a call runs meanwhile.
+/// Asks the user through a terminal, an MCP client, a program ([`CallbackPrompter`]), a list ([`ScriptedPrompter`]) or
+/// [`NoPrompter`]. An answer may take any amount of time, because deadlines of calls are paused.
 pub trait Prompter: Send + Sync {
-    /// Who answers, for the record.
+    /// Returns the author of the answers, for the record.
     #[expect(
         clippy::unnecessary_literal_bound,
         reason = "an implementation may hold its name"
@@ -22,15 +22,15 @@ pub trait Prompter: Send + Sync {
         "person"
     }
 
-    /// Who answers what is asked about this call, where that is known better.
+    /// Returns the author of the answer for this call, if it is known more precisely.
     fn who(&self, _call: &CallId) -> String {
         self.name().to_owned()
     }
 
-    /// Dropped when the call is cancelled or the answer came another way. The calls of one turn ask side by side.
+    /// Asks a question. Dropped if the call is cancelled or answered elsewhere. Calls of one turn ask concurrently.
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer>;
 
-    /// Asks what a tool wants to know. None: nobody can be asked; an inner None: the person does not want to answer.
+    /// Asks the questions of a tool. `None`: no user is available; an inner `None`: the user dismissed the questions.
     fn interview<'a>(
         &'a self,
         _interview: &'a Interview,
@@ -38,16 +38,16 @@ pub trait Prompter: Send + Sync {
         Box::pin(std::future::ready(None))
     }
 
-    /// Where nobody is there to ask: what would bring somebody, for whoever reads the refusal.
+    /// Returns how to make a user available, for the error message when there is none.
     fn remedy(&self) -> Option<&str> {
         None
     }
 
-    /// Somebody else has answered the question about this call; the future of [`Prompter::ask`] is dropped next.
+    /// The question about this call was answered elsewhere; the future of [`Prompter::ask`] is dropped next.
     fn answered_elsewhere(&self, _call: &CallId, _by: &str) {}
 }
 
-/// For hosts without a person. The policy reads its answer as a no and says what rule would be a yes.
+/// A prompter without a user. Questions are denied with a hint which rule would allow the call.
 pub struct Nobody;
 
 impl Prompter for Nobody {

@@ -1,11 +1,11 @@
-//! Counts what users hold of something that is bounded for each user and for all.
+//! Quotas per user and for all users together.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolhost_contract::{QuotaError, QuotaKind, UserId, UserQuota};
 
-/// Clones count together.
+/// Counts usage of one quota. Clones share the count.
 #[derive(Debug, Clone)]
 pub(crate) struct Meter(Arc<Counts>);
 
@@ -16,7 +16,7 @@ struct Counts {
     held: Mutex<BTreeMap<UserId, u64>>,
 }
 
-/// So much is held until this is dropped.
+/// A part of the quota, returned when dropped.
 #[derive(Debug)]
 #[must_use = "it is given back when it is dropped"]
 pub(crate) struct Holding {
@@ -40,7 +40,7 @@ impl Meter {
         Ok(holding)
     }
 
-    /// A holding that may grow.
+    /// Creates a reservation of 0, which can grow.
     pub(crate) fn nothing(&self, user: &UserId) -> Holding {
         Holding {
             counts: Arc::clone(&self.0),
@@ -51,7 +51,7 @@ impl Meter {
 }
 
 impl Holding {
-    /// On an error it is as it was. A smaller amount always fits.
+    /// Changes the amount. Unchanged on error. A smaller amount always fits.
     pub(crate) fn resize(&mut self, amount: u64) -> Result<(), QuotaError> {
         let mut held = self.counts.held();
         let own = self.beyond(&held, amount)?;
@@ -64,12 +64,12 @@ impl Holding {
         Ok(())
     }
 
-    /// Could it be resized to this now?
+    /// Checks whether the reservation could be resized to `amount`.
     pub(crate) fn fits(&self, amount: u64) -> Result<(), QuotaError> {
         self.beyond(&self.counts.held(), amount).map(drop)
     }
 
-    /// What the user would hold then.
+    /// Returns the usage of the user after resizing.
     fn beyond(&self, held: &BTreeMap<UserId, u64>, amount: u64) -> Result<u64, QuotaError> {
         let Counts { what, quota, .. } = *self.counts;
         let own = held.get(&self.user).copied().unwrap_or_default() - self.amount;

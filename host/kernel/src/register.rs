@@ -1,4 +1,4 @@
-//! How tools enter the registry: all tools of a plugin or none, and never a name that silently changes its owner.
+//! Registration of plugins: all tools of a plugin or none, without silent changes of the owner of a name.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ pub(crate) use draft::Draft;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
     #[error(
-        "plugin `{plugin}` brings the name `{name}`, which tool `{tool}` of plugin `{owner}` has already; leave out \
-         one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the \
-         later tool is called `{qualified}`)"
+        "plugin `{plugin}` registers the name `{name}`, which is already used by tool `{tool}` of plugin `{owner}`; \
+         remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` \
+         (the later tool is named `{qualified}`)"
     )]
     Duplicate {
         plugin: PluginName,
@@ -31,17 +31,17 @@ pub enum RegisterError {
         qualified: ToolName,
     },
     #[error(
-        "plugin `{plugin}` uses the name `{name}` twice; names and aliases of its tools must differ, also when case \
-         is ignored"
+        "plugin `{plugin}` uses the name `{name}` twice; names and aliases of its tools must be unique, ignoring \
+         case"
     )]
     Twice { plugin: PluginName, name: String },
     #[error(
-        "plugin `{plugin}` brings the name `{name}`, which is kept for a tool that runs code in a sandbox of its own; \
-         choose another name"
+        "plugin `{plugin}` registers the name `{name}`, which is reserved for a tool that runs code in its own \
+         sandbox; choose another name"
     )]
     Reserved { plugin: PluginName, name: String },
     #[error(
-        "plugin `{0}` is registered already; unregister it first, or set on_duplicate to `replace`"
+        "plugin `{0}` is already registered; unregister it first, or set on_duplicate to `replace`"
     )]
     Registered(PluginName),
     #[error("plugin `{plugin}`, tool `{tool}`: {error}")]
@@ -52,16 +52,16 @@ pub enum RegisterError {
     },
 }
 
-/// A model that knows the name from elsewhere means a tool that is not there yet.
+/// Reserved for a future tool, because models expect this name to run code.
 const RESERVED: &str = "code_run";
 
-/// The tools of one plugin with everything slow done, so that the registry is locked only for the placing.
+/// The tools of one plugin with all slow work done, so that the registry is locked only briefly.
 pub(crate) struct Prepared {
     plugin: Arc<PluginInfo>,
     entries: Vec<Entry>,
 }
 
-/// Compiles the schemas and looks up the settings of each tool.
+/// Compiles the schemas and resolves the settings of each tool.
 pub(crate) fn prepare(
     settings: &Settings,
     plugin: PluginInfo,
@@ -72,7 +72,7 @@ pub(crate) fn prepare(
     let mut entries = Vec::with_capacity(backend.tools().len());
     let mut spoken_for = BTreeSet::new();
     for tool in backend.tools() {
-        // The one place where the words of plugins and of servers come in.
+        // The only place where names and texts of plugins and servers enter the registry.
         let mut tool = tool.clone();
         tool.clean();
         let schema = Schema::compile(&tool).map_err(|error| RegisterError::Schema {
@@ -100,7 +100,7 @@ pub(crate) fn prepare(
             }
         }
         let version = Version::of(&tool.version);
-        // A word may be about one version only.
+        // A setting may apply to one version only.
         let named = |word: &str| {
             let word = word.to_lowercase();
             let (word, wanted) = split(&word);
@@ -137,7 +137,7 @@ pub(crate) fn prepare(
     Ok(Prepared { plugin, entries })
 }
 
-/// Every name of a tool besides its own, in lower case, each once.
+/// Returns the aliases and qualified names of a tool, in lower case and without duplicates.
 fn keys(plugin: &PluginName, name: &ToolName, aliases: &[String]) -> Vec<String> {
     let mut keys = vec![
         format!("{plugin}/{name}"),

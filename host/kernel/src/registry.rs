@@ -1,4 +1,4 @@
-//! Which tools there are: an immutable picture that calls, listings and statistics read without a lock.
+//! The tool registry: an immutable snapshot that calls, listings and statistics read without a lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub use lookup::UnknownTool;
 pub(crate) use snapshot::{Group, Slots};
 pub use snapshot::{LeftOut, Snapshot};
 
-/// Whom a tool belongs to.
+/// The plugin of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginInfo {
     pub name: PluginName,
@@ -36,42 +36,42 @@ pub struct PluginInfo {
 /// One registered tool.
 #[derive(Clone)]
 pub struct Entry {
-    /// What callers use. Differs from `tool.name` when it was qualified.
+    /// The name that callers use. Differs from `tool.name` if it was qualified.
     pub name: ToolName,
     pub plugin: Arc<PluginInfo>,
     pub tool: Arc<Descriptor>,
-    /// The tool's; with its name and its plugin it says which tool this is.
+    /// Version of the tool. Identifies it together with its name and plugin.
     pub version: Version,
     pub enabled: bool,
-    /// From the configuration or the plugin, before the tool's own wish.
+    /// From the configuration or the plugin; takes precedence over the timeout that the tool declares.
     pub timeout: Option<Duration>,
-    /// The operator wants such a version under the tool's name and no other.
+    /// The operator's version requirement for the tool's name.
     pub(crate) pin: Option<VersionReq>,
-    /// Every other name that leads here, in lower case.
+    /// All other names of the tool, in lower case.
     pub(crate) keys: Vec<String>,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) schema: Arc<Schema>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) lane: Arc<Lane>,
-    /// What was last told of it, since most calls are made in one mode.
+    /// The description that was last used in a record, cached because most calls use one mode.
     pub(crate) told: Told,
 }
 
-/// What the record of a call says of its tool, in one mode.
+/// The description of a tool in the record of a call, for one mode.
 type Told = Arc<Mutex<Option<(Mode, Arc<Found>)>>>;
 
 impl Entry {
-    /// What a client may be told of it.
+    /// Returns the hints for clients.
     pub fn hints(&self) -> Hints {
         Hints::of(&self.tool, self.backend.reach(&self.tool))
     }
 
-    /// Does a rule deny every call of it? Then nobody is told that it is there.
+    /// Whether a rule denies every call of the tool. Such tools are not listed.
     pub fn is_forbidden(&self, policy: &Policy) -> bool {
         policy.never_allows(&self.plugin.name, &self.name, &self.tool, &self.keys)
     }
 
-    /// What the record of a call says of its tool.
+    /// Returns the description of the tool for the record of a call.
     pub(crate) fn found(&self, mode: Mode) -> Arc<Found> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = told.as_ref().filter(|(of, _)| *of == mode) {
@@ -89,7 +89,7 @@ impl Entry {
         found
     }
 
-    /// Is it a name of this plugin's tool alone, whoever else has a tool of that name? In lower case.
+    /// Whether the lower-case name can only refer to the tool of this plugin.
     pub(crate) fn is_qualified(&self, key: &str) -> bool {
         key.strip_prefix(self.plugin.name.as_str())
             .and_then(|rest| rest.strip_prefix('/'))
@@ -97,7 +97,7 @@ impl Entry {
             || key.contains("__") && key == self.tool.name.qualified(&self.plugin.name).as_str()
     }
 
-    /// The very same, whatever names lead to it today.
+    /// Whether both entries are the same tool, whatever their current names.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.counters, &other.counters)
     }
@@ -108,13 +108,12 @@ impl Entry {
         self.told = Arc::default();
     }
 
-    /// Nothing that it does to files becomes real before it is known what that is. Whatever else it changes could not
-    /// be held back.
+    /// Whether file changes of the tool are staged until they are evaluated. Other effects cannot be staged.
     pub(crate) fn holds_back(&self) -> bool {
         self.tool.effect() > Effect::Reads && self.touches_only_files()
     }
 
-    /// It reads files and changes them, and nothing else; what it changes can be held back.
+    /// Whether the tool only reads and changes files, so that all its effects can be staged.
     fn touches_only_files(&self) -> bool {
         self.backend.stages()
             && self.tool.annotations.open_world != Some(true)
@@ -122,7 +121,7 @@ impl Entry {
             && !self.backend.reaches_out(&self.tool)
     }
 
-    /// Calls of it can run beside others on the files as they are, and again when that was wrong.
+    /// Whether calls can run concurrently on the current files and run again after a conflict.
     pub(crate) fn can_run_early(&self) -> bool {
         self.touches_only_files()
             && self.tool.annotations.interactive != Some(true)

@@ -1,9 +1,9 @@
-//! When a call runs: after whom, beside whom, and when not at all.
+//! The scheduler: when a call runs, in which order, and which calls run concurrently.
 //!
-//! Nothing here knows what a tool is. A session's [`Queue`] lets one [`Batch`] (the calls of one model turn) run after
-//! the other; the batch cuts its calls into [`waves`] and collects one result per call, in call order; each call asks
-//! [`Pools`] for a [`Permit`] when it is ready to run, which is after people and rules have had their say. The
-//! [`LoopGuard`] stops a model that repeats a failing call.
+//! The scheduler does not depend on tools. A session's [`Queue`] runs one [`Batch`] (the calls of one model turn) at a
+//! time; the batch splits its calls into [`waves`] and collects one result per call, in call order; each call asks
+//! [`Pools`] for a [`Permit`] once it is authorized and ready to run. The [`LoopGuard`] stops a model that repeats a
+//! failing call.
 
 mod batch;
 mod line;

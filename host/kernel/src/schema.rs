@@ -1,4 +1,4 @@
-//! Whether an input fits its tool, what can be put right about it, and how to say what cannot.
+//! Input and output schemas: validation, repair of common mistakes, and error messages for models.
 
 mod cost;
 mod explain;
@@ -21,23 +21,23 @@ pub(crate) const MAX_DEPTH: usize = 128;
 #[error("the {which} schema is not valid: {reason}")]
 pub struct SchemaError {
     which: &'static str,
-    /// Escaped and cut, because a plugin's author chose it.
+    /// Escaped and shortened, because the author of a plugin chose it.
     reason: String,
 }
 
-/// Can a tool with these schemas be registered? For whoever has many tools and would rather leave one out.
+/// Checks whether a tool with these schemas can be registered.
 pub fn check_schemas(tool: &Descriptor) -> Result<(), SchemaError> {
     Schema::compile(tool).map(drop)
 }
 
-/// The schemas of one tool, compiled once.
+/// The compiled schemas of one tool.
 pub(crate) struct Schema {
     input: Judge,
     output: Option<Judge>,
     shape: Shape,
 }
 
-/// A validator, and how much work it may make.
+/// A validator and the cost of running it.
 struct Judge {
     validator: Validator,
     cost: Cost,
@@ -63,7 +63,7 @@ impl Schema {
         })
     }
 
-    /// Returns what the tool gets: an object that fits its schema, with aliases resolved and defaults filled in.
+    /// Validates an input. Returns an object that matches the schema, with aliases resolved and defaults filled in.
     pub(crate) fn check(
         &self,
         tool: &Descriptor,
@@ -81,7 +81,7 @@ impl Schema {
         }
     }
 
-    /// Holds the tool to its own word, because clients rely on it.
+    /// Validates the output of a tool against its declared schema, because clients rely on it.
     pub(crate) fn check_output(
         &self,
         tool: &Descriptor,
@@ -116,7 +116,7 @@ impl Schema {
 
 impl Judge {
     fn of(schema: &Value) -> Result<Self, String> {
-        // The schema comes from a plugin: nothing is fetched for it, and its patterns may not search for ever.
+        // The schema comes from a plugin: references are not fetched, and patterns have a backtracking limit.
         let patterns = PatternOptions::fancy_regex()
             .backtrack_limit(10_000)
             .size_limit(1 << 20);
@@ -131,9 +131,9 @@ impl Judge {
                 .map_err(|error| match error.instance_path().as_str() {
                     "" => error.to_string(),
                     path if path.ends_with("/type") => {
-                        let types = "array, boolean, integer, null, number, object and string";
+                        let types = "array, boolean, integer, null, number, object or string";
                         format!(
-                            "{path}: {} is no type; there are {types}",
+                            "{path}: {} is not a type; use {types}",
                             explain::show(error.instance())
                         )
                     }
@@ -142,7 +142,7 @@ impl Judge {
         Ok(Self { validator, cost })
     }
 
-    /// None when the value fits and there were no problems before.
+    /// Returns `None` if the value is valid and there were no earlier problems.
     fn judge(
         &self,
         schema: &Value,
@@ -153,7 +153,7 @@ impl Judge {
         let Some(size) = size else {
             problems.push(Problem::new(
                 "input",
-                "is too large or too deep to be checked against this schema",
+                "is too large or too deep to be validated against this schema",
             ));
             return Some(problems);
         };
@@ -170,7 +170,7 @@ impl Judge {
     }
 }
 
-/// Models write no input, or an object as text, where an object is due.
+/// Accepts a missing input or an object as text, which models send instead of an object.
 fn object(
     input: Value,
     max_bytes: u64,
@@ -219,8 +219,8 @@ fn bounds(input: &Map<String, Value>, max_bytes: u64) -> Result<(), Box<CallErro
 
 fn too_large(bytes: u64, max: u64) -> CallError {
     let (bytes, max) = (units::show_size(bytes), units::show_size(max));
-    input_problem(format!("{bytes} are more than the limit of {max}"))
-        .recommend("send less at once, in several calls")
+    input_problem(format!("{bytes} exceed the limit of {max}"))
+        .recommend("split the input into several calls")
 }
 
 fn input_problem(reason: String) -> CallError {

@@ -1,20 +1,20 @@
-//! What stands behind the services of the kernel that it cannot give itself: sub-agents and foreign resources.
+//! Providers of services that the kernel does not implement itself: sub-agents and MCP resources.
 
 use serde_json::Value;
 use toolhost_contract::{AgentInfo, BoxFuture, CallId, Failure, Part, Principal};
 
 use crate::kernel::Within;
 
-/// Sub-agents: a command, an MCP client that samples, or an agent that embeds the host.
+/// Runs sub-agents: a command, an MCP client that samples, or an agent that embeds the host.
 pub trait Agents: Send + Sync {
     fn agents(&self) -> Vec<AgentInfo>;
 
-    /// Those that this call can hand a task to: more when its client brings one of its own.
+    /// Returns the sub-agents to which this call can delegate. Its client may provide additional ones.
     fn agents_for(&self, _call: &CallId) -> Vec<AgentInfo> {
         self.agents()
     }
 
-    /// Runs a task to its end. Dropping the future ends it. Comes back with `{text, …}`.
+    /// Runs a task to completion and returns `{text, …}`. Dropping the future cancels it.
     fn run(&self, task: Task) -> BoxFuture<'_, Result<Value, Failure>>;
 }
 
@@ -22,12 +22,12 @@ pub trait Agents: Send + Sync {
 pub struct Task {
     /// One of [`Agents::agents_for`].
     pub agent: String,
-    /// As the tool wrote it.
+    /// The task as the tool wrote it.
     pub task: Value,
-    /// The call that hands it on.
+    /// The call that delegates the task.
     pub call: CallId,
     pub caller: Principal,
-    /// What the parent is held to. A call of the sub-agent goes with this, and so may do no more than its parent.
+    /// The context of the delegating call. Calls of the sub-agent use it, so they are limited to what it may do.
     pub within: Within,
 }
 
@@ -42,7 +42,7 @@ pub trait Resources: Send + Sync {
     ) -> BoxFuture<'_, Result<Vec<Part>, Failure>>;
 }
 
-/// A host that has neither.
+/// A provider without sub-agents and resources.
 pub struct Without;
 
 impl Agents for Without {
@@ -75,7 +75,7 @@ impl Resources for Without {
         Box::pin(async move {
             Err(Failure::new(
                 "mcp_resource_not_found",
-                format!("resource `{uri}` not found: this host is connected to no MCP server"),
+                format!("resource `{uri}` not found: this host is not connected to any MCP server"),
             ))
         })
     }

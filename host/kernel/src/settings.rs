@@ -1,4 +1,4 @@
-//! What an operator may choose about the road, fixed for the life of a kernel.
+//! Settings of a kernel, fixed for its lifetime.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,33 +13,33 @@ use crate::schedule;
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub policy: Arc<Policy>,
-    /// So many calls run at once; the others wait in the order they came.
+    /// Limits for concurrent calls; other calls wait in order of arrival.
     pub pools: schedule::Limits,
     pub on_duplicate: OnDuplicate,
-    /// For every tool that has no nearer one in `tool_timeouts` or its [`crate::PluginInfo`].
+    /// For every tool without a more specific timeout in `tool_timeouts` or its [`crate::PluginInfo`].
     pub timeout: Option<Duration>,
-    /// By any name of the tool: `grep`, an alias, or `search/grep`.
+    /// Keyed by any name of the tool: `grep`, an alias, or `search/grep`.
     pub tool_timeouts: BTreeMap<String, Duration>,
-    /// By any name of the tool, as in `tool_timeouts`; `grep@1.2.3` is that version of it.
+    /// Any names of tools, as in `tool_timeouts`; `grep@1.2.3` refers to that version.
     pub disabled_tools: BTreeSet<String>,
-    /// Which version answers to a tool's name, by any name of the tool; without one the highest that is finished.
+    /// Version requirement for a tool's name, keyed by any name. The default is the highest stable version.
     pub tool_versions: BTreeMap<String, VersionReq>,
     pub ab_tests: Vec<AbTest>,
     pub max_input_bytes: u64,
     pub quotas: Quotas,
-    /// The folder that an approval "in this project" is for.
+    /// The folder that approvals for "this project" refer to.
     pub project: Option<String>,
 }
 
-/// What happens when a plugin brings a name that another plugin has already.
+/// The handling of a plugin that registers a name of another plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnDuplicate {
-    /// The later plugin is refused.
+    /// The later plugin is rejected.
     #[default]
     Error,
     /// The later tool takes the name, with a warning.
     Replace,
-    /// The later tool is called `plugin__tool`.
+    /// The later tool is named `plugin__tool`.
     Qualify,
 }
 

@@ -1,4 +1,4 @@
-//! What a running call says, on its way to its caller, the bus and the store.
+//! The sink of a running call, which forwards its events to the caller, the bus and the store.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,30 +11,30 @@ use toolhost_store::Write;
 use crate::bus::{News, weight_of};
 use crate::journal::{Journal, Latest};
 
-/// Custom events of one call that the store keeps. The bus has them all.
+/// Maximum number of custom events per call in the store. The bus gets all of them.
 const KEPT: usize = 1_000;
 
 pub(crate) struct CallSink {
     journal: Arc<Journal>,
     id: CallId,
     caller: Arc<Principal>,
-    /// Whoever called.
+    /// The sink of the caller.
     to: Arc<dyn Sink>,
     cancel: CancellationToken,
     latest: Latest,
     kept: AtomicUsize,
-    /// The call has ended, or is about to: nothing may follow its end.
+    /// The call has ended or is about to; later events are dropped.
     closed: AtomicBool,
-    /// What its caller may not hear yet.
+    /// Events that are held until the call is authorized.
     held: Mutex<Option<HeldBack>>,
     watched: AtomicBool,
     reads: Mutex<Option<Arc<dyn Reads>>>,
     services: Mutex<Option<Arc<dyn Services>>>,
-    /// No read set tells what the result depends on.
+    /// The result depends on more than files, so the read set is incomplete.
     more: AtomicBool,
 }
 
-/// Said by a call that may yet be refused.
+/// Events of a call that may still be refused.
 #[derive(Default)]
 struct HeldBack {
     events: Vec<Event>,
@@ -42,7 +42,7 @@ struct HeldBack {
     dropped: u64,
 }
 
-/// What is held back of one call.
+/// Maximum number of held events per call.
 const HELD: usize = 1_000;
 const HELD_BYTES: usize = 2 << 20;
 
@@ -72,14 +72,14 @@ impl CallSink {
         }
     }
 
-    /// From here on it is written down what the call looks at.
+    /// Starts recording what the call reads.
     pub(crate) fn watch(&self) {
         self.watched.store(true, Relaxed);
         self.more.store(false, Relaxed);
         *self.looked() = None;
     }
 
-    /// What the run that begins now may ask for.
+    /// Sets the services for the run that begins.
     pub(crate) fn serve(&self, services: Arc<dyn Services>) {
         *self.served() = Some(services);
     }
@@ -88,7 +88,7 @@ impl CallSink {
         self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the last run looked at; None where there is no telling.
+    /// Returns the read set of the last run, or `None` if it is unknown or incomplete.
     pub(crate) fn read_set(&self) -> Option<Arc<dyn Reads>> {
         if self.more.load(Relaxed) {
             return None;
@@ -100,13 +100,13 @@ impl CallSink {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A backend may keep its sink for longer than its call lasts; from here on nobody hears it.
+    /// Drops all later events. A backend may keep the sink for longer than its call.
     pub(crate) fn close(&self) {
         self.closed.store(true, Relaxed);
         *self.served() = None;
     }
 
-    /// From here on the caller hears nothing before it is let through.
+    /// Holds events for the caller until [`CallSink::release`].
     pub(crate) fn hold_back(&self) {
         *self.held() = Some(HeldBack::default());
     }
@@ -137,7 +137,7 @@ impl CallSink {
             let row = self
                 .journal
                 .event_row(&self.caller, Some(&self.id), &happening);
-            // An event that finds no room is an event less; the call does not wait for it.
+            // A full queue drops the event; the call does not wait.
             let _ = store.offer(Write::Event(row));
         }
     }

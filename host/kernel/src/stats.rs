@@ -1,4 +1,4 @@
-//! How often each tool ran, how it went and how long it took.
+//! Statistics per tool: number of calls, failures and duration.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use toolhost_contract::{PluginName, ToolName, Version};
 
-/// Of one moment.
+/// A snapshot of the statistics.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Registered tools, the disabled ones too.
+    /// Number of registered tools, including disabled ones.
     pub total: usize,
     pub by_category: BTreeMap<String, usize>,
-    /// Tools that ran at least once. One that does not answer to its name alone is `name@version`, and one that stands
-    /// in for another plugin's tool `plugin/name`.
+    /// Tools that ran at least once. The key is `name@version` for a version that is not served under the name alone,
+    /// and `plugin/name` for a variant from another plugin.
     pub calls: BTreeMap<String, ToolStats>,
-    /// What is compared, by tool and in the order of the configuration, whether or not it ran.
+    /// Variants of A/B tests, by tool and in configuration order, including variants that never ran.
     pub variants: Vec<VariantStats>,
 }
 
-/// One of the implementations of a tool that are compared, and the calls that the comparison sent to it.
+/// A variant of an A/B test and the calls that were assigned to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VariantStats {
     pub tool: ToolName,
@@ -31,16 +31,16 @@ pub struct VariantStats {
     pub total: Duration,
 }
 
-/// Calls that were refused before they started do not count.
+/// Statistics of one tool. Calls that were refused before they started do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ToolStats {
     pub count: u64,
-    /// Of `count`: calls that ended in an error of the host or of the tool.
+    /// The part of `count` that ended in an error of the host or the tool.
     pub failures: u64,
     pub avg_duration: Duration,
 }
 
-/// Shared by all snapshots, so that a new snapshot neither copies nor loses a count.
+/// Shared by all snapshots, so that no count is copied or lost.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     count: AtomicU64,

@@ -1,4 +1,4 @@
-//! Brings commits that a crash interrupted to an end, and takes commits back.
+//! Recovery of interrupted commits, and undo of commits.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use toolhost_contract::life::Millis;
 use toolhost_contract::{CallError, CommitError, Recovered, Undo};
 use toolhost_store::{CommitError as JournalError, CommitRow, CommitState, Store};
 
-/// Ends the commits of processes that are gone: each is whole or nothing afterwards. Has to come before
-/// [`crate::Kernel::seal`], which tells what became of their calls.
+/// Completes or reverts the commits of stopped processes. Must run before [`crate::Kernel::seal`], which reports the
+/// result for their calls.
 pub async fn recover(
     store: &Store,
     files: &Arc<dyn Undo>,
@@ -25,7 +25,7 @@ pub async fn recover(
             Ok(Recovered::Nothing | Recovered::NothingBut(_)) => {
                 end(store, &row, CommitState::Reverted, now).await?;
             }
-            // It stays as it is, and is tried again at the next start.
+            // Left unchanged and tried again at the next start.
             Err(_) => {}
         }
         all.push((row, recovered));
@@ -35,9 +35,9 @@ pub async fn recover(
 
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
-    #[error("commit {id} is {}; only what is done can be undone", .state.as_str())]
+    #[error("commit {id} is {}; only a completed commit can be undone", .state.as_str())]
     NotDone { id: String, state: CommitState },
-    #[error("changed by somebody else since: {}", .0.join("; "))]
+    #[error("changed since the commit: {}", .0.join("; "))]
     Conflict(Vec<String>),
     #[error("{}", .0.message)]
     Failed(Box<CallError>),
@@ -45,7 +45,7 @@ pub enum UndoError {
     Journal(#[from] JournalError),
 }
 
-/// Takes a commit back, all of it or nothing. Brings the id of the commit that did it; undoing that one is a redo.
+/// Undoes a commit completely or not at all. Returns the id of the new commit; undoing that one is a redo.
 pub async fn undo(
     store: &Store,
     files: &Arc<dyn Undo>,
@@ -93,7 +93,7 @@ pub async fn undo(
     }
 }
 
-/// With what it undoes: that one is undone when this one is done.
+/// Records the result, together with the new state of the commit that was undone.
 async fn end(
     store: &Store,
     row: &CommitRow,

@@ -1,9 +1,9 @@
-//! Where two schemas promise different things. Words for readers are no promise.
+//! Comparison of the schemas of two tools. Descriptions are ignored.
 
 use serde_json::{Map, Value};
 use toolhost_contract::{Descriptor, text};
 
-/// Members of a schema that only tell.
+/// Schema keywords without effect on validation.
 const WORDS: [&str; 6] = [
     "$comment",
     "$schema",
@@ -12,7 +12,7 @@ const WORDS: [&str; 6] = [
     "markdownDescription",
     "title",
 ];
-/// Members of a schema whose members have names of their own.
+/// Schema keywords whose members have arbitrary names.
 const NAMED: [&str; 5] = [
     "$defs",
     "definitions",
@@ -21,7 +21,7 @@ const NAMED: [&str; 5] = [
     "properties",
 ];
 
-/// What a caller who knows the first tool would find changed in the second.
+/// Returns the first difference that a caller of the first tool would notice in the second.
 pub(super) fn difference(listed: &Descriptor, other: &Descriptor) -> Option<String> {
     let input = schemas(&listed.input_schema, &other.input_schema, "");
     let nothing = Value::Null;
@@ -53,13 +53,13 @@ fn schemas(a: &Value, b: &Value, at: &str) -> Option<String> {
                 (name, Some(Value::Object(a)), Some(Value::Object(b))) if NAMED.contains(&name) => {
                     members(a, b, at, |_, a, b, at| both(a, b, at))
                 }
-                // A list without an order.
+                // Lists in which the order is not significant.
                 ("required" | "enum", Some(Value::Array(a)), Some(Value::Array(b)))
                     if a.len() == b.len() && a.iter().all(|item| b.contains(item)) =>
                 {
                     None
                 }
-                // Data, in which every word counts.
+                // Data, which is compared exactly.
                 ("const" | "default", Some(a), Some(b)) if a == b => None,
                 ("const" | "default", _, _) => Some(told(a, b, at)),
                 _ => both(a, b, at),

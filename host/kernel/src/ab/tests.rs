@@ -1,4 +1,4 @@
-//! the choice is the key's, and shares follow the weights.
+//! the key determines the variant, and shares follow the weights.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use toolhost_contract::{
 use super::*;
 use crate::{CallRequest, Kernel, Nobody, PluginInfo, Settings};
 
-/// Says which version it is, or fails.
+/// Returns its version, or fails.
 struct Version(Vec<Descriptor>);
 
 impl Backend for Version {
@@ -107,7 +107,7 @@ async fn call(
     }
 }
 
-/// How many of so many calls went where, when `key` says which words change from call to call.
+/// Returns the number of calls per variant; `change` selects which parts of the key vary.
 async fn shares(kernel: &Kernel, change: [bool; 2]) -> BTreeMap<String, u32> {
     let mut shares = BTreeMap::new();
     for n in 0..200 {
@@ -170,7 +170,7 @@ async fn r_495_a_name_that_says_which_is_meant_is_not_compared() {
             assert_eq!(got, version, "{name}");
         }
     }
-    // The rules hold for the version that is called, by whatever name.
+    // Rules apply to the version that is called, by whatever name.
     let denied = call(&kernel, "s/grep", "s", "t", "x", false).await;
     assert!(denied.contains("deny `find@3`"), "{denied}");
 }

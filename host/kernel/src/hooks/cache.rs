@@ -1,7 +1,7 @@
-//! Answers a repeated read from memory, as long as what it read is still the same.
+//! A hook that answers repeated reads from a cache while the files they read are unchanged.
 //!
-//! The cache belongs at the end of the hooks: what it keeps is then what the others left of an outcome, and they are
-//! heard before it answers.
+//! The cache should be the last hook: it then stores outcomes that the other hooks have processed, and they run before
+//! it answers.
 
 mod key;
 mod shelf;
@@ -23,7 +23,7 @@ const TTL: Duration = Duration::from_secs(300);
 const MAX_ENTRIES: usize = 256;
 const MAX_BYTES: usize = 16 << 20;
 
-/// Bounded in time, entries and bytes; the least recently used go first.
+/// Caches outcomes, limited by age, number and bytes. The least recently used entries are evicted first.
 pub struct ReadCache {
     shelf: Mutex<Shelf>,
 }
@@ -41,19 +41,19 @@ impl ReadCache {
         }
     }
 
-    // No code of others runs under the lock, so a poisoned one still holds a whole value.
+    // No foreign code runs under the lock, so a poisoned lock still protects a consistent value.
     fn shelf(&self) -> MutexGuard<'_, Shelf> {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether the tool does nothing but read files, so that its read set is all that it depends on. What its author left open is read the careful
-/// way.
+/// Whether the tool only reads files, so that its result depends on its read set alone. Undeclared properties count as
+/// the less cacheable value.
 fn repeats(tool: &Descriptor) -> bool {
     let hints = &tool.annotations;
     let closed = match tool.effect() {
         Effect::Reads => hints.open_world == Some(false),
-        // What only computes may look at the clock, and doing it again costs little.
+        // A tool without reads may use the clock, and running it again is cheap.
         Effect::Pure | Effect::Writes | Effect::Destroys => false,
     };
     closed && hints.interactive != Some(true) && tool.concurrency == Concurrency::Parallel
@@ -97,11 +97,11 @@ impl Hook for ReadCache {
         outcome: &'a Outcome,
     ) -> BoxFuture<'a, Result<After, HookError>> {
         Box::pin(async move {
-            // A tail call is for the host to make, once each time.
+            // The host makes a tail call each time, so the outcome is not cached.
             if !repeats(&call.tool) || outcome.is_error() || outcome.tail.is_some() {
                 return Ok(After::Keep);
             }
-            // None: it did not run, or nobody knows what it looked at.
+            // `None`: the tool did not run or its reads are unknown.
             if let Some(reads) = &call.reads {
                 reads.keep().await;
                 let kept = Kept {

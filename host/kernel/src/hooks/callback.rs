@@ -1,4 +1,4 @@
-//! Hooks written as closures, for a program that embeds the host.
+//! Hooks implemented as closures, for programs that embed the host.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ type SaysBefore = dyn Fn(HookCall) -> Said<Before> + Send + Sync;
 type SaysAfter = dyn Fn(HookCall, Outcome) -> Said<After> + Send + Sync;
 type Hears = dyn Fn(String, Value) -> Said<()> + Send + Sync;
 
-/// What is not given a closure has no opinion.
+/// A hook made of closures. Events without a closure are ignored.
 ///
 /// ```
 /// use toolhost_contract::hook::{Before, Decision};
 /// use toolhost_kernel::hooks::CallbackHook;
 ///
 /// let hook = CallbackHook::before(|call| async move {
-///     let mut said = Before::default();
+///     let mut answer = Before::default();
 ///     if call.call.input["command"].as_str().is_some_and(|command| command.contains("rm -rf")) {
-///         said.decision = Decision::Ask { reason: Some("it deletes".to_owned()), meta: None };
+///         answer.decision = Decision::Ask { reason: Some("it deletes".to_owned()), meta: None };
 ///     }
-///     Ok(said)
+///     Ok(answer)
 /// });
 /// # drop(hook);
 /// ```
@@ -36,7 +36,7 @@ pub struct CallbackHook {
 }
 
 impl CallbackHook {
-    /// A hook with this to say before a call; `CallbackHook::default()` is one with nothing to say before it.
+    /// Creates a hook with a closure that runs before calls. Use `CallbackHook::default()` for none.
     pub fn before<F, S>(say: F) -> Self
     where
         F: Fn(HookCall) -> S + Send + Sync + 'static,
@@ -72,8 +72,7 @@ impl CallbackHook {
 }
 
 impl Hook for CallbackHook {
-    // The closures are called inside of the futures: whoever awaits these catches a panic, and a panic of the
-    // closure itself would otherwise happen too early for that.
+    // The closures are called inside the futures, so that a panic of a closure is caught where the future is awaited.
     fn before<'a>(&'a self, call: &'a HookCall) -> BoxFuture<'a, Result<Before, HookError>> {
         Box::pin(async move {
             match &self.before {

@@ -1,7 +1,7 @@
-//! A hook that is a program: it reads one JSON object and answers with another, or with its exit code.
+//! Hooks implemented as programs, which read one JSON object and answer with another or with their exit code.
 //!
-//! It is started anew for each event, in a process group of its own, and whatever it started dies with it. A child
-//! that leaves the group (`setsid`) gets away; what must outlive the hook is to be started like that.
+//! The program is started for each event in its own process group, and the group is killed at its end. A child that
+//! leaves the group (`setsid`) survives; use that for processes that must outlive the hook.
 
 mod answer;
 pub mod process;
@@ -19,16 +19,16 @@ use self::process::{ProcessError, Ran};
 use self::protocol::{after, before, reason, told_of_call, told_of_messages, withheld};
 use super::{Hook, HookCall, HookError};
 
-/// The code of the failure in whose name a command said `continue: false`.
+/// Error code of a failure that a command requested with `continue: false`.
 pub const STOP_CODE: &str = "stop_execution";
 
-/// All a command gets from the environment of the host, whose secrets are none of its business.
+/// Variables that a command inherits. The others are withheld because they may contain secrets of the host.
 const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TERM"];
 /// Exit code of a command that blocks.
 const BLOCKS: i32 = 2;
 const MAX_STDERR_SHOWN: usize = 300;
 
-/// What a command can be told of.
+/// The events that a command can handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HookEvent {
     BeforeTool,
@@ -37,14 +37,14 @@ pub enum HookEvent {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{word}` is not an event of hooks; {fix}")]
+#[error("`{word}` is not a hook event; {fix}")]
 pub struct HookEventError {
     word: String,
     fix: String,
 }
 
 impl HookEvent {
-    /// The word in the protocol.
+    /// Returns the name in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             HookEvent::BeforeTool => "PreToolUse",
@@ -53,7 +53,7 @@ impl HookEvent {
         }
     }
 
-    /// Any name that people know the event by.
+    /// Parses any known name of an event.
     pub fn parse(word: &str) -> Result<Self, HookEventError> {
         match word {
             "PreToolUse" | "BeforeTool" => Ok(HookEvent::BeforeTool),
@@ -69,7 +69,7 @@ impl HookEvent {
                 ];
                 let fix = match nearest(word, known, 1).first() {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => "write PreToolUse, PostToolUse or MessagesChanged".to_owned(),
+                    None => "use PreToolUse, PostToolUse or MessagesChanged".to_owned(),
                 };
                 Err(HookEventError {
                     word: text::inline(word, 80),
@@ -80,17 +80,17 @@ impl HookEvent {
     }
 }
 
-/// A program and when to run it.
+/// A program and the events for which it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandHook {
-    /// A bare name is looked for in `PATH`; a relative path starts at `dir`.
+    /// A bare name is looked up in `PATH`; a relative path is relative to `dir`.
     pub program: PathBuf,
     pub args: Vec<String>,
-    /// Where it runs.
+    /// Working directory of the program.
     pub dir: PathBuf,
-    /// On top of `PATH`, `HOME`, `LANG` and `TERM`, which it gets from the host.
+    /// Variables in addition to the inherited `PATH`, `HOME`, `LANG` and `TERM`.
     pub env: Vec<(String, String)>,
-    /// It is not started for any other.
+    /// Events for which the program is started.
     pub events: Vec<HookEvent>,
 }
 
@@ -107,7 +107,7 @@ enum CommandError {
         how: String,
         stderr: String,
     },
-    #[error("`{program}` gave an answer that cannot be used: {error}")]
+    #[error("`{program}` returned an invalid answer: {error}")]
     Answer {
         program: String,
         error: answer::ProtocolError,
@@ -128,11 +128,11 @@ impl From<CommandError> for HookError {
     }
 }
 
-/// How a command that ran as it should put its answer.
+/// The answer of a command that ended regularly.
 enum Answered {
-    /// With what it wrote to standard output.
+    /// Standard output.
     Words(Vec<u8>),
-    /// With its exit code, and why.
+    /// The exit code for blocking, with the reason.
     Blocks(Option<String>),
 }
 
@@ -166,7 +166,7 @@ impl CommandHook {
                     program: self.shown(),
                     how: code.map_or_else(
                         || status.to_string(),
-                        |code| format!("exit code {code}; 0 is an answer, 2 blocks"),
+                        |code| format!("exit code {code}; exit with 0 to answer or 2 to block"),
                     ),
                     stderr: text::inline(last, MAX_STDERR_SHOWN),
                 })
@@ -176,7 +176,7 @@ impl CommandHook {
 
     fn command(&self) -> Command {
         let is_path = self.program.components().count() > 1;
-        // Joining leaves an absolute path as it is.
+        // Joining keeps an absolute path unchanged.
         let mut command = if is_path {
             Command::new(self.dir.join(&self.program))
         } else {
@@ -249,7 +249,7 @@ impl Hook for CommandHook {
     ) -> BoxFuture<'a, Result<(), HookError>> {
         Box::pin(async move {
             if self.hears(HookEvent::MessagesChanged) {
-                // There is nothing to block, and nobody waits for an answer.
+                // The event cannot be blocked, so the answer is ignored.
                 self.run(&told_of_messages(session, messages, &self.dir))
                     .await?;
             }

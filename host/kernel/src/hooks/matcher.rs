@@ -1,4 +1,4 @@
-//! Which calls a hook wants to hear of.
+//! Matching hooks to tools by name.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use toolhost_contract::{Descriptor, ToolName};
 
 use super::HookCall;
 
-/// A regular expression that has to match a whole name or alias of the tool, in any case.
+/// A regular expression that must match a whole name or alias of the tool. Case is ignored.
 #[derive(Debug, Clone)]
 pub struct Matcher(Option<Regex>);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{pattern}` is not a pattern for tools: {reason}")]
+#[error("`{pattern}` is not a valid tool pattern: {reason}")]
 pub struct MatcherError {
     pattern: String,
     reason: String,
@@ -23,7 +23,8 @@ impl Matcher {
         Self(None)
     }
 
-    /// `""` and `*` are everything; otherwise a regular expression such as `read_file|grep` or `mcp__.*`.
+    /// Parses a pattern. `""` and `*` match everything; otherwise a regular expression such as `read_file|grep` or
+    /// `mcp__.*`.
     pub fn parse(pattern: &str) -> Result<Self, MatcherError> {
         if matches!(pattern, "" | "*") {
             return Ok(Self::everything());
@@ -49,12 +50,12 @@ impl Matcher {
         self.fits(&call.name, &call.tool)
     }
 
-    /// `name`: the one under which the tool is served.
+    /// Whether the pattern matches the tool. `name` is the name under which the tool is served.
     pub fn fits(&self, name: &ToolName, tool: &Descriptor) -> bool {
         let Some(regex) = &self.0 else {
             return true;
         };
-        // Every name of the tool: a hook on `Edit` must not be avoided by calling `edit_file`.
+        // All names are checked, so that a hook on `Edit` cannot be bypassed by calling `edit_file`.
         [name.as_str(), tool.name.as_str()]
             .into_iter()
             .chain(tool.aliases.iter().map(String::as_str))
@@ -62,7 +63,7 @@ impl Matcher {
     }
 }
 
-/// As it was written.
+/// Formats the pattern as it was written.
 impl fmt::Display for Matcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let regex = self.0.as_ref().map_or("*", Regex::as_str);

@@ -1,3 +1,5 @@
+//! Tests of running hooks: decisions, failures, matching and concurrency.
+
 use std::sync::Mutex;
 
 use expect_test::expect;
@@ -6,7 +8,7 @@ use toolhost_contract::{CallId, Principal};
 
 use super::*;
 
-/// A hook that says what it was made with.
+/// A hook with a fixed answer.
 struct Says(Mutex<Vec<Result<Before, HookError>>>);
 
 impl Hook for Says {
@@ -172,11 +174,11 @@ async fn a_hook_that_fails_is_a_no_or_silence_as_its_operator_said() {
     }
     expect![[r"
         denied: hook `fails` failed: broken\u{1b}[2J
-        denied: hook `hangs` failed: no answer within 60000ms
-        denied: hook `panics` failed: it panicked
+        denied: hook `hangs` failed: no answer within 60000 ms
+        denied: hook `panics` failed: panicked
         goes on: hook `fails` failed: broken\u{1b}[2J
-        goes on: hook `hangs` failed: no answer within 60000ms
-        goes on: hook `panics` failed: it panicked"]]
+        goes on: hook `hangs` failed: no answer within 60000 ms
+        goes on: hook `panics` failed: panicked"]]
     .assert_eq(&told.join("\n"));
 }
 
@@ -224,10 +226,10 @@ fn a_matcher_sees_every_name_and_only_whole_names() {
         );
     }
     let error = Matcher::parse("edit(").unwrap_err().to_string();
-    expect!["`edit(` is not a pattern for tools: error: unclosed group"].assert_eq(&error);
+    expect!["`edit(` is not a valid tool pattern: error: unclosed group"].assert_eq(&error);
 }
 
-/// Waits for a user called `slow`, and has no opinion on the calls of others.
+/// Waits for a user named `slow`, and has no effect on calls of others.
 struct SlowFor;
 
 impl Hook for SlowFor {
@@ -255,7 +257,7 @@ async fn h_07_calls_on_which_a_hook_takes_long_do_not_delay_those_of_other_users
     assert!(flood.as_mut().now_or_never().is_none());
     let said = hooks.before(&of("quick")).now_or_never();
     assert_eq!(said, Some(Said::Go(Weights::default())));
-    // Of users without a call at a hook only the last one is kept.
+    // Of users without a call in a hook, only the last one is kept.
     for user in ["third", "fourth"] {
         drop(hooks.slots.of(&UserId::token(user)));
     }

@@ -1,4 +1,4 @@
-//! A person is asked: the question, the first answer that counts, and what it comes to.
+//! Asking the user: the question, the first valid answer, and the resulting decision.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use super::{Kernel, Refusal, deferred};
 use crate::Entry;
 use crate::asks::{Answered, Asking};
 
-/// How often a waiting call looks whether another process has answered.
+/// How often a waiting call checks whether another process has answered.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Kernel {
-    /// Asks until there is an answer that counts.
+    /// Asks the user until there is a valid answer.
     pub(super) async fn ask(
         &self,
         entry: &Entry,
@@ -29,7 +29,7 @@ impl Kernel {
         question: Question,
     ) -> Result<Judged, Refusal> {
         if let Some(slot) = &run.order {
-            // A person is asked about what is so, and not about what may yet become otherwise.
+            // The question must describe the state after the calls before this one, so they end first.
             slot.turn().await;
         }
         let _waits = self
@@ -102,7 +102,7 @@ impl Kernel {
         by: String,
         note: Option<String>,
     ) -> Result<Judged, Refusal> {
-        // What the rest of the call rests on may have been revoked while the person thought.
+        // An approval that this call relies on may have been revoked while the user decided.
         let now = self.journal.clock.now().0;
         if !self.approvals.take_use(grant.approvals(), now).await {
             run.life.step(Step::Picked).await?;
@@ -118,8 +118,8 @@ impl Kernel {
         Ok(Judged::Cleared(Cleared::Run(grant)))
     }
 
-    /// The first answer from the prompter, from this process or from another one. None: nobody is there, and the
-    /// operator wants the question to stay.
+    /// Returns the first answer from the prompter, this process or another one. Returns `None` if no user is available
+    /// and the operator wants the question to be deferred.
     async fn answer_to(
         &self,
         question: &Question,
@@ -130,7 +130,7 @@ impl Kernel {
         let asked = run.life.record().updated_at;
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // A prompter that falls over is one that nobody sits at.
+        // A prompter that panics counts as one without a user.
         let prompting = async { self.prompter.ask(question, call).await };
         let prompting = AssertUnwindSafe(prompting)
             .catch_unwind()
@@ -153,11 +153,11 @@ impl Kernel {
                     if answer == Answer::NobodyToAsk
                         && self.policy().on_headless_ask() == OnHeadlessAsk::Callback
                     {
-                        // Somebody may still answer from elsewhere.
+                        // The answer may still come from elsewhere.
                         prompting = None;
                         continue;
                     }
-                    // Whoever was told meanwhile that their answer counts was told the truth.
+                    // An answer that was accepted in the meantime takes precedence.
                     asking.answer.close();
                     if let Ok(answered) = asking.answer.try_recv() {
                         return Some(answered);
@@ -182,7 +182,8 @@ impl Kernel {
         }
     }
 
-    /// The same words may mean another thing in another project, so the yes stays in this one if there is one.
+    /// Returns the approval to save in advance. It is limited to this project, if there is one, because the same call
+    /// can mean something else in another project.
     fn in_advance(&self, question: &Question) -> Option<NewApproval> {
         let scope = match self.settings.project {
             Some(_) => Scope::Project,
@@ -203,7 +204,7 @@ impl Kernel {
         )
         .code("approval_pending")
         .recommend(format!(
-            "after a person has run `host approve {id}`, call again with the same input"
+            "once a user has run `host approve {id}`, call again with the same input"
         ));
         Ok(error.into())
     }
@@ -220,7 +221,7 @@ fn note_of(answer: &Answer) -> Option<&str> {
     }
 }
 
-/// For the record; the contents are in the commit.
+/// Describes the edits for the record. The contents are in the commit.
 fn changed(edits: &[Edit]) -> String {
     let mut paths: Vec<String> = edits
         .iter()
@@ -233,7 +234,7 @@ fn changed(edits: &[Edit]) -> String {
     format!("with changes to {}", paths.join(", "))
 }
 
-/// What a person is shown, as data: what kind of question it is, and the members that this kind has.
+/// Returns the question as data: its kind, and the members of that kind.
 fn content(question: &Question, input: &Value) -> Value {
     let mut shown = json!({
         "kind": question.kind.as_str(),

@@ -1,4 +1,4 @@
-//! The calls of one model turn: in which order they run, and one result for each, in call order.
+//! Batches: the calls of one model turn, with one report per call in call order.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,7 +17,7 @@ use super::{Kernel, Report, Within};
 use crate::Entry;
 use crate::schedule::{Canceller, Needs, Place, Pool, QueueError, Shape, Strategy};
 
-/// What a model wants done in one turn.
+/// A request for the calls of one model turn.
 pub struct BatchRequest {
     pub id: String,
     pub caller: Principal,
@@ -39,17 +39,17 @@ pub enum BatchError {
     Queue(#[from] QueueError),
     #[error(transparent)]
     Quota(#[from] QuotaError),
-    #[error("a batch with the id `{0}` is running already")]
+    #[error("a batch with the id `{0}` is already running")]
     SameBatch(String),
     #[error("two calls of the batch have the id `{0}`; ids must differ")]
     SameId(String),
 }
 
-/// The optional member that the scheduler takes out of every input: wait until the calls before this one have ended.
+/// Optional input member that the scheduler removes: wait until all calls before this one have ended.
 pub const WAIT: &str = "wait_for_previous";
 
 impl Kernel {
-    /// Runs the calls when the batches before it have ended. One report per call, in call order, whatever happens.
+    /// Runs the batch once earlier batches have ended. Returns one report per call, in call order.
     pub async fn schedule(
         &self,
         request: BatchRequest,
@@ -59,12 +59,12 @@ impl Kernel {
         let calls = request.calls.len();
         let turn = Turn::new(self, request, sink)?;
         let mut scheduled = pin!(session.queue.schedule(calls, turn.run()));
-        // At once: it is too much for the queue, or it is its turn.
+        // The first poll fails if the queue is full, or runs the batch if the queue is free.
         let first = poll_fn(|context| Poll::Ready(scheduled.as_mut().poll(context))).await;
         if let Poll::Ready(reports) = first {
             return Ok(reports?);
         }
-        // Else it waits, and is seen and can be cancelled while it does.
+        // Otherwise it waits, and is visible and cancellable while it does.
         turn.begin();
         tokio::select! {
             biased;
@@ -73,7 +73,7 @@ impl Kernel {
         }
     }
 
-    /// Like [`Kernel::schedule`], but an error when the session is busy.
+    /// Like [`Kernel::schedule`], but fails if the session is busy.
     pub async fn try_schedule(
         &self,
         request: BatchRequest,
@@ -90,7 +90,7 @@ impl Kernel {
         session.is_some_and(|session| session.queue.is_running())
     }
 
-    /// The results of these calls were handed to the model.
+    /// Records that the results of these calls were submitted to the model.
     pub fn mark_submitted(&self, caller: &Principal, calls: Vec<CallId>) {
         self.journal.announce(
             &Arc::new(caller.clone()),
@@ -98,12 +98,12 @@ impl Kernel {
         );
     }
 
-    /// When a call of a turn may run. Takes the member out of its input that is for the scheduler alone.
+    /// Returns the scheduling properties of a call and removes the scheduler's member from its input.
     pub(super) fn shape_of(&self, call: &mut BatchCall, caller: &Principal) -> Shape {
         let registry = self.registry();
         let entry = registry.choose(&call.tool, caller, &call.id);
         let declared = entry.is_some_and(|entry| declares_wait(entry));
-        // Only ours when the tool does not have a member of that name itself.
+        // Removed only if the schema of the tool does not declare a member of that name.
         let wait = if declared {
             None
         } else {
@@ -130,7 +130,7 @@ impl Kernel {
         }
     }
 
-    /// Cancels one call of a batch, and with it those that have not started. False when there is nothing to cancel.
+    /// Cancels one call of a batch and those that have not started. Returns false if there is nothing to cancel.
     pub fn cancel_in_batch(&self, batch: &str, index: usize) -> bool {
         let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
         batches
@@ -162,7 +162,7 @@ fn declares_wait(entry: &Entry) -> bool {
 
 fn shape(entry: Option<&Entry>, input: &Value) -> Shape {
     let Some(entry) = entry else {
-        // It will fail without running, so nobody has to wait for it.
+        // It fails without running, so no call needs to wait for it.
         return Shape {
             concurrency: Concurrency::Parallel,
             read_only: true,
@@ -185,7 +185,7 @@ fn places(entry: &Entry, input: &Value) -> Vec<Place> {
         .paths
         .into_iter()
         .map(|path| {
-            // Relative paths are below the first folder, which guests know by this name.
+            // Relative paths are relative to the first folder, which guests see as `/workspace`.
             let place = if path.path.starts_with('/') {
                 path.path
             } else {
@@ -200,14 +200,14 @@ fn places(entry: &Entry, input: &Value) -> Vec<Place> {
         .collect()
 }
 
-/// What a call needs to run.
+/// Returns the pool of a tool.
 pub(super) fn pool(entry: &Entry) -> Pool {
     let tool = &entry.tool;
     if ["tools", "agents"]
         .iter()
         .any(|need| tool.requires.iter().any(|word| word == need))
     {
-        // It works through others, which ask for their own place.
+        // It works through other calls, which take permits themselves.
         Pool::Agents
     } else if tool.annotations.interactive == Some(true) {
         Pool::Interactive
@@ -226,21 +226,21 @@ impl Kernel {
         entry: &Entry,
         run: &Run<'_>,
     ) -> Result<Option<crate::schedule::Permit<'a>>, super::Refusal> {
-        // Whoever made the call, or the task of the sub-agent that made it, waits for it, and has a place among those that
-        // work through others already. Taking another one, they would wait for each other when the places are gone.
+        // The caller of this call, or the sub-agent task that made it, waits for it and already holds an agent permit.
+        // Taking another one could deadlock when the pool is exhausted.
         let is_awaited = run.within.origin == Origin::Tool || run.within.depth > 0;
         if pool(entry) == Pool::Agents && is_awaited {
             return Ok(None);
         }
-        // Reading beside reading needs no places; whoever writes waits for those who read there. A call that keeps an
-        // order runs on the files as they are, and again when that was wrong.
+        // Readers of a path run concurrently; a writer waits for its readers. An ordered call takes no path locks: it
+        // runs on the current files and runs again if an earlier call changed what it read.
         let places = match &run.order {
             Some(_) => Vec::new(),
             None => places(entry, &run.input),
         };
         let pool = pool(entry);
-        // A tool that asks runs alone, or alone in its lane, for the sake of the one person at a terminal. Where several
-        // may be asked at once, everybody's calls would wait for one of them.
+        // With a single interactive slot, interactive tools run alone or alone in their lane, because one user answers
+        // at one terminal. With several slots, that would make all calls wait for one user.
         let one_person = pool != Pool::Interactive || self.settings.pools.interactive == 1;
         let session = run.caller.session_key();
         let needs = Needs {

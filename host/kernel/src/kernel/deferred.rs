@@ -1,7 +1,8 @@
-//! Questions whose caller has gone away. A yes is kept for the next call with the same input; a no ends the call.
+//! Deferred questions, whose caller has disconnected. An approval is saved for the next call with the same input; a
+//! denial ends the call.
 //!
-//! Any process may answer, and the process that asked is gone, so these are functions over the store and no part of
-//! a kernel.
+//! Any process may answer, and the process that asked may be gone, so these are functions over the store rather than
+//! methods of a kernel.
 
 use serde_json::{Value, json};
 use toolhost_contract::bus::Happening;
@@ -16,24 +17,22 @@ use toolhost_store::{
 use crate::approvals;
 use crate::journal::IN_ADVANCE;
 
-/// Why a deferred call was not answered.
+/// The reason why a deferred call was not answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeferredError {
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    #[error(
-        "call `{call}` is not waiting for its caller to come back; answer it as a call that runs"
-    )]
+    #[error("call `{call}` is not deferred; answer it as a running call")]
     NotDeferred { call: String },
     #[error(
-        "call `{call}` cannot be approved before its caller comes back ({reason}); deny it and let it ask again"
+        "call `{call}` cannot be approved in advance ({reason}); deny it and let the caller retry"
     )]
     NoYes { call: String, reason: String },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Keeps a yes for one call with exactly this input, and closes the question. Returns the approval's id.
+/// Saves an approval for one call with exactly this input and closes the question. Returns the id of the approval.
 pub async fn approve_deferred(
     store: &Store,
     call: &str,
@@ -47,7 +46,7 @@ pub async fn approve_deferred(
         reason,
     };
     let kept = row.record.get(IN_ADVANCE);
-    let kept = kept.ok_or_else(|| no_yes("its record holds no approval".to_owned()))?;
+    let kept = kept.ok_or_else(|| no_yes("its record contains no approval".to_owned()))?;
     let approval = kept.get("approval").unwrap_or(&Value::Null);
     let approval = Approval::from_value(approval).map_err(|error| no_yes(error.to_string()))?;
     let approval = Approval {
@@ -57,7 +56,7 @@ pub async fn approve_deferred(
         uses_left: Some(1),
         ..approval
     };
-    // Whoever answers first closes the question; nobody else gets beyond this line.
+    // The first answer closes the question; later ones fail here.
     claim(store, call, "allow_once", by, note, at).await?;
     let project = kept.get("project").and_then(Value::as_str);
     store
@@ -79,7 +78,7 @@ pub async fn approve_deferred(
     Ok(approval.id)
 }
 
-/// Ends the call with a no.
+/// Denies the call and ends it.
 pub async fn deny_deferred(
     store: &Store,
     call: &str,
@@ -103,7 +102,7 @@ pub async fn deny_deferred(
     close(store, row, &[step], ("deny", by, note), at).await
 }
 
-/// What a deferred call's record holds of the yes.
+/// Returns the approval to store in the record of a deferred call.
 pub(super) fn yes(new: NewApproval, project: Option<&str>) -> Value {
     let approval = new.stored("", "", 0).to_value();
     json!({"approval": approval, "project": project})
@@ -142,7 +141,7 @@ async fn claim(
     Ok(store.answer(answer).await?)
 }
 
-/// Writes the steps, the decision and the new row together, so that nobody sees half of it.
+/// Writes the steps, the decision and the new row in one transaction.
 async fn close(
     store: &Store,
     mut row: CallRow,
@@ -155,7 +154,7 @@ async fn close(
     for step in steps {
         let to = step
             .leads(state)
-            .expect("both roads are in the table of steps");
+            .expect("both transitions are in the table of steps");
         let (words, ended) = told(step, state);
         if let Some((code, message)) = ended {
             set(
@@ -216,7 +215,7 @@ async fn close(
         .await?)
 }
 
-/// A line for the trail, and the error of a step that ends the call.
+/// Returns a line for the audit trail, and the error of a step that ends the call.
 fn told(step: &Step, from: CallState) -> (String, Option<(String, String)>) {
     let ended = match step {
         Step::Denied { code, reason, .. } => (code.clone(), reason.clone()),

@@ -1,5 +1,4 @@
-//! A person has said yes to changes and saved other contents for them: what is committed is what they saved, and the
-//! model is told so.
+//! Edits that the user made to proposed changes: the edited contents are committed, and the model is told about them.
 
 use std::fmt::Write as _;
 
@@ -12,14 +11,14 @@ use super::run::Run;
 use super::{Kernel, Refusal};
 use crate::Entry;
 
-/// Characters of one difference that the model is told, of all of them, and how many files are named.
+/// Characters of one diff in the note to the model, of all diffs, and the number of files it names.
 const DIFF: usize = 2_000;
 const DIFFS: usize = 8_000;
 const NAMED: usize = 50;
 
 impl Kernel {
-    /// Takes the contents in, and looks once more whether a rule forbids what is there now: rules may be others than
-    /// when the question was asked.
+    /// Applies the edits and checks the new changes against the rules, which may have changed since the question was
+    /// asked.
     pub(super) async fn edit(
         &self,
         entry: &Entry,
@@ -47,21 +46,21 @@ impl Kernel {
     }
 }
 
-/// The tool has not seen what the person saved, so its result tells of what it proposed.
+/// Appends the diffs to the outcome: the tool has not seen the edits, so its result describes what it proposed.
 pub(super) fn tell(outcome: &mut Outcome, diffs: &[FileDiff]) {
     if diffs.is_empty() {
         return;
     }
     if outcome.llm.is_empty() && outcome.structured.is_some() {
-        // A model reads the structured value only where there is nothing else to read.
+        // The model reads the structured value only if there is no text, so it is added as text first.
         outcome.llm.push(Part::Text(outcome.model_text()));
     }
     outcome.llm.push(Part::Text(note(diffs)));
 }
 
 fn note(diffs: &[FileDiff]) -> String {
-    let mut note = "The person who allowed this call has changed what it proposed, and what they saved is what was \
-                    made. From the proposal to what was saved:"
+    let mut note = "The user who approved this call edited the proposed changes. The edited contents were written. \
+                    Differences from the proposal:"
         .to_owned();
     let mut left = DIFFS;
     for diff in diffs.iter().take(NAMED) {
@@ -69,7 +68,7 @@ fn note(diffs: &[FileDiff]) -> String {
         note.push_str(&text::inline(&diff.file_name, 300));
         note.push('\n');
         if left == 0 {
-            note.push_str("(no room to show it)");
+            note.push_str("(omitted: no space left)");
             continue;
         }
         let shown = shown(diff.body(), DIFF.min(left));
@@ -82,7 +81,7 @@ fn note(diffs: &[FileDiff]) -> String {
     note
 }
 
-/// Escaping makes it longer, and it says so when it was cut.
+/// Cuts after escaping, which makes the text longer, and marks the cut.
 fn shown(body: &str, max: usize) -> String {
     let shown = text::block(body, max);
     match shown.char_indices().nth(max) {

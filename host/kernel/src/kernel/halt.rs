@@ -1,4 +1,4 @@
-//! How a call hears that it shall stop, and what it then says.
+//! Cancellation of a call, and the error that reports it.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use toolhost_contract::{CallError, CallId, ErrorClass};
 use super::Refusal;
 use crate::schedule::{CancellationToken, Canceller};
 
-/// Clones mean the same call.
+/// Cancels one call. Clones share the same call.
 #[derive(Debug, Clone)]
 pub(super) struct Halt {
     token: CancellationToken,
     turn: Option<Turn>,
 }
 
-/// The place of a call in its turn: cancelling it cancels the turn, and each of the others says because of whom.
+/// The position of a call in its batch. Cancelling it cancels the batch, and the errors of the others name it.
 #[derive(Debug, Clone)]
 struct Turn {
     canceller: Canceller,
@@ -49,7 +49,7 @@ impl Halt {
         self.token.is_cancelled()
     }
 
-    /// Was there something left to cancel?
+    /// Cancels the call. Returns false if it has already ended.
     pub(super) fn cancel(&self) -> bool {
         if let Some(turn) = &self.turn {
             return turn.canceller.cancel(turn.index);
@@ -58,7 +58,7 @@ impl Halt {
         true
     }
 
-    /// What comes of the work, unless the call shall stop.
+    /// Returns the result of `work`, or an error if the call is cancelled before it completes.
     pub(super) async fn or<T>(
         &self,
         work: impl Future<Output = Result<T, Refusal>>,
@@ -66,7 +66,7 @@ impl Halt {
         self.unless_set(false, work).await
     }
 
-    /// The same, for what follows the run of the tool.
+    /// Like [`CancelHandle::unless_cancelled`], for work after the tool has run.
     pub(super) async fn after_run<T>(
         &self,
         work: impl Future<Output = Result<T, Refusal>>,
@@ -86,7 +86,7 @@ impl Halt {
         }
     }
 
-    /// Asked before the tool runs.
+    /// Fails if the call is cancelled. Used before the tool runs.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         if self.is_set() {
             return Err(self.error(false).into());
@@ -94,7 +94,7 @@ impl Halt {
         Ok(())
     }
 
-    /// `ran`: the tool was started, and what it did so far is done.
+    /// Returns the cancellation error. `ran`: the tool was started and may have had effects.
     pub(super) fn error(&self, ran: bool) -> CallError {
         let because = self.turn.as_ref().and_then(|turn| {
             let cause = turn.canceller.cause()?;

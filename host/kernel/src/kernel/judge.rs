@@ -1,4 +1,4 @@
-//! The middle of the road: may this call run? Rules, hooks, remembered yeses, and at last a person.
+//! Authorization of a call: rules, hooks, saved approvals and the user decide whether it runs.
 
 use std::sync::Arc;
 
@@ -15,26 +15,26 @@ use super::{Kernel, Refusal, Within};
 use crate::Entry;
 use crate::hooks::{HookCall, MAX_ROUNDS, Said, Weights};
 
-/// What a call may do now.
+/// The result of authorization.
 pub(super) enum Cleared {
     Run(Grant),
-    /// Somebody had the answer: the tool does not run.
+    /// A hook supplied the outcome: the tool does not run.
     Supplied {
         by: String,
         outcome: Box<Outcome>,
     },
 }
 
-/// What one look at an input led to.
+/// The result of one evaluation of an input.
 pub(super) enum Judged {
     Cleared(Cleared),
-    /// The input is another one: look again from the start.
+    /// The input was changed and has to be evaluated again.
     Again(Value),
 }
 
 impl Kernel {
-    /// Looks at the call until nobody changes its input any more. Every new input is checked and judged like the
-    /// first one, so that no way of changing it leads around a rule.
+    /// Evaluates the call until its input no longer changes. Each new input is validated and evaluated like the first
+    /// one, so that changing the input cannot bypass a rule.
     pub(super) async fn clear(
         &self,
         entry: &Arc<Entry>,
@@ -54,15 +54,15 @@ impl Kernel {
             }
         }
         let reason = format!(
-            "its input was changed {MAX_ROUNDS} times; hooks that change each other's input go in a circle"
+            "its input was changed {MAX_ROUNDS} times; check for hooks that revert each other's changes"
         );
         Err(denied(Denial::by_hook(Some(&reason))).into())
     }
 
-    /// The call may run. Does somebody have its answer already?
+    /// Asks the supplying hooks for the outcome of a call that may run.
     async fn supplied(&self, entry: &Arc<Entry>, run: &mut Run<'_>, grant: Grant) -> Cleared {
         if let Some(slot) = &run.order {
-            // What is answered from memory must hold after the calls before it.
+            // A cached outcome must still be valid after the calls before this one.
             slot.turn().await;
         }
         let call = self.hook_call(entry, run);
@@ -82,7 +82,7 @@ impl Kernel {
         let weights = if self.hooks().is_empty() {
             Weights::default()
         } else {
-            // What is forbidden is none of the hooks' business.
+            // Hooks do not see calls that a rule forbids.
             if let Some(denial) = self
                 .policy_of(&run.session)
                 .forbids(request_of(entry, run, &subject))
@@ -102,7 +102,7 @@ impl Kernel {
             allow: weights.allow,
         };
         if entry.holds_back() {
-            // A rule that forbids it counts now; everything else when it is known what the call changes.
+            // Only forbidding rules apply now. The others apply once the changes are known.
             let (approvals, now) = (self.approvals.all(), self.journal.clock.now().0);
             let request = request_of(entry, run, &subject);
             let held = self
@@ -127,14 +127,14 @@ impl Kernel {
             Verdict::Deny(denial) => return Err(run.refused(denial).into()),
             Verdict::Ask(question) => question,
         };
-        // Nobody is asked about a call that cannot run.
+        // The user is not asked about a call that cannot run.
         lacks_nothing(entry, run)?;
-        // Few calls are asked about; the others should not carry the room for it.
+        // Boxed, because few calls ask and the others should not carry the space.
         Box::pin(self.ask(entry, run, *question)).await
     }
 
-    /// What the rules and remembered yeses say. A yes that was revoked or used up in another process meanwhile is
-    /// no yes, so each use is counted in the store before it counts here.
+    /// Decides by rules and saved approvals. Each use of an approval is counted in the store before it takes effect,
+    /// because another process may have revoked it or used it up.
     pub(super) async fn verdict(
         &self,
         entry: &Entry,
@@ -142,8 +142,8 @@ impl Kernel {
         subject: &Subject,
         said: &HookSaid,
     ) -> Verdict {
-        // Yeses that could not be used. They are not tried again, so that a store that cannot be written, or a clock
-        // that was set back, ends in a question and not in a circle.
+        // Approvals that could not be used. They are not tried again, so that an unwritable store or a clock that was
+        // set back leads to a question instead of an endless loop.
         let mut spent: Vec<String> = Vec::new();
         loop {
             let now = self.journal.clock.now().0;
@@ -161,7 +161,7 @@ impl Kernel {
                     }
                     spent.extend_from_slice(grant.approvals());
                 }
-                // Another process may have been told yes a moment ago.
+                // Another process may have saved an approval in the meantime.
                 Verdict::Ask(_) => {
                     if !self.approvals.refresh() {
                         return verdict;
@@ -172,14 +172,14 @@ impl Kernel {
         }
     }
 
-    /// What the rules and remembered yeses say of a call that is not made. Hooks are not heard.
+    /// Returns the decision of the rules and saved approvals without making the call. Hooks do not run.
     pub fn decide(&self, entry: &Entry, input: &Value, caller: &Principal) -> Verdict {
         self.ponder(entry, input, caller, |policy, request, approvals, now| {
             policy.decide(request, &HookSaid::default(), approvals, now)
         })
     }
 
-    /// The same, with every layer that had a say.
+    /// Like [`Kernel::decide`], but explains each layer of the decision.
     pub fn explain(&self, entry: &Entry, input: &Value, caller: &Principal) -> Explanation {
         self.ponder(entry, input, caller, |policy, request, approvals, now| {
             policy.explain(request, &HookSaid::default(), approvals, now)
@@ -195,7 +195,7 @@ impl Kernel {
     ) -> T {
         let subject = Subject::of(&entry.tool, input);
         let within = Within::default();
-        // Asking about a call makes no session.
+        // Explaining a call does not create a session.
         let session = self.sessions.find(&caller.session_key());
         let variables = session.map(|session| session.shelf().variables());
         let variables = variables.unwrap_or_default();
@@ -216,7 +216,7 @@ impl Kernel {
 
     async fn hear_hooks(&self, entry: &Arc<Entry>, run: &mut Run<'_>) -> Result<Heard, Refusal> {
         let call = HookCall {
-            // Only in the round that follows: a person may change the input after that.
+            // Only valid in the next round: after that, the user may change the input.
             rewritten: run.rewritten.take(),
             ..self.hook_call(entry, run)
         };
@@ -274,7 +274,7 @@ impl Kernel {
     }
 }
 
-/// Refuses a call that cannot run with what its plugin was granted, and names all that is missing.
+/// Refuses a call that needs capabilities its plugin was not granted, and names all of them.
 fn lacks_nothing(entry: &Entry, run: &mut Run<'_>) -> Result<(), Refusal> {
     let missing = entry.backend.missing(&entry.tool, &run.input);
     if missing.is_empty() {
@@ -291,7 +291,7 @@ fn lacks_nothing(entry: &Entry, run: &mut Run<'_>) -> Result<(), Refusal> {
     Err(run.refused(denial).into())
 }
 
-/// What the policy is told of a call, whether it is made or only asked about.
+/// Builds the policy request for a call.
 pub(super) fn request<'a>(
     entry: &'a Entry,
     input: &'a Value,
@@ -322,7 +322,7 @@ pub(super) fn request<'a>(
     }
 }
 
-/// The running program that the call names.
+/// Returns the running program that the call names.
 fn job_of(entry: &Entry, caller: &Principal, subject: &Subject) -> Option<RunningJob> {
     let task = subject.task.as_ref()?;
     entry.backend.job(caller, &task.task)

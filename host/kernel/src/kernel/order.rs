@@ -1,5 +1,5 @@
-//! Calls that run at once and end one after the other, as if they had run so: each waits for its turn before anything
-//! of it counts, and runs again when an earlier one changed what it looked at.
+//! Ordering of calls that run concurrently as if they ran in sequence: each waits for its turn before its result
+//! counts, and runs again if an earlier call changed what it read.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,28 +11,28 @@ use toolhost_contract::{ChangeSet, Reads};
 /// The calls of one batch.
 pub(super) struct Order {
     past: Mutex<Past>,
-    /// The first call that has not ended.
+    /// Index of the first call that has not ended.
     first: watch::Sender<usize>,
 }
 
 #[derive(Default)]
 struct Past {
-    /// Those after the first one that have ended.
+    /// Calls after the first one that have ended.
     ended: BTreeSet<usize>,
-    /// What was made real, or tried to be.
+    /// Changes that were committed or attempted.
     changes: Vec<ChangeSet>,
 }
 
-/// One call's place in it.
+/// The position of one call in the order.
 #[derive(Clone)]
 pub(super) struct Slot {
     order: Arc<Order>,
     index: usize,
-    /// How many changes there were when its run began.
+    /// Number of changes when its run began.
     since: Arc<AtomicUsize>,
 }
 
-/// When this is dropped, the call has ended.
+/// Marks the call as ended when dropped.
 pub(super) struct Ending {
     order: Arc<Order>,
     index: usize,
@@ -79,30 +79,30 @@ impl Drop for Ending {
 }
 
 impl Slot {
-    /// The call runs from here on.
+    /// Records that a run of the call begins.
     pub(super) fn start(&self) {
         let changes = self.order.past().changes.len();
         self.since.store(changes, Relaxed);
     }
 
-    /// All calls before this one have ended.
+    /// Waits until all calls before this one have ended.
     pub(super) async fn turn(&self) {
         let mut first = self.order.first.subscribe();
-        // The sender is in the order, and the order is here.
+        // Cannot fail: the order owns the sender.
         let _ = first.wait_for(|first| *first >= self.index).await;
     }
 
-    /// Whether the run since [`Slot::start`] can have seen something that is otherwise now. None: nobody knows what it
-    /// looked at.
+    /// Whether a call since [`OrderSlot::start`] changed something that this run read. Without a read set, any change
+    /// counts.
     pub(super) fn is_stale(&self, reads: Option<&dyn Reads>) -> bool {
         let past = self.order.past();
         let mut since = past.changes.iter().skip(self.since.load(Relaxed));
         since.any(|changes| reads.is_none_or(|reads| reads.touched_by(changes)))
     }
 
-    /// Also when it failed: others may have seen it while it lasted.
+    /// Records changes, even if the commit failed: other calls may have seen them in the meantime.
     pub(super) fn changed(&self, mut changes: ChangeSet) {
-        // Only their places count, and a batch may have thousands.
+        // Only the paths are needed, and a batch may have thousands of changes.
         for change in &mut changes.changes {
             change.diff = None;
         }

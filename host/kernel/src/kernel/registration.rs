@@ -1,4 +1,4 @@
-//! How tools come and go while calls run.
+//! Registering and unregistering plugins while calls run.
 
 use std::sync::{Arc, PoisonError};
 
@@ -10,8 +10,8 @@ use crate::register::{self, Draft};
 use crate::{PluginInfo, RegisterError, UnknownTool};
 
 impl Kernel {
-    /// Adds the tools of one plugin: all of them, or none. Returns the names they got; a tool that depends on one that
-    /// is not there yet can be called when that one comes, see [`crate::Snapshot::left_out`].
+    /// Registers all tools of one plugin, or none. Returns their names. A tool with an unmet dependency becomes
+    /// callable once the dependency is registered; see [`crate::Snapshot::left_out`].
     pub fn register(
         &self,
         plugin: PluginInfo,
@@ -22,7 +22,7 @@ impl Kernel {
             .expect("one plugin in, one result out")
     }
 
-    /// One result per plugin, in order. A plugin that fails does not hurt the others.
+    /// Registers plugins and returns one result for each, in order. A plugin that fails does not affect the others.
     pub fn register_many(
         &self,
         plugins: Vec<(PluginInfo, Arc<dyn Backend>)>,
@@ -49,12 +49,12 @@ impl Kernel {
         results
     }
 
-    /// Removes the tools of a plugin in all its versions; calls that are running end as they would have. Was there such a plugin?
+    /// Removes the tools of a plugin in all its versions. Running calls continue. Returns whether the plugin existed.
     pub fn unregister(&self, plugin: &PluginName) -> bool {
         self.change(|draft| draft.remove(plugin))
     }
 
-    /// One tool with all its versions, or the version that the name says.
+    /// Enables or disables one tool with all its versions, or only the version in the name.
     pub fn set_enabled(&self, tool: &str, enabled: bool) -> Result<(), UnknownTool> {
         let registry = self.registry();
         let (slot, only) = registry.slot(tool).ok_or_else(|| registry.unknown(tool))?;
@@ -68,7 +68,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// What registration had to decide between plugins, so that no name changes its owner silently.
+    /// Returns the conflicts between plugins that registration resolved, so that no name changes its owner silently.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings
             .lock()

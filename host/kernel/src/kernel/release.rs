@@ -1,5 +1,5 @@
-//! What comes after a run whose changes are held back: they are judged, a person is asked when somebody has to be,
-//! and then they become real, all or none.
+//! Evaluation and commit of staged changes after a run: rules and the user decide on the actual changes, which are then
+//! committed completely or not at all.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ use crate::Entry;
 use crate::journal::{Journal, unwritable};
 use crate::schedule::Permit;
 
-/// So often a call is run again because somebody changed meanwhile what it saw, or what it was given.
+/// Maximum number of runs of one call, when its input or what it read changes in the meantime.
 const ROUNDS: usize = 5;
 
-/// What became of a run.
+/// The result of evaluating a run.
 pub(super) enum Released {
     Through(Box<Outcome>),
     Again(Again),
 }
 
-/// It has to run again.
+/// The call has to run again.
 pub(super) struct Again {
     pub(super) input: Value,
-    /// What somebody else changed; empty where a person changed the input.
+    /// Paths that others changed; empty if the user changed the input.
     conflicts: Vec<String>,
 }
 
@@ -44,20 +44,20 @@ impl Again {
             "its input was changed".to_owned()
         } else {
             let places = text::block(&self.conflicts.join("; "), 1_000);
-            format!("somebody else changes the same files: {places}")
+            format!("the same files are being changed concurrently: {places}")
         };
         let error = CallError::new(
             ErrorClass::Failed,
-            format!("the call was run {ROUNDS} times and nothing of it was kept; {why}"),
+            format!("the call was run {ROUNDS} times and no change was kept; {why}"),
         )
         .code("conflict")
-        .recommend("call again when nobody else changes these files");
+        .recommend("call again when these files are no longer being changed");
         Err(error.into())
     }
 }
 
 impl Kernel {
-    /// A run that failed leaves nothing; what is staged of it is dropped here.
+    /// Evaluates a run and commits its changes. The changes of a failed run are dropped.
     pub(super) async fn release(
         &self,
         entry: &Arc<Entry>,
@@ -65,7 +65,7 @@ impl Kernel {
         permit: Option<Permit<'_>>,
         run: &mut Run<'_>,
     ) -> Result<Released, Refusal> {
-        // What a failure says may hold what was read as well, so it is judged like a result.
+        // An error message may contain data that was read, so it is evaluated like a result.
         let (result, mut staged) = match ran {
             Ok(Ran { outcome, .. }) if outcome.is_error() => (Ok(outcome), None),
             Ok(Ran { outcome, effects }) => match effects {
@@ -78,7 +78,7 @@ impl Kernel {
         };
         let nothing = ChangeSet::default();
         let changes = staged.as_ref().map_or(&nothing, |staged| staged.changes());
-        // They take room until they are applied or dropped, and a person may take long.
+        // Staged bytes take memory until they are applied or dropped, and the user may take a long time to answer.
         let _waits = self
             .staged_bytes
             .take(&run.caller.user, bytes(changes))
@@ -86,7 +86,7 @@ impl Kernel {
         let named = Subject::of(&entry.tool, &run.input);
         let subject = match &result {
             Ok(outcome) if !outcome.is_error() => named.known(changes).setting(run.sets.clone()),
-            // What a failed call has noted is forgotten.
+            // The notes of a failed call are discarded.
             _ => named.known(changes),
         };
         run.known = true;
@@ -102,7 +102,7 @@ impl Kernel {
                     question.changes = Some(Arc::new(changes.clone()));
                     question.kind = AskKind::Edit;
                 }
-                // A person takes their time, and others may run meanwhile. What they change is found at the commit.
+                // The permit is released so that others can run while the user decides. Conflicts are found at commit.
                 drop(permit);
                 let asking = Box::pin(self.ask(entry, run, *question));
                 match halt.after_run(asking).await? {
@@ -147,7 +147,7 @@ impl Kernel {
         }
     }
 
-    /// On disk first, then real. Once begun it is brought to its end, whoever goes away meanwhile.
+    /// Records the commit on disk and applies it. Once begun, it is completed even if the caller goes away.
     async fn commit(
         &self,
         entry: &Entry,
@@ -160,7 +160,7 @@ impl Kernel {
         let commit = Some(id.clone());
         let step = Step::Released { by, commit };
         run.life.step(step).await.map_err(failed)?;
-        // One at a time: what one finds unchanged, no other may change before it is done.
+        // Commits are serialized: a file that one commit found unchanged must stay unchanged until it completes.
         let turn = Arc::clone(&self.committing).lock_owned().await;
         let body = staged.prepare().await?;
         let row = CommitRow {
@@ -187,13 +187,13 @@ impl Kernel {
     }
 }
 
-/// Bytes of the files that would be written.
+/// Returns the number of bytes of the files that would be written.
 fn bytes(changes: &ChangeSet) -> u64 {
     let sizes = changes.changes.iter().filter_map(|change| change.sizes.1);
     sizes.fold(0, u64::saturating_add)
 }
 
-/// What the call saw is no longer there.
+/// Restarts the call, because what it read has changed.
 async fn again(run: &mut Run<'_>, conflicts: Vec<String>) -> Result<Released, Refusal> {
     run.life.step(Step::Picked).await?;
     let input = run.input.clone();
@@ -220,8 +220,8 @@ async fn make_real(
     };
     if let Some(store) = &journal.store {
         let at = journal.clock.now().0;
-        // It is real, or it is not, whether or not that can be written down. Who finds the row later looks at the
-        // files.
+        // The files are changed or reverted even if the result cannot be recorded. Recovery checks the files of a row
+        // without a result.
         let _ = store.end_commit(&id, state, at).await;
     }
     crate::crash::at("commit_ended");

@@ -1,4 +1,4 @@
-//! What outlives an answer: kept yeses, answers that other processes left, and sessions.
+//! Saved approvals, answers from other processes, session state and loop detection.
 
 use std::sync::{Arc, PoisonError};
 
@@ -24,7 +24,7 @@ impl Kernel {
     pub(super) async fn remember(&self, new: NewApproval, by: &str) -> Result<(), Refusal> {
         let id = format!("a-{}", crate::id::random());
         let approval = new.stored(id, by, self.journal.clock.now().0);
-        // A yes that cannot be kept is still a yes for this call, but it must not be promised for the next.
+        // If the approval cannot be saved, the call fails: a saved approval must not be reported for the next call.
         self.approvals
             .add(approval)
             .await
@@ -35,7 +35,7 @@ impl Kernel {
         self.sessions.get(key)
     }
 
-    /// The rules as they hold in a session: a person may have changed its mode.
+    /// Returns the policy of a session, whose mode the user may have changed.
     pub(super) fn policy_in(&self, session: &SessionKey) -> Arc<Policy> {
         let session = self.sessions.find(session);
         session.map_or_else(|| self.policy(), |session| self.policy_of(&session))
@@ -44,13 +44,13 @@ impl Kernel {
     pub(super) fn policy_of(&self, session: &Session) -> Arc<Policy> {
         let policy = self.policy();
         match session.mode() {
-            // A mode that the operator has switched off is not chosen here either.
+            // A mode that the operator has disabled is not used here either.
             Some(mode) => policy.with_mode(mode).map_or(policy, Arc::new),
             None => policy,
         }
     }
 
-    /// Chooses the mode of a session, as a person would at its prompt.
+    /// Sets the mode of a session.
     pub fn set_mode(&self, session: &SessionKey, mode: Mode) -> Result<(), String> {
         let refused = |diagnostic: toolhost_contract::policy::Diagnostic| diagnostic.to_string();
         self.policy().with_mode(mode).map_err(refused)?;
@@ -59,8 +59,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// A person's yes to changes below these paths, and to requests to these hosts, for the rest of the session: one
-    /// for each tool that does nothing else.
+    /// Saves the user's approval of changes below these paths and of requests to these hosts for the rest of the
+    /// session: one approval for each tool that does only that.
     pub(super) async fn allow_in_session(
         &self,
         session: &SessionKey,
@@ -109,7 +109,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Writes down that a client came.
+    /// Records the start of a client session.
     pub fn open_session(&self, key: &SessionKey, client: &str) {
         self.journal
             .queue(|| Write::Session(self.session_row(key, client, None)));
@@ -122,8 +122,8 @@ impl Kernel {
         self.end_session(key);
     }
 
-    /// Stops the calls of a session, and lets go what is kept for it. For a session that has no row, and once more for
-    /// one whose last request has ended after it.
+    /// Cancels the calls of a session and drops its state. Also used for a session without a row, and again when the
+    /// last request of a closed session ends.
     pub fn end_session(&self, key: &SessionKey) {
         let running: Vec<Halt> = {
             let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,9 +147,9 @@ impl Kernel {
         }
     }
 
-    /// Everything so far is on disk when this returns.
+    /// Writes everything so far to disk.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        // A commit that has begun ends before the host does.
+        // A commit in progress completes first.
         drop(self.committing.lock().await);
         match self.store() {
             Some(store) => store.flush().await,
@@ -157,7 +157,7 @@ impl Kernel {
         }
     }
 
-    /// A model that repeats what failed is told so, and at last stopped.
+    /// Refuses a call that has failed repeatedly with the same arguments.
     pub(super) fn guard(entry: &Entry, run: &Run<'_>) -> Result<(), Refusal> {
         run.session
             .loop_guard
@@ -175,7 +175,7 @@ impl Kernel {
         result: Result<Outcome, Refusal>,
     ) -> Result<Outcome, Refusal> {
         let fate = if run.halt.is_set() {
-            // It says nothing about the arguments that somebody stopped it.
+            // A cancelled call is no evidence about its arguments.
             Fate::Cancelled
         } else if is_failure(&result) {
             Fate::Failed
@@ -185,7 +185,7 @@ impl Kernel {
         if fate == Fate::Completed && entry.tool.effect() > Effect::Reads {
             run.session.loop_guard.clear();
         }
-        // By what the model wrote, not by what hooks or people made of it.
+        // The input as the model wrote it, before changes by hooks or the user.
         let advice = run.session.loop_guard.record(&entry.name, &run.wish, fate);
         match (result, advice) {
             (Ok(mut outcome), Some(advice)) => {
@@ -201,7 +201,7 @@ impl Kernel {
 }
 
 impl Journal {
-    /// What somebody in another process answered to the question that was asked at `asked`.
+    /// Returns the answer that another process gave to the question asked at `asked`.
     pub(super) fn answer_from_elsewhere(
         &self,
         call: &CallId,
@@ -214,7 +214,7 @@ impl Journal {
     }
 }
 
-/// None for a word that this version does not know: it keeps waiting rather than guess.
+/// Converts a stored answer. Returns `None` for an unknown decision: the call keeps waiting.
 fn answer(row: AnswerRow, question: &Question) -> Option<Answer> {
     let AnswerRow {
         decision,
@@ -223,7 +223,7 @@ fn answer(row: AnswerRow, question: &Question) -> Option<Answer> {
         ..
     } = row;
     let allow = |scope: Scope, note| {
-        // What was not offered is not given: a tool that cannot be narrowed is allowed once.
+        // Only offered choices are granted: a tool that cannot be narrowed is allowed once.
         let offer = question
             .offers
             .iter()

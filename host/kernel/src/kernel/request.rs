@@ -1,4 +1,4 @@
-//! What goes into the road and what comes out of it.
+//! The request for a call and the report about it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,36 +8,36 @@ use toolhost_contract::life::Origin;
 use toolhost_contract::policy::{Mode, Restriction};
 use toolhost_contract::{CallError, CallId, Outcome, Principal, ToolName};
 
-/// What somebody wants done, unchecked.
+/// An unvalidated request for one call.
 #[derive(Debug, Clone)]
 pub struct CallRequest {
     pub id: CallId,
-    /// Any name of the tool.
+    /// Any name or alias of the tool.
     pub tool: String,
     pub input: Value,
     pub caller: Principal,
     pub within: Within,
 }
 
-/// What a call belongs to.
+/// The context of a call: its origin, parent, batch and restrictions.
 #[derive(Debug, Clone, Default)]
 pub struct Within {
     pub origin: Origin,
-    /// The call that caused this one.
+    /// The call that made this one.
     pub parent: Option<CallId>,
     pub batch: Option<String>,
-    /// For this call; the policy's own mode when absent.
+    /// For this call only. `None` uses the mode of the session.
     pub mode: Option<Mode>,
-    /// What a sub-agent may do of what its parent may.
+    /// The limits of a sub-agent, as a part of what its parent may do.
     pub restriction: Option<Arc<Restriction>>,
-    /// It is the tail of a call that a tool made.
+    /// The call is the tail of a call that a tool made.
     pub below: bool,
-    /// How many sub-agents are above it: 0 for a call of the main agent.
+    /// Number of sub-agents above the call: 0 for a call of the main agent.
     pub depth: usize,
 }
 
 impl Within {
-    /// Another tool made it, or a call that it follows as its tail.
+    /// Whether another tool made the call or the call that it follows as a tail.
     pub(super) fn is_below(&self) -> bool {
         self.below || matches!(self.origin, Origin::Tool | Origin::Background)
     }
@@ -55,21 +55,21 @@ impl CallRequest {
     }
 }
 
-/// How it ended.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     pub id: CallId,
-    /// None when no tool has the name.
+    /// `None` if no tool has the requested name.
     pub tool: Option<ToolName>,
     pub result: Result<Outcome, CallError>,
-    /// The rule or person that allowed the call.
+    /// The rule or user that allowed the call.
     pub allowed_by: Option<String>,
-    /// Time of execution; waiting for a person or for other calls does not count.
+    /// Execution time. Time spent waiting for the user or for other calls does not count.
     pub duration: Duration,
-    /// What was put right in the input before the tool saw it.
+    /// Corrections made to the input before the tool received it.
     pub repairs: Vec<String>,
-    /// A person or the caller stopped it.
+    /// The user or the caller stopped the call.
     pub stopped: bool,
-    /// The commits of what it, and its tails, changed in files: what [`crate::undo::undo`] takes back.
+    /// The commits of the call and its tail calls, as taken by [`crate::undo::undo`].
     pub commits: Vec<String>,
 }

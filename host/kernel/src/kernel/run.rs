@@ -1,4 +1,4 @@
-//! A call on its way: what is known of it, the tool's own run, and the one end.
+//! A running call: its state, the invocation of the backend, and its report.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -26,21 +26,21 @@ use crate::Entry;
 use crate::journal::Life;
 use crate::sink::CallSink;
 
-/// A backend keeps the time of its calls itself and knows best how to stop one. So much later the kernel stops
-/// waiting for it, lest one that forgot holds its place for ever.
+/// Backends enforce the deadlines of their calls. The kernel stops waiting this long after the deadline, so that a
+/// backend that fails to do so does not hold its permit forever.
 const GRACE: Duration = Duration::from_secs(5);
-/// So long a cancelled call may take to stop in good order.
+/// Time that a cancelled call has to stop cooperatively.
 const STOPPING: Duration = Duration::from_millis(100);
-/// A call that runs longer than this is noted in the store while it runs.
+/// A call that runs longer than this is recorded in the store while it runs.
 const NOTED: Duration = Duration::from_millis(20);
 
-/// A call on its way. While this is there it can be cancelled by its id.
+/// A running call. It can be cancelled by its id while `place` is held.
 pub(super) struct Run<'a> {
     pub(super) place: Option<Place<'a>>,
     pub(super) id: CallId,
     pub(super) session: Arc<Session>,
     pub(super) caller: Arc<Principal>,
-    /// What the tool will get, as far as it is known.
+    /// The input for the tool, as far as it is known.
     pub(super) input: Value,
     pub(super) within: Within,
     pub(super) life: Life,
@@ -48,40 +48,40 @@ pub(super) struct Run<'a> {
     pub(super) halt: Halt,
     pub(super) repairs: Vec<String>,
     pub(super) tool: Option<ToolName>,
-    /// Who supplied the result when the tool did not run.
+    /// The hook that supplied the result instead of the tool.
     pub(super) supplied_by: Option<String>,
-    /// The input as the caller wrote it.
+    /// The input as the caller sent it.
     pub(super) wish: Input,
-    /// What the model gets instead of a refusal's usual words.
+    /// The outcome that the model gets instead of the standard refusal.
     pub(super) instead: Option<Box<Outcome>>,
     pub(super) duration: Duration,
-    /// A person wants the turn to stop.
+    /// The user wants the turn to stop.
     pub(super) given_up: bool,
-    /// What the calls of its batch have brought so far.
+    /// Size of the results of its batch so far.
     pub(super) results: Results,
-    /// The input of the round before, where a hook changed it, and which one.
+    /// The input of the previous round and the hook that changed it.
     pub(super) rewritten: Option<(String, Value)>,
-    /// What hooks said, for when the changes of the call are judged.
+    /// The decision of the hooks, kept until the changes of the call are evaluated.
     pub(super) said: HookSaid,
-    /// Variables of the session when the call was judged.
+    /// Variables of the session when the call was evaluated.
     pub(super) variables: Variables,
-    /// The running program that the call names, as it was found when the call was judged.
+    /// The running program that the call names, as found when the call was evaluated.
     pub(super) job: Option<RunningJob>,
-    /// Variables that the call has set for the programs of its session and that a person or a rule has to allow.
+    /// Variables that the call sets for the programs of its session and that need approval.
     pub(super) sets: Vec<(String, String)>,
-    /// It has run, and what it changed is known.
+    /// The call has run and its changes are known.
     pub(super) known: bool,
-    /// What a person saved in place of what it proposed, when they said yes.
+    /// The contents that the user saved in place of the proposed ones.
     pub(super) edits: Vec<Edit>,
     pub(super) commits: Vec<String>,
-    /// What it says while it runs may be heard before its changes are judged.
+    /// Events of the call may be forwarded before its changes are evaluated.
     pub(super) may_speak: bool,
-    /// Its place among calls that run at once and end in order.
+    /// Its position among calls that run concurrently and end in order.
     pub(super) order: Option<Slot>,
 }
 
 impl Report {
-    /// About the bytes that its result takes.
+    /// Returns the approximate size of the result in bytes.
     pub(super) fn weight(&self) -> usize {
         match &self.result {
             Ok(outcome) => crate::hooks::weight(outcome),
@@ -89,7 +89,7 @@ impl Report {
         }
     }
 
-    /// There is no record of it.
+    /// Creates a report for a call without a record.
     pub(super) fn refused(id: CallId, error: CallError) -> Self {
         Self {
             id,
@@ -105,7 +105,7 @@ impl Report {
 }
 
 impl Run<'_> {
-    /// The one end of the call.
+    /// Ends the call and its record, and returns the report.
     pub(super) async fn finish(mut self, mut result: Result<Outcome, CallError>) -> Report {
         self.sink.close();
         match &mut result {
@@ -117,7 +117,7 @@ impl Run<'_> {
         }
         let supplied_by = self.supplied_by.take();
         self.life.end(&result, supplied_by, self.duration).await;
-        // The record says that it was denied; the model reads the words that the hook has for it.
+        // The record shows the denial; the model gets the outcome that the hook supplied.
         let result = match self.instead.take() {
             Some(outcome) => Ok(*outcome),
             None => result,
@@ -125,7 +125,7 @@ impl Run<'_> {
         self.report(result)
     }
 
-    /// The end of a call that never started.
+    /// Ends a call that never started.
     pub(super) fn finish_unstarted(mut self, error: CallError) -> Report {
         self.sink.close();
         self.life.end_unstarted(&error);
@@ -154,7 +154,7 @@ impl Run<'_> {
         }
     }
 
-    /// A refusal with its author in the record.
+    /// Records who refused the call and returns the error.
     pub(super) fn refused(&mut self, denial: Denial) -> CallError {
         self.life.denied_by.clone_from(&denial.rule);
         self.life.denial_note.clone_from(&denial.note);
@@ -169,7 +169,7 @@ impl Run<'_> {
     }
 }
 
-/// The call can be cancelled as long as this is there.
+/// Keeps the call cancellable by its id until dropped.
 pub(super) struct Place<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) id: CallId,
@@ -183,7 +183,7 @@ impl Drop for Place<'_> {
     }
 }
 
-/// The tool's own run. Where it fails and rules kept something from it, the answer names them.
+/// Invokes the backend. If the call fails and rules hid files from it, the error names the rules.
 pub(super) async fn invoke(
     entry: &Entry,
     grant: Grant,
@@ -197,7 +197,7 @@ pub(super) async fn invoke(
         return result;
     }
     let why = format!(
-        "some of the files are kept from it by rule {}",
+        "some files are hidden from the tool by rule {}",
         hits.join(", ")
     );
     match &mut result {
@@ -217,7 +217,7 @@ async fn invoke_with(
     services: &CallServices,
     run: &mut Run<'_>,
 ) -> Result<Ran, Refusal> {
-    // The clock starts here and not earlier: what a person or other calls take is not the tool's time.
+    // The clock starts here, so that time spent waiting for the user or other calls does not count.
     let limit = grant.timeout();
     let call = run.call(entry);
     let sink: Arc<dyn Sink> = Arc::<CallSink>::clone(&run.sink);
@@ -228,7 +228,7 @@ async fn invoke_with(
     let halt = run.halt.clone();
     let given_up = async {
         halt.token().cancelled().await;
-        // The guest hears of it and may stop in good order. One that does not is dropped where it stands.
+        // The guest is notified and can stop cooperatively. After this time its future is dropped.
         sleep(STOPPING).await;
     };
     let mut given_up = std::pin::pin!(given_up);
@@ -238,7 +238,7 @@ async fn invoke_with(
             biased;
             result = &mut running => break Some(result),
             () = &mut late => {
-                // Time that people and other calls took is not the tool's.
+                // Time spent waiting for the user and other calls does not count.
                 let end = begun + limit + GRACE + services.waited();
                 if end <= Instant::now() {
                     break None;
@@ -259,9 +259,9 @@ async fn invoke_with(
     let result = result.ok_or_else(|| CallError::timed_out(limit))?;
     let result = result.map_err(|panic| panicked(entry, panic.as_ref()))?;
     let ran = match result {
-        // Whatever it says of its own stop, it was stopped.
+        // A cancelled call is reported as cancelled, whatever error the tool returns.
         Err(error) if halt.is_set() => return Err(halt.error(true).cause(error.message).into()),
-        // A tool that says it was interrupted was not: nobody cancelled it.
+        // The call was not cancelled, so an error of the tool that claims it was is a failure.
         Err(mut error) if error.class == ErrorClass::Cancelled => {
             error.class = ErrorClass::Failed;
             if error.code == ErrorClass::Cancelled.as_str() {

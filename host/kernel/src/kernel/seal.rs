@@ -1,4 +1,4 @@
-//! What a host that died left behind: every unfinished call gets its one end, with advice for whoever waits for it.
+//! Recovery after a crash: closes each unfinished call as `sealed`, with advice for the caller.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ use super::Kernel;
 pub struct Sealed {
     pub id: CallId,
     pub tool: Option<String>,
-    /// Where it was when its host died.
+    /// The state of the call when its host stopped.
     pub was: CallState,
     pub advice: &'static str,
-    /// It may have changed something.
+    /// The call may have changed something.
     pub effectful: bool,
 }
 
 impl Kernel {
-    /// Seals the calls of hosts that are gone. Calls of hosts that run, and questions that were left to wait, stay.
+    /// Seals the calls of hosts that no longer run. Calls of running hosts and deferred questions are left alone.
     pub async fn seal(&self) -> Result<Vec<Sealed>, StoreError> {
         let Some(store) = self.store() else {
             return Ok(Vec::new());
         };
         let mut sealed = Vec::new();
-        // Taken over, so that of two hosts that start at once only one seals a call.
+        // Adopted first, so that only one of two hosts that start at the same time seals a call.
         for row in store.adopt_orphans().await? {
             let caller = Arc::new(Principal {
                 session: row.session.clone().into(),
                 ..Principal::default()
             });
-            // Every commit of a host that is gone is whole or nothing by now.
+            // Commits of a stopped host have been completed or reverted by now.
             let filter = CommitFilter {
                 call: Some(row.id.clone()),
                 limit: 1,
@@ -66,17 +66,17 @@ fn seal(mut row: CallRow, made: Option<bool>, at_ms: i64) -> Option<(Sealed, Wri
     let held = row.record["policyRuleId"] == policy::HELD;
     let advice = match made {
         Some(true) => {
-            "its changes to files were made before its host died; look at them before calling again"
+            "its changes to files were made before its host stopped; check them before calling again"
         }
-        // Taken back at this start.
+        // Reverted at this start.
         Some(false) => {
-            "it was interrupted and its changes were taken back; look at its files before calling again"
+            "it was interrupted and its changes were reverted; check its files before calling again"
         }
         None if held && was == CallState::Executing => {
             "it was interrupted before its changes were made; it is safe to call again"
         }
         None if !row.effectful && was == CallState::Executing => {
-            "it was interrupted while it read; it is safe to call again"
+            "it was interrupted while reading; it is safe to call again"
         }
         None => was.advice_when_sealed(),
     };

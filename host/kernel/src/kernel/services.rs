@@ -1,4 +1,4 @@
-//! The host's answers to what one running call asks of it.
+//! The host services of one running call: session state, questions, modes, agents, tools and resources.
 
 mod jobs;
 mod notes;
@@ -28,24 +28,24 @@ pub(super) use self::notes::{Notes, Shelf};
 
 use self::waiting::Waiting;
 
-/// Questions of one call. Whoever asks more is a loop.
+/// Maximum number of questions per call. More indicate a loop.
 const ASKS: usize = 16;
-/// Calls of other tools by one call.
+/// Maximum number of calls of other tools per call.
 const CALLS: usize = 64;
 
-/// Made for one run of one call.
+/// Created for each run of a call.
 pub(crate) struct CallServices {
-    /// None in a kernel that was not shared: then there is nobody to call back.
+    /// `None` in a kernel that is not shared: then services that call back fail.
     kernel: Option<Weak<Kernel>>,
     session: Arc<Session>,
     entry: Arc<Entry>,
     id: CallId,
     caller: Arc<Principal>,
     within: Within,
-    /// As it was when the call was judged.
+    /// The policy when the call was evaluated.
     policy: Arc<Policy>,
     halt: Halt,
-    /// What the call changes is judged when it is known.
+    /// The changes of the call are evaluated after the run.
     held: bool,
     notes: Mutex<Notes>,
     asked: AtomicUsize,
@@ -72,14 +72,14 @@ impl CallServices {
         }
     }
 
-    /// The result of the call counts, so what it noted does too. Of the variables that steer programs it sets those
-    /// in `allowed`.
+    /// Saves the notes of the call, because its result is final. Of the variables that affect programs, only those in
+    /// `allowed` are saved.
     pub(super) fn keep(&self, allowed: &[(String, String)]) {
         let notes = std::mem::take(&mut *self.notes());
         self.session.shelf().keep(notes, allowed);
     }
 
-    /// Variables that the call sets for the programs of its session and that can change what these run.
+    /// Returns the variables that the call sets for the programs of its session and that can change what these run.
     pub(super) fn steering(&self) -> Vec<(String, String)> {
         match self.notes().variables() {
             Some(variables) => self.session.shelf().steering(&variables),
@@ -87,7 +87,7 @@ impl CallServices {
         }
     }
 
-    /// Time of the run that was not the tool's.
+    /// Returns the time of the run that does not count for the tool.
     pub(super) fn waited(&self) -> Duration {
         self.waiting.so_far()
     }
@@ -98,12 +98,12 @@ impl CallServices {
 
     fn kernel(&self) -> Result<Arc<Kernel>, Failure> {
         let kernel = self.kernel.as_ref().and_then(Weak::upgrade);
-        kernel.ok_or_else(|| Failure::new("not_configured", "this host does not lend its services"))
+        kernel.ok_or_else(|| Failure::new("not_configured", "this host provides no services"))
     }
 
     async fn interview(&self, queries: Vec<Query>) -> Result<Vec<Reply>, Failure> {
         if self.asked.fetch_add(1, Relaxed) >= ASKS {
-            let message = format!("this call has asked {ASKS} times already");
+            let message = format!("this call has reached the limit of {ASKS} questions");
             return Err(Failure::new("too_many_questions", message));
         }
         let kernel = self.kernel()?;
@@ -120,7 +120,7 @@ impl CallServices {
         };
         let user = &self.caller.user;
         let _waits = kernel.questions.take(user, 1).map_err(|full| {
-            let message = format!("{full}; go on without an answer, or ask later");
+            let message = format!("{full}; continue without an answer, or ask later");
             Failure::new("too_many_questions", message)
         })?;
         let replies = {
@@ -130,9 +130,9 @@ impl CallServices {
         let Some(replies) = replies else {
             return Err(Failure {
                 recommendations: vec![
-                    "continue with your best judgement, and say what you assumed".to_owned(),
+                    "continue with your best judgement and state your assumptions".to_owned(),
                 ],
-                ..Failure::new("nobody_to_ask", "there is no person to ask")
+                ..Failure::new("nobody_to_ask", "no user is available")
             });
         };
         match replies {
@@ -148,7 +148,7 @@ impl CallServices {
             }
             Some(_) => Err(Failure::new(
                 "invalid_answer",
-                "the answers do not fit the questions",
+                "the answers do not match the questions",
             )),
             None => Err(Failure::new(
                 "dismissed",
@@ -157,7 +157,7 @@ impl CallServices {
         }
     }
 
-    /// A mode that allows more needs a person, who may choose another one.
+    /// Asks the user for a mode that allows more. The user may choose another one.
     async fn wider(&self, to: Mode, reason: String) -> Result<Mode, Failure> {
         let now = self.mode_now();
         let option = |mode: Mode, words: &str| Choice {
@@ -167,22 +167,22 @@ impl CallServices {
         };
         let stay = Choice {
             label: "stay".to_owned(),
-            description: format!("stay in {now}; what you write instead is told to the model"),
+            description: format!("stay in {now}; other text is passed to the model"),
             preview: None,
         };
         let words = match to {
-            Mode::DontAsk | Mode::ReadOnly => "go on, and change nothing",
-            Mode::Plan => "go on, and change nothing but notes of the plan",
-            Mode::Default => "go on, and ask before changes",
-            Mode::AcceptEdits => "go on, and change files without asking",
-            Mode::Auto | Mode::Yolo => "go on, and ask about nothing",
-            Mode::Custom => "go on, and let a callback or a hook decide",
+            Mode::DontAsk | Mode::ReadOnly => "continue without changes",
+            Mode::Plan => "continue without changes except notes of the plan",
+            Mode::Default => "continue and ask before changes",
+            Mode::AcceptEdits => "continue and change files without asking",
+            Mode::Auto | Mode::Yolo => "continue without asking",
+            Mode::Custom => "continue and let a callback or a hook decide",
         };
         let mut options = vec![option(to, words)];
         if to == Mode::Default {
             options.push(option(
                 Mode::AcceptEdits,
-                "go on, and change files without asking",
+                "continue and change files without asking",
             ));
         }
         options.push(stay);
@@ -209,7 +209,7 @@ impl CallServices {
                 format!("the user wants to stay in {now} mode")
             } else {
                 format!(
-                    "the user wants to stay in {now} mode and says: {}",
+                    "the user wants to stay in {now} mode: {}",
                     text::block(&said, 2_000)
                 )
             };
@@ -217,7 +217,7 @@ impl CallServices {
         })
     }
 
-    /// The mode of the session; that of a call alone is its own.
+    /// Returns the mode of the session, without the override of this call.
     fn mode_now(&self) -> Mode {
         let Ok(kernel) = self.kernel() else {
             return Mode::default();
@@ -245,11 +245,11 @@ impl Services for CallServices {
 
     fn remember(&self, key: &str, value: Option<Value>) -> Result<(), Failure> {
         let entry = &self.entry;
-        // One that delegates was judged as if it changed nothing.
+        // A tool that delegates was evaluated as if it changed nothing.
         let writes = entry.tool.effect() >= Effect::Writes && !entry.backend.delegates(&entry.tool);
         if key.starts_with(notes::SHARED) && !writes {
             let message = format!(
-                "`{}` is shared by all plugins, and this tool was not judged as one that changes something",
+                "`{}` is shared by all plugins, and this tool is not declared to change anything",
                 text::inline(key, 80)
             );
             return Err(Failure::new("not_writable", message));
@@ -293,12 +293,12 @@ impl Services for CallServices {
                     .map_err(|error: toolhost_contract::policy::UnknownMode| {
                         Failure::new("invalid_mode", error.to_string())
                     })?;
-            // What the operator has switched off, nobody is asked about.
+            // The user is not asked about a mode that the operator has disabled.
             if let Err(off) = self.kernel()?.policy().with_mode(to) {
                 return Err(Failure::new("invalid_mode", off.to_string()));
             }
             let now = self.mode_now();
-            // A plan is left for what was there before it, and nothing leads from strict to free without a person.
+            // Switching to an equally strict or stricter mode needs no approval; a less strict one does.
             let chosen = if now.is_at_least(to) {
                 to
             } else {

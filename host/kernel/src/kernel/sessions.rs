@@ -1,4 +1,4 @@
-//! The sessions whose state this process keeps: how many there are, and how they end.
+//! The sessions of this process: their in-memory state, quotas and end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,19 +10,19 @@ use super::services::{Jobs, Shelf};
 use crate::quota::{Holding, Meter};
 use crate::schedule::{LoopGuard, Queue};
 
-/// Hears which session has ended. It is called when a session ends, and again when the last call of it has.
+/// Called with a session that ends, and again when its last call has ended.
 pub type OnSessionEnd = Arc<dyn Fn(&SessionKey) + Send + Sync>;
 
-/// What belongs to one session and dies with the process.
+/// The in-memory state of one session.
 pub(super) struct Session {
     key: SessionKey,
     pub(super) queue: Queue,
     pub(super) loop_guard: LoopGuard,
-    /// None: that of the policy.
+    /// `None` uses the mode of the policy.
     mode: Mutex<Option<Mode>>,
     shelf: Mutex<Shelf>,
     jobs: Jobs,
-    /// Counts what it keeps in memory.
+    /// Counts the bytes that the session keeps in memory.
     bytes: Meter,
     on_end: Option<OnSessionEnd>,
 }
@@ -57,20 +57,20 @@ impl Session {
         &self.jobs
     }
 
-    /// Room in memory for so many bytes more.
+    /// Reserves `bytes` more of memory.
     pub(super) fn take_bytes(&self, bytes: u64) -> Result<Holding, QuotaError> {
         self.bytes.take(&self.key.user, bytes)
     }
 
-    /// Whether the session can be made anew without becoming less strict. Without a mode of its own it has that of the
-    /// policy, and what it has noted only allows more.
+    /// Whether recreating the session would not make it less strict. A session without its own mode uses the mode of
+    /// the policy, and its stored values only allow more.
     fn can_be_forgotten(this: &Arc<Self>) -> bool {
         Arc::strong_count(this) == 1 && this.mode().is_none() && this.jobs.is_empty()
     }
 }
 
 impl Drop for Session {
-    /// A call that began before the end of its session may have started something after it.
+    /// Calls the end callback again, because a call that began before the end may have created state after it.
     fn drop(&mut self) {
         if let Some(on_end) = &self.on_end {
             on_end(&self.key);
@@ -105,14 +105,14 @@ impl Sessions {
         self.users().get(&key.user)?.get(&key.session).cloned()
     }
 
-    /// The session, which is made when it is new. For room, sessions of the same user are forgotten that nothing uses
-    /// and that are no stricter than a new one; no session of another user is.
+    /// Returns the session, creating it if needed. To make room, unused sessions of the same user that are no stricter
+    /// than a new one are dropped; sessions of other users are not.
     pub(super) fn get(&self, key: &SessionKey) -> Result<Arc<Session>, QuotaError> {
-        // Nearly always there.
+        // The common case.
         if let Some(session) = self.find(key) {
             return Ok(session);
         }
-        // Dropped after the lock: the end of a session may take a while.
+        // Dropped after the lock is released, because ending a session can take a while.
         let mut forgotten = Vec::new();
         let mut users = self.users();
         let theirs = users.entry(key.user.clone()).or_default();
@@ -151,7 +151,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Ends the session. What is kept for it is gone when its calls have ended.
+    /// Ends the session. Its state is dropped when its calls have ended.
     pub(super) fn end(&self, key: &SessionKey) {
         let ended = {
             let mut users = self.users();
@@ -243,7 +243,7 @@ mod tests {
         drop(call);
         assert_eq!(ended.load(Relaxed), 2);
         assert!(sessions.users().is_empty());
-        // A session that is forgotten for room has ended as well.
+        // A session that is dropped to make room has ended as well.
         for number in 0..3 {
             sessions.get(&key("ann", number)).unwrap();
         }

@@ -1,3 +1,5 @@
+//! Tests of the call pipeline.
+
 mod abuse;
 mod agents;
 mod answers;
@@ -107,7 +109,7 @@ fn slots(all: usize) -> Settings {
     }
 }
 
-/// Rules in the order they are written: `deny q/*`.
+/// Parses rules in order: `deny q/*`.
 fn rules(text: &str) -> Arc<Policy> {
     let rules = text
         .lines()
@@ -155,7 +157,7 @@ impl House {
         expected.assert_eq(&shown);
     }
 
-    /// Starts all calls at once and shows who ran when: `id tool seconds` each.
+    /// Starts all calls at once and checks when each ran: `id tool seconds`.
     async fn check_order(&self, calls: &str, expected: Expect) {
         let calls = calls.lines().map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
@@ -219,7 +221,7 @@ async fn a_refusal_says_who_refused_and_what_would_help() {
             expect![[r#"
         step, 0ns, allowed by None
         Denied [policy_violation] Permission denied: `step` is disabled
-        - take `step` out of the disabled tools in the configuration"#]],
+        - remove `step` from the disabled tools in the configuration"#]],
         )
         .await;
     house.check("typed", json!({"n": "one"}), expect![[r#"
@@ -312,7 +314,7 @@ async fn the_tool_gets_the_repaired_input_and_the_caller_is_told() {
         .call("typed", json!({"n": "2", "description": "x"}))
         .await;
     expect![[r#"
-        description: left out, the tool does not need it
+        description: removed, the tool has no such parameter
         n: text read as 2"#]]
     .assert_eq(&report.repairs.join("\n"));
     assert!(report.result.is_ok());
@@ -374,7 +376,7 @@ async fn a_failure_of_a_backend_is_a_result_like_any_other() {
                 done"#]],
         )
         .await;
-    // A backend that forgets its time does not hold its place for ever.
+    // A backend that ignores its deadline does not hold its permit forever.
     house
         .check(
             "look",
@@ -456,7 +458,7 @@ async fn the_same_decision_can_be_asked_for_without_a_call() {
     assert!(matches!(decide("erase"), Verdict::Ask(_)));
 }
 
-// R-196: what cannot be computed is an error of the call, and nobody is asked about it.
+// R-196: an invalid input is an error, and the user is not asked.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_cannot_be_made_is_not_asked_about() {
     let settings = Settings {

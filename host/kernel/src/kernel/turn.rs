@@ -1,4 +1,4 @@
-//! One turn of the model on its way: its calls have records from the moment it waits, and each has one end.
+//! A batch that waits or runs. Its calls have records while it waits, and each ends exactly once.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,10 +14,10 @@ use super::run::Run;
 use super::{CallRequest, Kernel, Refusal, Report, Within};
 use crate::schedule::{Batch, Canceller, End, Fate, Missing, Planned, Strategy};
 
-/// Bytes of the results of one batch: one turn of a model has thousands of calls, and each may bring megabytes.
+/// Limit for the results of one batch, in bytes: a turn can have thousands of calls with megabytes each.
 pub(super) const MAX_RESULTS: usize = 64 << 20;
 
-/// Bytes of the results of one batch so far. Clones count together.
+/// Bytes of the results of one batch so far. Clones share the count.
 #[derive(Clone, Default)]
 pub(super) struct Results(Arc<AtomicUsize>);
 
@@ -26,13 +26,13 @@ impl Results {
         self.0.fetch_add(report.weight(), Relaxed);
     }
 
-    /// Asked when a call has its permit, so that no more calls than run at once exceed the limit.
+    /// Checked once a call has its permit, so that only running calls can exceed the limit.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         if self.0.load(Relaxed) < MAX_RESULTS {
             return Ok(());
         }
         let message = format!(
-            "the call was not run, because the results of this batch have more than {} MiB already",
+            "the call was not run because the results of this batch already exceed {} MiB",
             MAX_RESULTS >> 20
         );
         let error = CallError::new(ErrorClass::OutputLimit, message).code("batch_output_limit");
@@ -47,7 +47,7 @@ pub(super) struct Turn<'a> {
     caller: Arc<Principal>,
     ids: Arc<[CallId]>,
     results: Results,
-    /// Until it begins.
+    /// Present until the batch begins.
     request: Mutex<Option<BatchRequest>>,
     begun: OnceLock<Begun<'a>>,
 }
@@ -56,12 +56,12 @@ struct Begun<'a> {
     row: BatchRow,
     calls: Arc<Calls<'a>>,
     canceller: Canceller,
-    /// Until it runs.
+    /// Present until the batch runs.
     batch: Mutex<Option<Batch<'a, Report>>>,
     _place: BatchPlace<'a>,
 }
 
-/// One for each call, until it runs. Err: it has no record, for its id is taken.
+/// One entry per call, until it runs. `Err`: no record was created because its id is in use.
 type Calls<'a> = OnceLock<Vec<Mutex<Option<Result<Run<'a>, Box<Report>>>>>>;
 
 fn take<'a>(calls: &Calls<'a>, index: usize) -> Option<Result<Run<'a>, Box<Report>>> {
@@ -96,7 +96,7 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// Gives every call its record, in call order. Twice is once.
+    /// Creates the records of the calls, in call order. Calling it again has no effect.
     pub(super) fn begin(&self) {
         let request = self
             .request
@@ -135,7 +135,7 @@ impl<'a> Turn<'a> {
                 .filter(|_| shape.can_run_early)
                 .map(|order| order.slot(index));
             if slot.is_some() {
-                // It need not wait where it may run again.
+                // It can run again, so it does not need to wait.
                 shape.places.clear();
             }
             slots.push(slot);
@@ -198,7 +198,7 @@ impl<'a> Turn<'a> {
                         report
                     }
                     Some(Err(report)) => *report,
-                    None => Report::refused(id, CallError::internal("the call ran already")),
+                    None => Report::refused(id, CallError::internal("the call has already run")),
                 };
                 End {
                     fate: fate(&result),
@@ -208,7 +208,7 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// Somebody cancelled one of its calls before it was its turn. Waits for ever otherwise.
+    /// Completes when a call is cancelled before the batch runs. Otherwise never completes.
     pub(super) async fn cancelled_while_it_waits(&self) {
         if let Some(begun) = self.begun.get() {
             begun.canceller.token().cancelled().await;
@@ -220,7 +220,7 @@ impl<'a> Turn<'a> {
         std::future::pending::<()>().await;
     }
 
-    /// One report per call, in call order.
+    /// Runs the batch and returns one report per call, in call order.
     pub(super) async fn run(&self) -> Vec<Report> {
         self.begin();
         let Some(begun) = self.begun.get() else {
@@ -249,7 +249,7 @@ impl<'a> Turn<'a> {
         reports
     }
 
-    /// The one end of a call that never started. One that was dropped while it ran has had its end.
+    /// Returns the report of a call that never started or was dropped while it ran.
     fn without_run(
         &self,
         call: Option<Result<Run<'a>, Box<Report>>>,
@@ -283,7 +283,7 @@ impl<'a> Turn<'a> {
 
 fn fate(report: &Report) -> Fate {
     match &report.result {
-        // Only a person or the caller stops a turn. A tool that says it was interrupted has failed.
+        // Only the user or the caller stops a turn. A tool that reports an interruption has failed.
         _ if report.stopped => Fate::Cancelled,
         Ok(outcome) if outcome.is_error() => Fate::Failed,
         Ok(_) => Fate::Completed,

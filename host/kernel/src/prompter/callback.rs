@@ -1,9 +1,11 @@
-//! Asks a function, for programs that have a window, a chat or a model of their own to ask.
+//! A prompter that calls a function, for programs with their own user interface.
 
 use toolhost_contract::{Answer, BoxFuture, Call, Question};
 
 use super::Prompter;
 
+/// A prompter that asks the user by calling a function.
+///
 /// ```
 /// use toolhost_contract::Answer;
 /// use toolhost_kernel::Callback;
@@ -26,7 +28,7 @@ where
     F: Fn(Question, Call) -> Answering + Send + Sync,
     Answering: Future<Output = Answer> + Send + 'static,
 {
-    /// `name` is who answers, for the record.
+    /// Creates a prompter. `name` is recorded as the author of the answers.
     pub fn new(name: impl Into<String>, ask: F) -> Self {
         Self {
             name: name.into(),

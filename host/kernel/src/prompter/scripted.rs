@@ -1,4 +1,4 @@
-//! Answers that were thought of before, for tests and rehearsals.
+//! A prompter with prepared answers, for tests.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use toolhost_contract::{Answer, BoxFuture, Call, CallId, Question};
 use super::Prompter;
 use crate::Pending;
 
-/// Gives its answers in the order of the questions, and keeps the questions. After the last answer nobody is there.
+/// A prompter that gives prepared answers in order and records the questions. After the last answer there is no user.
 #[derive(Default)]
 pub struct Scripted(Mutex<Script>);
 
@@ -28,17 +28,17 @@ impl Scripted {
         Self(Mutex::new(script))
     }
 
-    /// The questions so far.
+    /// Returns the questions so far.
     pub fn asked(&self) -> Vec<Pending> {
         self.script().asked.clone()
     }
 
-    /// The calls that somebody else has answered for, and who.
+    /// Returns the calls that were answered elsewhere, with the author of the answer.
     pub fn elsewhere(&self) -> Vec<(CallId, String)> {
         self.script().elsewhere.clone()
     }
 
-    /// How many answers nobody has asked for yet.
+    /// Returns the number of unused answers.
     pub fn left(&self) -> usize {
         self.script().answers.len()
     }

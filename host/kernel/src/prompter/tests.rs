@@ -1,4 +1,4 @@
-//! Prompters without a person, on the road they are made for.
+//! Prompters without a user, in the pipeline.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use toolhost_contract::{
 use super::{Callback, Prompter, Scripted};
 use crate::{Answered, CallRequest, Kernel, PluginInfo, Settings};
 
-/// One tool that may destroy data, so that it is asked about.
+/// A tool that may destroy data, so that the user is asked.
 struct Eraser([Descriptor; 1]);
 
 impl Backend for Eraser {
@@ -43,7 +43,7 @@ fn kernel(prompter: Arc<dyn Prompter>) -> Kernel {
     kernel
 }
 
-/// What the model reads, and who allowed it.
+/// Returns the result for the model and who allowed the call.
 async fn call(kernel: &Kernel, id: &str) -> (String, Option<String>) {
     let request = CallRequest::new(
         CallId(id.to_owned()),
@@ -116,7 +116,7 @@ async fn a_function_is_asked_and_an_answer_may_come_another_way() {
     assert!(text.contains("the user rejected"), "{text}");
 }
 
-/// Never answers, but hears that somebody else did.
+/// Never answers, and records answers from elsewhere.
 #[derive(Default)]
 struct Deaf(Scripted);
 

@@ -1,4 +1,4 @@
-//! Which tools lack something that they depend on. A tool that is in a circle lacks itself.
+//! Resolution of dependencies between tools. A tool in a dependency cycle is unavailable.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use toolhost_contract::{VersionReq, text};
 
 use crate::registry::{Entry, Group};
 
-/// So many names of a chain are shown.
+/// Maximum number of names shown for a dependency chain.
 const SHOWN: usize = 10;
 
-/// What one tool says it needs.
+/// A dependency declared by a tool.
 struct Wanted {
-    /// As it was written.
+    /// The dependency as it was written.
     shown: String,
-    /// Of the group; None: no tool has the name.
+    /// Index of the group. `None`: no tool has the name.
     group: Option<usize>,
     version: Result<Option<VersionReq>, String>,
 }
 
-/// A tool by its group and its position there.
+/// Indices of a group and of an entry in it.
 type Place = (usize, usize);
 
 struct Web<'a> {
     groups: &'a [Group],
     wanted: HashMap<Place, Vec<Wanted>>,
-    /// Everything that they need is there. What is disabled is not looked at: nobody can call it anyway.
+    /// Whether all dependencies of an entry are met. Disabled entries are not resolved, because they cannot be called.
     whole: Vec<Vec<bool>>,
 }
 
-/// For each group: why which of its entries cannot be called.
+/// Returns, for each group, the entries that cannot be called and the reasons.
 pub(super) fn unmet(
     groups: &[Group],
     index: &HashMap<String, usize>,
@@ -82,7 +82,7 @@ fn wanted(groups: &[Group], index: &HashMap<String, usize>) -> HashMap<Place, Ve
 }
 
 impl Web<'_> {
-    /// Whoever lacks nothing is whole, and may be what another one lacks. A circle never gets there.
+    /// Marks entries whose dependencies are met until nothing changes. Cycles are never marked.
     fn settle(&mut self) {
         let mut open: Vec<Place> = self.wanted.keys().copied().collect();
         loop {
@@ -106,7 +106,7 @@ impl Web<'_> {
             .any(|(group, entry)| self.whole[group][entry] && self.entry((group, entry)).enabled)
     }
 
-    /// The tools that a word means, whether or not they can be called.
+    /// Returns the tools that match a dependency, whether or not they can be called.
     fn candidates<'s>(&'s self, wanted: &'s Wanted) -> impl Iterator<Item = Place> + 's {
         let group = wanted.group.filter(|_| wanted.version.is_ok());
         let version = wanted.version.as_ref().ok().and_then(Option::as_ref);
@@ -125,27 +125,25 @@ impl Web<'_> {
         &self.groups[group].entries[entry]
     }
 
-    /// The way from a tool to what is not there.
+    /// Describes the chain of dependencies from a tool to the missing one.
     fn reason(&self, start: Place) -> String {
         let mut way = vec![(start, self.entry(start).name.to_string())];
         loop {
             let here = way.last().map_or(start, |(place, _)| *place);
             let mut lacks = self.wanted.get(&here).into_iter().flatten();
             let Some(lack) = lacks.find(|one| !self.is_met(one)) else {
-                return "something that it depends on is missing".to_owned();
+                return "a dependency is missing".to_owned();
             };
             let mut next = self
                 .candidates(lack)
                 .filter(|place| self.entry(*place).enabled);
             let Some(next) = next.next() else {
                 let missing = self.missing(lack);
-                return format!("{}, and {missing}", shown(&way, &lack.shown));
+                return format!("{}: {missing}", shown(&way, &lack.shown));
             };
             if let Some(begin) = way.iter().position(|(place, _)| *place == next) {
                 let circle = shown(&way, &way[begin].1);
-                return format!(
-                    "{circle}, and that goes in a circle; one of them has to do without"
-                );
+                return format!("{circle} is a cycle; remove one of these dependencies");
             }
             way.push((next, lack.shown.clone()));
         }
@@ -155,19 +153,19 @@ impl Web<'_> {
         let shown = &lack.shown;
         match (&lack.version, lack.group) {
             (Err(reason), _) => reason.clone(),
-            (Ok(_), None) => format!("no loaded plugin has `{shown}`; load one that has"),
+            (Ok(_), None) => format!("no loaded plugin provides `{shown}`; load one that does"),
             (Ok(_), Some(_)) if self.candidates(lack).next().is_some() => {
                 format!("`{shown}` is disabled; enable it")
             }
             (Ok(_), Some(group)) => format!(
-                "loaded is only {}; load a version that fits `{shown}`",
+                "only these versions are loaded: {}; load a version that matches `{shown}`",
                 self.groups[group].list()
             ),
         }
     }
 }
 
-/// `a → b → c`
+/// Formats a chain as `a → b → c`.
 fn shown(way: &[(Place, String)], end: &str) -> String {
     let mut words: Vec<&str> = way.iter().map(|(_, name)| name.as_str()).collect();
     words.push(end);

@@ -1,7 +1,7 @@
-//! A registry on its way from one snapshot to the next: who may have which name.
+//! A draft of the next registry snapshot, in which conflicts between names are resolved.
 //!
-//! A name is a slot. Versions of one plugin's tool share the slot of that tool; a tool of another plugin comes into it
-//! only where the operator compares the two. Every other tool that wants the name is a clash.
+//! A name is a slot. Versions of one plugin's tool share its slot; a tool of another plugin shares it only in an A/B
+//! test. Any other tool with the name is a conflict.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::{OnDuplicate, PluginInfo};
 
 pub(crate) struct Draft<'a> {
     slots: Slots,
-    /// Who has which name or key.
+    /// The slot of each name and key.
     owners: HashMap<String, ToolName>,
     tests: &'a [AbTest],
 }
@@ -37,7 +37,7 @@ impl<'a> Draft<'a> {
         resolve::resolve(self.slots, self.tests)
     }
 
-    /// Returns the names of the tools. On an error nothing has changed.
+    /// Adds the tools of a plugin and returns their names. Unchanged on error.
     pub(crate) fn place(
         &mut self,
         prepared: Prepared,
@@ -59,7 +59,7 @@ impl<'a> Draft<'a> {
                 entry.plugin.name == plugin.name && entry.plugin.version == plugin.version
             });
             warnings.push(format!(
-                "plugin `{}` was registered already and is replaced",
+                "plugin `{}` was already registered and is replaced",
                 plugin.name
             ));
         }
@@ -105,7 +105,7 @@ impl<'a> Draft<'a> {
         Ok(names)
     }
 
-    /// The slots of the plugin's other versions, by the tools' own names.
+    /// Returns the slots of other versions of the plugin, keyed by the names that the tools declare.
     fn siblings(&self, plugin: &PluginName) -> HashMap<ToolName, ToolName> {
         self.entries()
             .filter(|entry| entry.plugin.name == *plugin)
@@ -113,7 +113,7 @@ impl<'a> Draft<'a> {
             .collect()
     }
 
-    /// The operator compares it with the tool that has its name.
+    /// Whether an A/B test compares the entry with the tool that has its name.
     fn joins(&self, entry: &Entry) -> bool {
         let tests = self.tests.iter().filter(|test| test.tool == entry.name);
         let slot = self.slots.get(&entry.name);
@@ -136,7 +136,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Who has the name, and is neither of the same plugin nor in the same slot.
+    /// Returns the owner of the name if it is of another plugin and in another slot.
     fn stranger(&self, entry: &Entry, name: &str) -> Option<&Arc<Entry>> {
         let slot = self.owners.get(name)?;
         let tenants = self.slots.get(slot)?;
@@ -156,14 +156,14 @@ impl<'a> Draft<'a> {
             return Err(duplicate(entry, qualified.as_str(), owner));
         }
         warnings.push(format!(
-            "plugin `{}` has the name `{}` already, so that of plugin `{}` is called `{qualified}`",
+            "plugin `{}` already has the name `{}`, so the tool of plugin `{}` is named `{qualified}`",
             owner.plugin.name, entry.name, entry.plugin.name
         ));
         entry.rename(qualified);
         Ok(())
     }
 
-    /// Takes the entry's name away from whoever has it as its own.
+    /// Removes the current owner of the entry's name.
     fn evict(&mut self, entry: &Entry, warnings: &mut Vec<String>) {
         let Some(owner) = self.stranger(entry, entry.name.as_str()).cloned() else {
             return;
@@ -178,7 +178,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// A name beats an alias, where the operator said so or both are of one plugin.
+    /// Removes an alias that equals the entry's name, if the operator chose so or both are of one plugin.
     fn take_alias(&mut self, entry: &Entry, warnings: &mut Vec<String>) {
         let name = entry.name.as_str();
         let Some(slot) = self.owners.get(name).filter(|slot| **slot != entry.name) else {
@@ -190,14 +190,14 @@ impl<'a> Draft<'a> {
             }
             Arc::make_mut(owner).keys.retain(|key| key != name);
             warnings.push(format!(
-                "`{name}` is now a tool of plugin `{}`; `{}` of plugin `{}` lost it",
+                "`{name}` is now a tool of plugin `{}` and no longer an alias of `{}` of plugin `{}`",
                 entry.plugin.name, owner.name, owner.plugin.name
             ));
         }
         self.owners.remove(name);
     }
 
-    /// A name takes a name only where the operator said so; an alias never takes anything from anyone.
+    /// Drops aliases of the entry that are in use: an alias never replaces another name.
     fn drop_taken_keys(&self, entry: &mut Entry, warnings: &mut Vec<String>) {
         let (name, plugin) = (entry.name.clone(), Arc::clone(&entry.plugin));
         entry.keys.retain(|key| {
@@ -206,7 +206,7 @@ impl<'a> Draft<'a> {
                 return true;
             };
             warnings.push(format!(
-                "`{}` leads to tool `{}` of plugin `{}` and is no alias of `{name}` of plugin `{}`",
+                "`{}` refers to tool `{}` of plugin `{}` and is not an alias of `{name}` of plugin `{}`",
                 text::inline(key, 80),
                 owner.name,
                 owner.plugin.name,
@@ -216,8 +216,7 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// Which version answers to a name changes with the files that are there, so it is said once, unless the operator
-    /// has chosen.
+    /// Warns that the version that serves a name depends on the installed files, unless the operator has chosen one.
     fn tell_versions(&self, plugin: &PluginInfo, entries: &[Entry], warnings: &mut Vec<String>) {
         let chosen = |entry: &Entry| {
             entry.pin.is_some() || self.tests.iter().any(|test| test.tool == entry.name)
@@ -228,14 +227,14 @@ impl<'a> Draft<'a> {
         });
         if let Some(entry) = left_open {
             warnings.push(format!(
-                "plugin `{}` is loaded in several versions, and the highest serves `{}` and its other tools; \
-                 `[tools.{}] version` chooses one",
+                "several versions of plugin `{}` are loaded, and the highest serves `{}` and its other tools; \
+                 set `[tools.{}] version` to choose one",
                 plugin.name, entry.name, entry.name
             ));
         }
     }
 
-    /// Of the tools of a slot those that `which` says.
+    /// Enables or disables the tools in a slot for which `which` returns true.
     pub(crate) fn set_enabled(
         &mut self,
         slot: &ToolName,
@@ -249,7 +248,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Was there anything to remove?
+    /// Removes a plugin. Returns whether it existed.
     pub(crate) fn remove(&mut self, plugin: &PluginName) -> bool {
         self.remove_where(|entry| entry.plugin.name == *plugin)
     }

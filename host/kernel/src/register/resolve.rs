@@ -1,4 +1,4 @@
-//! From everything that was registered to what can be called: the same for every order in which plugins came.
+//! Builds a snapshot from the registered tools, independent of the order of registration.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ pub(super) fn resolve(slots: Slots, tests: &[AbTest]) -> Snapshot {
     snapshot
 }
 
-/// The groups of one name: the tool's own versions, and those of each plugin that is compared with it.
+/// Adds the groups of one name: the versions of the tool, and one group per compared plugin.
 fn add(snapshot: &mut Snapshot, name: &ToolName, slot: &[Arc<Entry>], test: Option<&AbTest>) {
     let Some(owner) = owner(slot, test) else {
         return;
@@ -54,7 +54,7 @@ fn add(snapshot: &mut Snapshot, name: &ToolName, slot: &[Arc<Entry>], test: Opti
     let mut names: Vec<&str> = keys.map(String::as_str).chain([name.as_str()]).collect();
     names.sort_unstable();
     names.dedup();
-    // Names that say which plugin is meant lead to that one's tool alone.
+    // Qualified names refer only to the tool of their plugin.
     let mut shared = names.clone();
     shared.retain(|name| !own.iter().any(|entry| entry.is_qualified(name)));
     let mut plugins: Vec<&PluginName> = slot.iter().map(|entry| &entry.plugin.name).collect();
@@ -85,7 +85,7 @@ fn add(snapshot: &mut Snapshot, name: &ToolName, slot: &[Arc<Entry>], test: Opti
     }
 }
 
-/// Whose tool is listed under the name: the one that is not there for a comparison alone.
+/// Returns the plugin whose tool is listed under the name rather than only as a variant of an A/B test.
 fn owner<'a>(slot: &'a [Arc<Entry>], test: Option<&AbTest>) -> Option<&'a PluginName> {
     let named = |entry: &Arc<Entry>| test.and_then(|test| test.place(&entry.plugin.name));
     let first = slot
@@ -94,7 +94,7 @@ fn owner<'a>(slot: &'a [Arc<Entry>], test: Option<&AbTest>) -> Option<&'a Plugin
     Some(&first.plugin.name)
 }
 
-/// A rule may use any name that leads to a tool, so each version has the names of all of them.
+/// Gives each version the names of all versions, because a rule may use any of them.
 fn with_names(entry: &Arc<Entry>, names: &[&str]) -> Arc<Entry> {
     let missing =
         |name: &&&str| **name != entry.name.as_str() && !entry.keys.iter().any(|key| key == **name);
@@ -112,7 +112,7 @@ fn with_names(entry: &Arc<Entry>, names: &[&str]) -> Arc<Entry> {
     })
 }
 
-/// What stands in for a tool has that one's names, and of its own those that nobody else can have.
+/// Gives a variant the names of the tool that it is compared with, and its own qualified names.
 fn stand_in_of(entry: &Arc<Entry>, shared: &[&str]) -> Arc<Entry> {
     let mut entry = Entry::clone(entry);
     let mut keys = std::mem::take(&mut entry.keys);
@@ -121,7 +121,7 @@ fn stand_in_of(entry: &Arc<Entry>, shared: &[&str]) -> Arc<Entry> {
     with_names(&Arc::new(entry), shared)
 }
 
-/// The highest is served: first what is enabled, then what its author calls finished.
+/// The sort key for serving a version: enabled, then stable, then highest.
 fn preference(entry: &Entry) -> (bool, bool, Version, Version) {
     (
         entry.enabled,
@@ -131,7 +131,7 @@ fn preference(entry: &Entry) -> (bool, bool, Version, Version) {
     )
 }
 
-/// Takes out what cannot be called, and chooses who answers to the name.
+/// Removes entries that cannot be called and selects the one that serves the name.
 fn leave_out(group: &mut Group, reasons: HashMap<usize, String>) -> Vec<LeftOut> {
     let loaded = group.list();
     let told = |entry: &Entry, reason: String| LeftOut {
@@ -151,12 +151,12 @@ fn leave_out(group: &mut Group, reasons: HashMap<usize, String>) -> Vec<LeftOut>
     group.entries = kept;
     let served = group.entries.iter().find(|entry| group.fits(entry));
     group.served = served.cloned();
-    // A version that nobody asked for must not take the place of the one that was.
+    // If the pinned version is missing, no other version is served in its place.
     if let (None, Some(entry)) = (&group.served, group.entries.first())
         && let Some(pin) = &entry.pin
     {
         let reason = format!(
-            "`[tools.{}] version` is `{pin}`, and loaded is {loaded}; load that version or change the key",
+            "`[tools.{}] version` is `{pin}`, but only these versions are loaded: {loaded}; load that version or change the key",
             entry.name
         );
         left_out.push(told(entry, reason));
@@ -165,7 +165,7 @@ fn leave_out(group: &mut Group, reasons: HashMap<usize, String>) -> Vec<LeftOut>
 }
 
 impl Group {
-    /// May it answer to the name?
+    /// Whether the entry may serve the name.
     pub(super) fn fits(&self, entry: &Entry) -> bool {
         self.stand_in
             || entry

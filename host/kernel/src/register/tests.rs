@@ -1,3 +1,5 @@
+//! Tests of registration, name conflicts and listings.
+
 mod compared;
 mod depends;
 mod versions;
@@ -32,7 +34,7 @@ impl Backend for Still {
 }
 
 /// `a: read=Read=cat write` is plugin `a` with two tools, the first with two aliases. `a 1.1.0: read@2.0.0>glob@^1` is
-/// another version of it whose tool has a version of its own and depends on another.
+/// another version of it, whose tool has its own version and depends on another.
 fn plugin(line: &str) -> (PluginInfo, Arc<dyn Backend>) {
     let (name, tools) = line.split_once(':').unwrap();
     let plugin = info(name);
@@ -133,7 +135,7 @@ fn a_name_that_is_taken_refuses_the_whole_plugin_and_no_other() {
         "a: read\nb: write read\nc: list",
         expect![[r#"
         read
-        error: plugin `b` brings the name `read`, which tool `read` of plugin `a` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `b__read`)
+        error: plugin `b` registers the name `read`, which is already used by tool `read` of plugin `a`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `b__read`)
         list
         list of c, also c/list c__list
         read of a, also a/read a__read
@@ -144,7 +146,7 @@ fn a_name_that_is_taken_refuses_the_whole_plugin_and_no_other() {
         "a: read=Cat\nb: cat",
         expect![[r#"
         read
-        error: plugin `b` brings the name `cat`, which tool `read` of plugin `a` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `b__cat`)
+        error: plugin `b` registers the name `cat`, which is already used by tool `read` of plugin `a`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `b__cat`)
         read of a, also a/read a__read cat
     "#]],
     );
@@ -153,7 +155,7 @@ fn a_name_that_is_taken_refuses_the_whole_plugin_and_no_other() {
         "a: cat\nb: read=CAT",
         expect![[r#"
         cat
-        error: plugin `b` brings the name `cat`, which tool `cat` of plugin `a` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `b__read`)
+        error: plugin `b` registers the name `cat`, which is already used by tool `cat` of plugin `a`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `b__read`)
         cat of a, also a/cat a__cat
     "#]],
     );
@@ -162,7 +164,7 @@ fn a_name_that_is_taken_refuses_the_whole_plugin_and_no_other() {
         "a: read=cat\nb: show=Cat",
         expect![[r#"
         read
-        error: plugin `b` brings the name `cat`, which tool `read` of plugin `a` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `b__show`)
+        error: plugin `b` registers the name `cat`, which is already used by tool `read` of plugin `a`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `b__show`)
         read of a, also a/read a__read cat
     "#]],
     );
@@ -171,7 +173,7 @@ fn a_name_that_is_taken_refuses_the_whole_plugin_and_no_other() {
         "shell: run\nx: shell__run",
         expect![[r#"
         run
-        error: plugin `x` brings the name `shell__run`, which tool `run` of plugin `shell` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `x__shell__run`)
+        error: plugin `x` registers the name `shell__run`, which is already used by tool `run` of plugin `shell`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `x__shell__run`)
         run of shell, also shell/run shell__run
     "#]],
     );
@@ -183,14 +185,14 @@ fn a_plugin_must_not_contradict_itself() {
         Error,
         "a: read read",
         expect![[r#"
-            error: plugin `a` uses the name `read` twice; names and aliases of its tools must differ, also when case is ignored
+            error: plugin `a` uses the name `read` twice; names and aliases of its tools must be unique, ignoring case
         "#]],
     );
     check(
         Replace,
         "a: read=x write=X",
         expect![[r#"
-        error: plugin `a` uses the name `x` twice; names and aliases of its tools must differ, also when case is ignored
+        error: plugin `a` uses the name `x` twice; names and aliases of its tools must be unique, ignoring case
     "#]],
     );
 }
@@ -203,7 +205,7 @@ fn r_496_the_name_of_a_tool_to_come_is_kept() {
             Replace,
             &format!("a: {tool}"),
             expect![[r#"
-                error: plugin `a` brings the name `code_run`, which is kept for a tool that runs code in a sandbox of its own; choose another name
+                error: plugin `a` registers the name `code_run`, which is reserved for a tool that runs code in its own sandbox; choose another name
             "#]],
         );
     }
@@ -228,7 +230,7 @@ fn replacing_is_told() {
         expect![[r#"
         read
         cat
-        warning: `cat` is now a tool of plugin `b`; `read` of plugin `a` lost it
+        warning: `cat` is now a tool of plugin `b` and no longer an alias of `read` of plugin `a`
         cat of b, also b/cat b__cat
         read of a, also a/read a__read
     "#]],
@@ -239,7 +241,7 @@ fn replacing_is_told() {
         expect![[r#"
         cat
         read
-        warning: `cat` leads to tool `cat` of plugin `a` and is no alias of `read` of plugin `b`
+        warning: `cat` refers to tool `cat` of plugin `a` and is not an alias of `read` of plugin `b`
         cat of a, also a/cat a__cat
         read of b, also b/read b__read
     "#]],
@@ -254,8 +256,8 @@ fn with_qualify_both_keep_a_name() {
         expect![[r#"
         read
         b__read
-        warning: plugin `a` has the name `read` already, so that of plugin `b` is called `b__read`
-        warning: `cat` leads to tool `read` of plugin `a` and is no alias of `b__read` of plugin `b`
+        warning: plugin `a` already has the name `read`, so the tool of plugin `b` is named `b__read`
+        warning: `cat` refers to tool `read` of plugin `a` and is not an alias of `b__read` of plugin `b`
         b__read of b, also b/read
         read of a, also a/read a__read cat
     "#]],
@@ -265,7 +267,7 @@ fn with_qualify_both_keep_a_name() {
         "a: read b__read\nb: read",
         expect![[r#"
         read b__read
-        error: plugin `b` brings the name `b__read`, which tool `b__read` of plugin `a` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `b__read`)
+        error: plugin `b` registers the name `b__read`, which is already used by tool `b__read` of plugin `a`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `b__read`)
         b__read of a, also a/b__read a__b__read
         read of a, also a/read a__read
     "#]],
@@ -279,7 +281,7 @@ fn a_plugin_is_registered_once() {
         "a: read\na: write",
         expect![[r#"
         read
-        error: plugin `a` is registered already; unregister it first, or set on_duplicate to `replace`
+        error: plugin `a` is already registered; unregister it first, or set on_duplicate to `replace`
         read of a, also a/read a__read
     "#]],
     );
@@ -288,7 +290,7 @@ fn a_plugin_is_registered_once() {
         "a: read\na: write",
         expect![[r#"
         read
-        error: plugin `a` is registered already; unregister it first, or set on_duplicate to `replace`
+        error: plugin `a` is already registered; unregister it first, or set on_duplicate to `replace`
         read of a, also a/read a__read
     "#]],
     );
@@ -298,7 +300,7 @@ fn a_plugin_is_registered_once() {
         expect![[r#"
         read list
         read
-        warning: plugin `a` was registered already and is replaced
+        warning: plugin `a` was already registered and is replaced
         read of a, also a/read a__read
     "#]],
     );
@@ -313,7 +315,7 @@ fn a_bad_schema_refuses_its_plugin_and_no_other() {
         (info("a"), Arc::new(Still(vec![tool]))),
         plugin("b: read"),
     ]);
-    expect![[r#"plugin `a`, tool `bad`: the input schema is not valid: /properties/x/type: "strnig" is no type; there are array, boolean, integer, null, number, object and string"#]].assert_eq(&results[0].as_ref().unwrap_err().to_string());
+    expect![[r#"plugin `a`, tool `bad`: the input schema is not valid: /properties/x/type: "strnig" is not a type; use array, boolean, integer, null, number, object or string"#]].assert_eq(&results[0].as_ref().unwrap_err().to_string());
     assert!(results[1].is_ok());
 }
 

@@ -1,4 +1,4 @@
-//! The tools as people, models and statistics look at them.
+//! Listings of the registry for users, models and statistics.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use toolhost_contract::profile::{Lens, Others, Profile};
 use super::{Entry, Snapshot};
 use crate::stats::Stats;
 
-/// The status of a tool in the words of a configuration file.
+/// The status of a tool in the terms of a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolInfo {
     pub name: String,
@@ -17,12 +17,12 @@ pub struct ToolInfo {
 }
 
 impl Snapshot {
-    /// The enabled tools, sorted by name.
+    /// Returns the enabled tools, sorted by name.
     pub fn list(&self) -> impl Iterator<Item = &Entry> {
         self.list_all().filter(|entry| entry.enabled)
     }
 
-    /// The enabled tools as another system's model sees them.
+    /// Returns the enabled tools in the form of a model profile.
     pub fn lens(&self, profile: Profile, others: Others) -> Lens<'_> {
         Lens::new(
             profile,
@@ -31,12 +31,12 @@ impl Snapshot {
         )
     }
 
-    /// Every tool, sorted by name.
+    /// Returns all tools, sorted by name.
     pub fn list_all(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().map(Arc::as_ref)
     }
 
-    /// The enabled tools as people look for them.
+    /// Returns the enabled tools, sorted by display name.
     pub fn list_by_display_name(&self) -> Vec<&Entry> {
         let mut entries: Vec<_> = self.list().collect();
         entries.sort_by_cached_key(|entry| {
@@ -45,14 +45,14 @@ impl Snapshot {
         entries
     }
 
-    /// The enabled tools of one category, sorted by name.
+    /// Returns the enabled tools of one category, sorted by name.
     pub fn list_by_category(&self, category: &str) -> impl Iterator<Item = &Entry> {
         self.list()
             .filter(move |entry| entry.tool.category == category)
     }
 
-    /// The enabled tools that are named, in the order of their names; without names, all of them. A name that no
-    /// tool has is passed over.
+    /// Returns the enabled tools with these names, in the given order; without names, all of them. Unknown names are
+    /// ignored.
     pub fn filter(&self, names: Option<&[&str]>) -> Vec<&Entry> {
         let Some(names) = names else {
             return self.list().collect();

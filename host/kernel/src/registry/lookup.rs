@@ -1,4 +1,4 @@
-//! From a name to a tool.
+//! Looking up tools by name.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use super::{Entry, Group, Snapshot};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Tool \"{name}\" not found{}", because(reason.as_deref(), nearest))]
 pub struct UnknownTool {
-    /// Escaped and cut, because a model chose it.
+    /// Escaped and shortened, because a model chose it.
     pub name: String,
-    /// There is one of that name, and this is why it cannot be called.
+    /// The reason why the tool with this name cannot be called, if there is one.
     pub reason: Option<String>,
     pub nearest: Vec<String>,
 }
@@ -26,7 +26,7 @@ fn because(reason: Option<&str>, nearest: &[String]) -> String {
 }
 
 impl Snapshot {
-    /// By name, by alias, by `plugin/tool` or `plugin__tool`, in any case; each may have a version behind it, such as
+    /// Finds a tool by name, alias, `plugin/tool` or `plugin__tool`, ignoring case. A version may follow, as in
     /// `grep@1.2.3` or `grep@^1`.
     pub fn get(&self, name: &str) -> Option<&Entry> {
         self.find(name).map(Arc::as_ref)
@@ -45,7 +45,7 @@ impl Snapshot {
         }
     }
 
-    /// The same for a call, which goes to one of those that are compared, unless its name says which is meant.
+    /// Finds the tool for a call. A call that does not name an implementation is assigned to a variant of an A/B test.
     pub(crate) fn choose(
         &self,
         name: &str,
@@ -61,7 +61,7 @@ impl Snapshot {
         self.find(name)
     }
 
-    /// The tool that a name means, also when it is left out, and the one version of it that the name says.
+    /// Finds the slot of a name, even if the tool is unavailable, and the version that the name selects.
     pub(crate) fn slot(&self, name: &str) -> Option<(&ToolName, Option<&Entry>)> {
         let name = name.to_lowercase();
         if let Some(entry) = self.get(&name) {
@@ -72,23 +72,23 @@ impl Snapshot {
         Some((slot, None))
     }
 
-    /// The tool that a name means, whether or not it can be called.
+    /// Returns the tool to which a name refers, whether or not it can be called.
     pub fn name_of(&self, name: &str) -> Option<&ToolName> {
         self.slot(name).map(|(slot, _)| slot)
     }
 
-    /// It stands in for another plugin's tool.
+    /// Whether the entry is a variant from another plugin.
     fn serves_beside(&self, entry: &Entry) -> bool {
         let mut stand_ins = self.groups.iter().filter(|group| group.stand_in);
         stand_ins.any(|group| group.entries.iter().any(|other| other.is(entry)))
     }
 
-    /// Is there such a tool, enabled or not?
+    /// Whether there is such a tool, enabled or not.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// What to say of a name that leads nowhere.
+    /// Returns the error for an unknown name.
     pub fn unknown(&self, name: &str) -> UnknownTool {
         UnknownTool {
             name: text::inline(name, 80),
@@ -97,7 +97,7 @@ impl Snapshot {
         }
     }
 
-    /// Of the tool with this name, in lower case, the version that is meant.
+    /// Returns the selected version of the tool with this lower-case name.
     pub(crate) fn version(&self, name: &str, wanted: Option<&VersionReq>) -> Option<&Arc<Entry>> {
         let group = self.groups.get(*self.index.get(name)?)?;
         match wanted {
@@ -109,13 +109,13 @@ impl Snapshot {
         }
     }
 
-    /// Why there is no such tool, or none in the version that is meant.
+    /// Returns the reason why there is no such tool, or not in the selected version.
     pub(crate) fn absent(&self, name: &str) -> String {
         let position = self.index.get(name);
         let group = position.and_then(|position| self.groups.get(*position));
         match group.filter(|group| !group.entries.is_empty()) {
-            Some(group) => format!("loaded is {}", group.list()),
-            None => format!("no tool `{name}` is loaded, or it is left out"),
+            Some(group) => format!("only these versions are loaded: {}", group.list()),
+            None => format!("tool `{name}` is not loaded or unavailable"),
         }
     }
 
@@ -127,14 +127,14 @@ impl Snapshot {
         if let Some(group) = group.filter(|group| !group.entries.is_empty())
             && wanted.is_some()
         {
-            return Some(format!("loaded is {}", group.list()));
+            return Some(format!("only these versions are loaded: {}", group.list()));
         }
-        // Only names of its own: which tool an alias would lead to is not settled while it is left out.
+        // Only its own names: the tool behind an alias is not resolved while it is unavailable.
         let left_out = self.left_out.iter().find(|one| one.tool.as_str() == name);
-        left_out.map(|one| format!("it is left out: {}", one.reason))
+        left_out.map(|one| format!("it is unavailable: {}", one.reason))
     }
 
-    /// At most three names of enabled tools that look like `name` or have an alias that does.
+    /// Returns up to three names of enabled tools that are similar to `name` or have a similar alias.
     pub fn nearest(&self, name: &str) -> Vec<String> {
         let spellings = self.list().flat_map(|entry| {
             entry
@@ -159,23 +159,23 @@ impl Snapshot {
 }
 
 impl Group {
-    /// The preferred one of those that are meant.
+    /// Returns the preferred entry that matches a version or requirement.
     pub(crate) fn version(&self, wanted: &str) -> Option<&Arc<Entry>> {
         let meant = VersionReq::parse(wanted).ok();
         self.entries.iter().find(|entry| match &meant {
             Some(meant) => meant.means(&entry.version),
-            // No version at all, but a tool may have that word for one.
+            // Not a requirement, but a tool may have that text as its version.
             None => entry.tool.version.eq_ignore_ascii_case(wanted),
         })
     }
 
-    /// `1.0.0, 1.1.0`
+    /// Formats the versions as `1.0.0, 1.1.0`.
     pub(crate) fn list(&self) -> String {
         list(&self.entries)
     }
 }
 
-/// Their versions.
+/// Formats the versions of entries.
 pub(crate) fn list(entries: &[Arc<Entry>]) -> String {
     let versions: Vec<String> = entries
         .iter()

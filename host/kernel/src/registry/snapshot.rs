@@ -1,4 +1,4 @@
-//! All tools of one moment.
+//! An immutable snapshot of the registry.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,37 +8,37 @@ use toolhost_contract::{PluginName, ToolName, Version};
 use super::Entry;
 use crate::ab::Trial;
 
-/// Everything that was registered, by name: versions of a tool, and what is compared with it.
+/// All registered tools by name, with their versions and A/B test variants.
 pub(crate) type Slots = BTreeMap<ToolName, Vec<Arc<Entry>>>;
 
-/// Keep it as long as you like: it does not change.
+/// The tools at one point in time. Does not change.
 #[derive(Default)]
 pub struct Snapshot {
-    /// Who answers to a name of its own, sorted by name.
+    /// Tools that are served under their own name, sorted by name.
     pub(crate) entries: Vec<Arc<Entry>>,
     pub(crate) groups: Vec<Group>,
-    /// Position of the group by name or key, in lower case. No two groups share one, so the order of the ways to find
-    /// a tool does not matter.
+    /// Index of the group for each name or key, in lower case. Names are unique across groups, so lookup order does not
+    /// matter.
     pub(crate) index: HashMap<String, usize>,
-    /// By the names that do not say which implementation is meant.
+    /// A/B tests by the names that do not select an implementation.
     pub(crate) trials: HashMap<String, Arc<Trial>>,
     pub(crate) left_out: Vec<LeftOut>,
     pub(crate) problems: Vec<String>,
-    /// As it was before anything was decided, for the next snapshot.
+    /// The registered tools before resolution, for the next snapshot.
     pub(crate) slots: Slots,
 }
 
 /// The versions of one plugin's tool.
 pub(crate) struct Group {
-    /// The preferred one first.
+    /// The preferred version first.
     pub entries: Vec<Arc<Entry>>,
-    /// Of these: the one that answers to the name.
+    /// The entry that serves the name.
     pub served: Option<Arc<Entry>>,
-    /// Stands in for another plugin's tool in a comparison, and is not listed.
+    /// A variant from another plugin in an A/B test, which is not listed.
     pub stand_in: bool,
 }
 
-/// A tool that was loaded and cannot be called, because something that it needs is missing.
+/// A loaded tool that cannot be called, because a dependency is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     pub tool: ToolName,
@@ -57,7 +57,7 @@ impl std::fmt::Display for LeftOut {
         } = self;
         write!(
             f,
-            "tool `{tool}` {version} of plugin `{plugin}` is left out: {reason}"
+            "tool `{tool}` {version} of plugin `{plugin}` is unavailable: {reason}"
         )
     }
 }
@@ -67,23 +67,23 @@ impl Snapshot {
         &self.slots
     }
 
-    /// The tools that cannot be called because something that they need is missing, sorted by name.
+    /// Returns the tools that cannot be called because a dependency is missing, sorted by name.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
-    /// Every name that was registered, sorted, also of what is left out.
+    /// Returns all registered names, sorted, including those of unavailable tools.
     pub fn names(&self) -> impl Iterator<Item = &ToolName> {
         self.slots.keys()
     }
 
-    /// What the operator wants compared and cannot be; calls go to the tool that is listed.
+    /// Returns the problems of A/B tests that cannot run; their calls go to the listed tool.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// Everything that has the tool's name and can be called: its versions, the preferred one first, and what is
-    /// compared with it.
+    /// Returns all callable entries with the tool's name: its versions, the preferred one first, and the variants of
+    /// its A/B test.
     pub fn versions(&self, name: &ToolName) -> impl Iterator<Item = &Entry> {
         let groups = self.groups.iter();
         groups
@@ -92,7 +92,7 @@ impl Snapshot {
             .map(Arc::as_ref)
     }
 
-    /// Does it answer to its name, or only where its version or plugin is written with it?
+    /// Whether the entry is served under its name alone, without a version or plugin.
     pub fn serves(&self, entry: &Entry) -> bool {
         let served = self.entries.iter();
         let mut served = served.filter(|served| served.name == entry.name);

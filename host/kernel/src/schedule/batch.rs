@@ -1,4 +1,4 @@
-//! Runs the calls of one model turn and gives back one result for each, in call order.
+//! Running the calls of one model turn, with one result for each in call order.
 
 mod canceller;
 
@@ -18,20 +18,20 @@ use super::locks::Places;
 use super::{Shape, Strategy, waves};
 pub use canceller::{Canceller, Stop};
 
-/// So many calls of a wave are under way at most; the next one starts when one ends. What calls cost before the pools
-/// let them run is thus bounded, however many a model makes.
+/// Maximum number of calls of a wave in progress. Bounds what calls cost before the pools admit them, however many
+/// calls a model makes.
 const WINDOW: usize = 256;
 
-/// So long a call may take to end after it was told to; then it is dropped, which stops it where it stands.
+/// Time that a cancelled call has to end. After that its future is dropped.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How a call ended, as far as its siblings care: only `Cancelled` touches them.
+/// How a call ended, as far as it affects other calls of the batch: only `Cancelled` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Completed,
     Failed,
     Denied,
-    /// A person stopped it, and with it what the model wanted in the same breath.
+    /// The user cancelled the call, and with it the rest of the batch.
     Cancelled,
 }
 
@@ -41,20 +41,20 @@ pub struct End<R> {
     pub fate: Fate,
 }
 
-/// Why a call has no result of its own. `because` is the index of the call that was cancelled.
+/// The reason why a call has no result. `because` is the index of the call that was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     NotRun {
         because: usize,
     },
-    /// It ran and did not end when it was told to; what it did so far is done.
+    /// The call ran and did not end in time after it was cancelled. It may have had effects.
     Interrupted {
         because: usize,
     },
     Panicked,
 }
 
-/// Starts a call. When it hears that it shall stop it should end soon, as `Cancelled`.
+/// Starts a call. A cancelled call should end soon, as `Cancelled`.
 pub type Run<'a, R> = Box<dyn FnOnce(Stop) -> BoxFuture<'a, End<R>> + Send + 'a>;
 
 /// One call of a batch.
@@ -94,7 +94,7 @@ impl<'a, R: Send + 'a> Batch<'a, R> {
         }
     }
 
-    /// How many calls it has.
+    /// Returns the number of calls.
     pub fn len(&self) -> usize {
         self.calls.len()
     }
@@ -107,22 +107,22 @@ impl<'a, R: Send + 'a> Batch<'a, R> {
         self.canceller.clone()
     }
 
-    /// One result per call, in call order; `missing` makes the result of a call that has none of its own. Dropping
-    /// the future cancels every call.
+    /// Runs the calls and returns one result per call, in call order. `missing` creates the result of a call without
+    /// one. Dropping the future cancels every call.
     pub async fn run(self, missing: impl Fn(usize, Missing) -> R) -> Vec<R> {
         let Self {
             waves,
             mut calls,
             canceller,
         } = self;
-        // A call that was handed on to another task hears of a drop only through its token.
+        // A call that was moved to another task is notified of a drop only through its token.
         let guard = canceller.token().clone().drop_guard();
         for wave in waves {
             Wave::new(wave, &mut calls, &canceller).run().await;
         }
-        // What a call left running in the background outlives the batch.
+        // Background work of a call outlives the batch.
         guard.disarm();
-        // Nothing but a cancelled call keeps others from running to their end.
+        // Only a cancelled call keeps others from completing.
         let because = canceller.cause().unwrap_or_default();
         let result = |(index, call)| match call {
             State::Ended(result) => result,
@@ -134,13 +134,13 @@ impl<'a, R: Send + 'a> Batch<'a, R> {
     }
 }
 
-/// Calls that may run beside each other, but for those that touch the same places.
+/// Calls that may run concurrently unless their paths conflict.
 struct Wave<'w, 'a, R> {
     coming: IntoIter<usize>,
     calls: &'w mut [State<'a, R>],
     canceller: &'w Canceller,
-    /// Those under way, whether they run or wait for a sibling. The pools know places too, but a call gets to them
-    /// only after a person was asked, and an edit must not pass the write before it while that person thinks.
+    /// Calls that run or wait for another call. The pools lock paths too, but only after the user has been asked, and
+    /// an edit must not overtake an earlier write while the user decides.
     line: Line<Places>,
     indices: HashMap<Ticket, usize>,
     running: FuturesUnordered<BoxFuture<'a, (Ticket, Ended<R>)>>,
@@ -164,7 +164,7 @@ impl<'w, 'a, R: Send + 'a> Wave<'w, 'a, R> {
         let mut deadline = None;
         loop {
             self.fill();
-            // When nothing runs nothing waits either, for the first in the line never does.
+            // If no call runs, none waits either, because the first in the queue never has to.
             tokio::select! {
                 biased;
                 ended = self.running.next() => match ended {

@@ -1,24 +1,24 @@
-//! A line in which each waits only for those before it that are in its way.
+//! A queue in which each entry waits only for earlier entries that conflict with it.
 
 use std::collections::BTreeMap;
 
-/// Whether two that stand in one line must not run beside each other. Symmetric.
+/// Whether two entries of a queue must not run concurrently. Symmetric.
 pub(super) trait Clash {
     fn clashes(&self, other: &Self) -> bool;
 }
 
-/// A place in the line; a smaller one came earlier.
+/// The position of an entry in the queue. A smaller one is earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ticket(u64);
 
 struct Spot<T> {
     who: T,
-    /// How many earlier ones it clashes with and that are still here.
+    /// Number of earlier entries in the queue that conflict with this one.
     before: usize,
 }
 
-/// Who entered stays until they leave, both while waiting and while running. An earlier one is in the way of a later
-/// one whether it runs already or not, so nobody is overtaken for ever by those that came after.
+/// Entries stay in the queue while they wait and while they run. An earlier entry blocks conflicting later ones whether
+/// or not it runs already, so no entry is overtaken indefinitely.
 pub(super) struct Line<T> {
     spots: BTreeMap<Ticket, Spot<T>>,
     next: u64,
@@ -32,7 +32,7 @@ impl<T: Clash> Line<T> {
         }
     }
 
-    /// The ticket, and whether nobody is in the way already.
+    /// Adds an entry. Returns its ticket and whether it is unblocked.
     pub(super) fn enter(&mut self, who: T) -> (Ticket, bool) {
         let before = self
             .spots
@@ -45,7 +45,7 @@ impl<T: Clash> Line<T> {
         (ticket, before == 0)
     }
 
-    /// Takes one out of the line. Returns who it was, and those that have nobody in their way any more, in order.
+    /// Removes an entry. Returns it together with the tickets that it unblocked, in order.
     pub(super) fn leave(&mut self, ticket: Ticket) -> Option<(T, Vec<Ticket>)> {
         let gone = self.spots.remove(&ticket)?.who;
         let mut free = Vec::new();

@@ -1,23 +1,23 @@
-//! Which places of the workspace a call touches, and whether two calls touch the same one.
+//! Path locks: the workspace paths that a call accesses, and conflicts between them.
 
 use std::fmt;
 
 use super::line::Clash;
 
-/// A call that names more places than this is taken to touch everything. The list comes from a guest, and comparing
-/// two calls costs the product of their lists.
+/// A call with more paths than this locks everything. The list comes from a guest, and comparing two calls takes time
+/// proportional to the product of their lists.
 const MAX_PLACES: usize = 32;
 
-/// A longer path is cut to a directory above it, which covers it.
+/// A longer path is shortened to an ancestor directory, which covers it.
 const MAX_PATH: usize = 4096;
 
-/// A path that a call reads or writes. A directory stands for all that is below it.
+/// A path that a call reads or writes. A directory covers everything below it.
 ///
-/// The path is a virtual one. It is compared as text, so two names of one file (a symlink, another case) are two
-/// places: a lock keeps well-meaning calls apart, and is not what protects a file.
+/// Paths are virtual and compared as text, so two names of one file (a symlink, another case) are different paths. A
+/// lock prevents accidental conflicts between calls; it is not a protection of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Without `.`, `..` and empty parts, each part after a `/`; the root is the empty text.
+    /// Normalized: no `.`, `..` or empty parts, a `/` before each part. The root is the empty string.
     path: String,
     write: bool,
 }
@@ -83,14 +83,14 @@ fn normal(path: &str) -> String {
     normal
 }
 
-/// `/a` covers `/a` and `/a/b`, not `/ab`.
+/// Whether `above` covers `below`: `/a` covers `/a` and `/a/b`, but not `/ab`.
 fn covers(above: &str, below: &str) -> bool {
     below
         .strip_prefix(above)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// All places of one call. They are taken together or not at all, so two calls never each hold what the other wants.
+/// All path locks of one call. They are taken together or not at all, so two calls cannot deadlock.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Places(Vec<Place>);
 

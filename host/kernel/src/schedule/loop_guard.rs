@@ -1,4 +1,4 @@
-//! Stops a model that makes the same failing call again and again.
+//! Detection of a model that repeats the same failing call.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,20 +8,20 @@ use toolhost_contract::{ToolName, text};
 
 use super::Fate;
 
-/// From this failure on the model is told to do something else.
+/// Number of failures from which the model is advised to do something else.
 const ADVISE: u32 = 3;
 
-/// After so many failures the call is not run any more.
+/// Number of failures after which the call is refused.
 const REFUSE: u32 = 4;
 
-/// So many tools are remembered; beyond that the one that failed longest ago is forgotten.
+/// Maximum number of tracked tools. Beyond that, the tool that failed least recently is dropped.
 const MAX_TOOLS: usize = 256;
 
-/// One per session.
+/// Tracks repeated failures in one session.
 ///
-/// A tool's row of failures is broken by a success and by other arguments, and all rows by a success of a tool that
-/// changes something: what failed may work now. Tools that only read do not break it: a model that is stuck on an edit
-/// reads the file in between.
+/// A success of the tool or a call with other arguments resets its count. A success of a tool that changes something
+/// resets all counts, because failed calls may work now. Successes of read-only tools do not: a model that is stuck on
+/// an edit reads the file in between.
 #[derive(Debug, Default)]
 pub struct LoopGuard {
     rows: Mutex<Rows>,
@@ -42,8 +42,8 @@ struct Row {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{}` failed {failures} times in a row with these same arguments and was not run again: change the arguments or \
-     take another way",
+    "`{}` failed {failures} times in a row with the same arguments and was not run again; change the arguments or \
+     try another approach",
     text::inline(.tool.as_str(), 64)
 )]
 pub struct Repeated {
@@ -52,7 +52,7 @@ pub struct Repeated {
 }
 
 impl LoopGuard {
-    /// Ask before a call runs.
+    /// Fails if the call must not run because it has failed too often.
     pub fn check(&self, tool: &ToolName, input: &Value) -> Result<(), Repeated> {
         let rows = self.rows();
         match rows.of.get(tool) {
@@ -64,7 +64,7 @@ impl LoopGuard {
         }
     }
 
-    /// Tell how a call ended. Returns what to recommend to the model.
+    /// Records how a call ended. Returns a recommendation for the model after repeated failures.
     pub fn record(&self, tool: &ToolName, input: &Value, fate: Fate) -> Option<String> {
         if fate == Fate::Completed {
             self.rows().of.remove(tool);
@@ -76,19 +76,19 @@ impl LoopGuard {
         let before = same.map_or(0, |row| row.failures);
         let failures = match fate {
             Fate::Failed => before.saturating_add(1),
-            // It did not run, or not to its end, so it tells nothing about these arguments.
+            // The call did not run to its end, so it is no evidence about these arguments.
             Fate::Completed | Fate::Denied | Fate::Cancelled => before,
         };
         rows.set(tool, arguments, failures);
         (fate == Fate::Failed && failures >= ADVISE).then(|| {
             format!(
-                "this same call has failed {failures} times in a row: do not repeat it, change the arguments or take \
-                 another way"
+                "this call has failed {failures} times in a row; do not repeat it: change the arguments or try \
+                 another approach"
             )
         })
     }
 
-    /// Forgets everything: a person spoke, or something was changed, which may have put right what made the calls fail.
+    /// Resets all counts, after a user message or a change that may have fixed the cause of the failures.
     pub fn clear(&self) {
         *self.rows() = Rows::default();
     }
@@ -120,14 +120,14 @@ impl Rows {
     }
 }
 
-/// The same for inputs that mean the same: the order of keys and `1` for `1.0` make no difference.
+/// Hashes the meaning of an input: the order of keys and the difference between `1` and `1.0` are ignored.
 fn hash(input: &Value) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     feed(&mut hasher, input);
     hasher.finalize()
 }
 
-/// Each part is fed with its kind and its length, so that no two inputs feed the same bytes.
+/// Each part is preceded by its kind and length, so that different inputs have different encodings.
 fn feed(hasher: &mut blake3::Hasher, value: &Value) {
     match value {
         Value::Null => part(hasher, b'n', b""),

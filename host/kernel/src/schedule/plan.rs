@@ -1,4 +1,4 @@
-//! Cuts the calls of one model turn into waves. Pure: shapes in, indices out.
+//! Splitting the calls of one model turn into waves. Pure: call properties in, indices out.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,39 +7,40 @@ use toolhost_contract::{Concurrency, text};
 
 use super::Place;
 
-/// What the scheduler knows of a call before it runs.
+/// The scheduling properties of a call, known before it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     pub concurrency: Concurrency,
     pub read_only: bool,
-    /// It touches files alone, and what it does is held back until it may become real.
+    /// The call only accesses files, and its changes are staged.
     pub can_run_early: bool,
-    /// The model asked that all calls before this one end first.
+    /// The model asked to wait until all calls before this one have ended.
     pub wait_for_previous: bool,
-    /// Two calls of one wave that clash here run one after the other, in call order, whatever the strategy.
+    /// Paths that the call accesses. Calls of one wave with conflicting paths run one at a time, in call order, with
+    /// every strategy.
     pub places: Vec<Place>,
 }
 
-/// How a batch is cut. Each strategy keeps to `wait_for_previous` and to the places.
+/// How a batch is split into waves. Every strategy respects `wait_for_previous` and the paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// Neighbours that are parallel run together, a serial call alone; what is exclusive runs alone, after the rest.
+    /// Adjacent parallel calls run together and serial calls alone; exclusive calls run alone at the end.
     #[default]
     Waves,
-    /// All together when all are read-only, else one after the other.
+    /// All calls run together if all are read-only, otherwise one at a time.
     Sema,
-    /// All at once; the pools alone hold them back.
+    /// All calls run at once; only the pools limit them.
     Kode,
-    /// One after the other.
+    /// One call at a time.
     Serial,
-    /// As if one after the other, for less waiting: neighbours that touch nothing but files run at once, each on the
-    /// files as they are. They end in call order, and one that looked at what an earlier one changed runs again.
+    /// Equivalent to one at a time, with less waiting: adjacent calls that only access files run concurrently on the
+    /// current files. They end in call order, and a call that read what an earlier one changed runs again.
     Optimistic,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{}` is not a strategy: use waves, sema, kode, serial or optimistic",
+    "`{}` is not a strategy; use waves, sema, kode, serial or optimistic",
     text::inline(.0, 40)
 )]
 pub struct UnknownStrategy(pub String);
@@ -57,7 +58,7 @@ impl FromStr for Strategy {
         ];
         all.into_iter()
             .find(|strategy| strategy.to_string() == word)
-            // Only so much of a wrong word is kept as is shown.
+            // Limits the stored text; the message shows only the start of it.
             .ok_or_else(|| UnknownStrategy(word.chars().take(60).collect()))
     }
 }
@@ -74,9 +75,9 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// The waves in the order in which they run; each has the indices of its calls. Every call is in exactly one.
+/// Returns the waves in execution order, each with the indices of its calls. Every call is in exactly one wave.
 pub fn waves(strategy: Strategy, calls: &[Shape]) -> Vec<Vec<usize>> {
-    // A turn counts as read-only as a whole: a barrier between two reads and a write makes the reads no safer.
+    // Decided for the whole turn: a barrier between two reads and a write does not make the reads safer.
     let all_read = calls.iter().all(|call| call.read_only);
     let mut waves = Vec::new();
     for section in sections(calls) {
@@ -93,7 +94,7 @@ pub fn waves(strategy: Strategy, calls: &[Shape]) -> Vec<Vec<usize>> {
     waves
 }
 
-/// The calls between two barriers.
+/// Splits the calls at `wait_for_previous` barriers.
 fn sections(calls: &[Shape]) -> Vec<Vec<usize>> {
     let mut sections: Vec<Vec<usize>> = Vec::new();
     for (index, call) in calls.iter().enumerate() {
@@ -115,8 +116,8 @@ fn contiguous(calls: &[Shape], section: Vec<usize>, waves: &mut Vec<Vec<usize>>)
                 waves.extend(take(&mut together));
                 waves.push(vec![index]);
             }
-            // A person who is asked in the middle would hold up work that does not depend on the answer; what does
-            // depend on it says `wait_for_previous`.
+            // Runs last, so that a question to the user does not delay independent calls. Calls that depend on the
+            // answer set `wait_for_previous`.
             Concurrency::Exclusive => alone.push(vec![index]),
         }
     }

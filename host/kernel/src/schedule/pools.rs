@@ -1,4 +1,4 @@
-//! How many calls run at once, and which ones must not run beside each other.
+//! Admission of calls: limits for concurrent calls, and calls that must not run concurrently.
 
 mod room;
 
@@ -15,17 +15,16 @@ use super::line::Ticket;
 use super::locks::Places;
 use room::{Claim, Room};
 
-/// A kind of call that has a number of its own.
+/// A class of calls with its own concurrency limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Pool {
-    /// Counts in [`Limits::all`].
+    /// Limited by [`Limits::all`].
     #[default]
     Plain,
     Network,
     Processes,
-    /// A call that does its work through other calls, which ask here for themselves. It takes its permit and nothing
-    /// else: no lane, no place, and an exclusive call does not wait for it. Else it would hold what its own calls
-    /// wait for.
+    /// A call that works through other calls, which are admitted separately. It takes only its permit: no lane and no
+    /// path locks, and an exclusive call does not wait for it. Otherwise it would hold what its own calls wait for.
     Agents,
     Interactive,
 }
@@ -42,7 +41,7 @@ impl fmt::Display for Pool {
     }
 }
 
-/// How many calls of each pool run at once, for each user.
+/// Maximum number of concurrent calls in each pool, per user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub all: usize,
@@ -65,7 +64,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Calls that one user can have running at once.
+    /// Returns the maximum number of concurrent calls of one user.
     pub fn total(&self) -> usize {
         let Self {
             all,
@@ -74,7 +73,7 @@ impl Limits {
             agents,
             interactive,
         } = *self;
-        // A call that works through others may call such a one in turn, which takes no number.
+        // A nested call of an agent tool takes no permit of its own.
         [network, processes, agents, agents, interactive]
             .into_iter()
             .fold(all, usize::saturating_add)
@@ -82,10 +81,10 @@ impl Limits {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the limit `{0}` is 0 and no call of it would ever run: give at least 1")]
+#[error("the limit `{0}` is 0, so no call in this pool could run; set it to at least 1")]
 pub struct LimitError(pub Pool);
 
-/// Calls of serial tools that share one, as those of one plugin do, run one at a time within a session.
+/// A lane, usually one per plugin: calls of its serial tools run one at a time within a session.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Lane(u64);
 
@@ -102,21 +101,21 @@ impl Default for Lane {
     }
 }
 
-/// What a call must have before it runs.
+/// What a call needs in order to be admitted.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs<'a> {
-    /// Who calls: the limits of the pools count for each user, and a lane for each session.
+    /// The session of the caller. Pool limits apply per user, lanes per session.
     pub session: &'a SessionKey,
     pub pool: Pool,
-    /// The lane of its plugin, when its tool is serial.
+    /// The lane of the plugin, if the tool is serial.
     pub lane: Option<&'a Lane>,
     pub places: &'a [Place],
-    /// Nothing else runs beside it; the rest does not matter then.
+    /// No other call runs at the same time; the other fields are then ignored.
     pub exclusive: bool,
 }
 
 impl<'a> Needs<'a> {
-    /// A place among the plain calls of a user, and nothing else.
+    /// A permit of the plain pool and nothing else.
     pub fn plain(session: &'a SessionKey) -> Self {
         Self {
             session,
@@ -128,12 +127,12 @@ impl<'a> Needs<'a> {
     }
 }
 
-/// Lets calls in, first come, first served. The numbers hold for each user and the lanes for each session, so that a user
-/// with many long calls does not keep the others waiting; places are the same for all.
+/// Admits calls in order of arrival. Limits apply per user and lanes per session, so that a user with many long calls
+/// does not delay others. Path locks are shared by all users.
 ///
-/// A call gets all it needs in one step or waits with empty hands, so no two calls can wait for each other. And a call
-/// that waits is in the way of later ones that want its lane, its places or everything, so it is not overtaken for
-/// ever; later ones that want none of these pass it, for it could not use what they take.
+/// A call gets everything it needs in one step or waits holding nothing, so deadlocks cannot occur. A waiting call
+/// blocks later calls that conflict with its lane, paths or exclusivity, so it is not overtaken indefinitely; later
+/// calls without a conflict may pass it.
 pub struct Pools {
     door: Mutex<Door>,
 }
@@ -152,17 +151,17 @@ impl Pools {
         Ok(Self { door })
     }
 
-    /// Waits until the call may run. Dropping the future leaves no trace.
+    /// Waits until the call may run. Cancel safe.
     pub async fn admit(&self, needs: Needs<'_>) -> Permit<'_> {
         let (permit, bell) = self.arrive(needs);
         if let Some(bell) = bell {
             bell.await
-                .expect("a bell stays at the door until it rings or its permit is dropped");
+                .expect("a waiter stays registered until it is notified or its permit is dropped");
         }
         permit
     }
 
-    /// The permit exists from the start, so that whoever stops waiting gives back what they were just given.
+    /// The permit exists from the start, so that a caller that stops waiting returns what it was just given.
     fn arrive(&self, needs: Needs) -> (Permit<'_>, Option<oneshot::Receiver<()>>) {
         let user = needs.session.user.clone();
         let claim = Claim::of(needs);
@@ -182,8 +181,7 @@ impl Pools {
         door.bells.remove(&ticket);
         for next in door.room.leave(ticket) {
             if let Some(bell) = door.bells.remove(&next) {
-                // Nobody listens any more when that call is being dropped just now; its own permit then lets the
-                // next one in.
+                // Fails if that call is being dropped right now. Its permit then admits the next one.
                 let _ = bell.send(());
             }
         }
@@ -194,7 +192,7 @@ impl Pools {
     }
 }
 
-/// The call may run until this is dropped.
+/// Permission for one call to run, until dropped.
 #[must_use = "the call may run only while it holds this"]
 pub struct Permit<'a> {
     pools: &'a Pools,

@@ -1,28 +1,28 @@
-//! One session's batches, one after the other.
+//! The queue of a session, which runs one batch at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// First come, first served, and bounded: a batch that waits costs its calls, and all of them are counted.
+/// Runs batches in order of arrival. Bounded by the number of calls in all batches that have not ended.
 ///
-/// An agent that is called by a batch has a queue of its own. In this one its batches would wait for the batch that
+/// An agent that is called by a batch has its own queue. In the same queue its batches would wait for the batch that
 /// waits for them.
 #[derive(Debug)]
 pub struct Queue {
-    /// One permit: the batch that has it runs.
+    /// Has one permit, which the running batch holds.
     turn: Semaphore,
-    /// Calls of the batches that run or wait.
+    /// Number of calls in the batches that run or wait.
     calls: AtomicUsize,
     max_calls: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    // In the words that programs already look for.
+    // Programs match this text.
     #[error("Cannot schedule while tools are running")]
     Busy,
-    #[error("{asked} more calls do not fit into the queue of at most {max}: wait until some end")]
+    #[error("{asked} more calls exceed the queue limit of {max}; wait until some have ended")]
     Full { asked: usize, max: usize },
 }
 
@@ -33,7 +33,7 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// `max_calls` bounds the calls of all batches that have not ended.
+    /// Creates a queue. `max_calls` limits the calls of all batches that have not ended.
     pub fn new(max_calls: usize) -> Self {
         Self {
             turn: Semaphore::new(1),
@@ -42,8 +42,8 @@ impl Queue {
         }
     }
 
-    /// Runs the batch, of so many calls, when those before it have ended. Dropping the future takes it out of the
-    /// queue or stops it.
+    /// Runs a batch with this number of calls once earlier batches have ended. Dropping the future removes the batch
+    /// from the queue or stops it.
     pub async fn schedule<T>(
         &self,
         calls: usize,
@@ -51,11 +51,11 @@ impl Queue {
     ) -> Result<T, QueueError> {
         let _room = self.room(calls)?;
         let turn = self.turn.acquire().await;
-        let _turn: SemaphorePermit = turn.expect("nobody closes this semaphore");
+        let _turn: SemaphorePermit = turn.expect("the semaphore is never closed");
         Ok(batch.await)
     }
 
-    /// Runs the batch now or not at all.
+    /// Runs the batch now, or fails if the queue is busy.
     pub async fn try_schedule<T>(
         &self,
         calls: usize,
@@ -87,7 +87,7 @@ impl Queue {
     }
 }
 
-/// The calls count until this is dropped.
+/// Counts the calls until dropped.
 struct Room<'a> {
     queue: &'a Queue,
     calls: usize,

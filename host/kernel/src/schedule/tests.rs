@@ -1,4 +1,4 @@
-//! All parts together: sessions with queues, batches and shared pools, thrown at each other by chance.
+//! Random tests of all parts together: sessions with queues, batches and shared pools.
 
 mod world;
 
@@ -22,8 +22,8 @@ pub(super) fn local() -> &'static SessionKey {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// whatever calls there are and however they end, each batch that is not dropped has one
-    /// result per call, in call order; what runs side by side is allowed to; and all comes to an end.
+    /// each batch that is not dropped has one result per call, in call order; calls run
+    /// concurrently only if allowed; and everything completes.
     #[test]
     fn r_163_every_call_has_one_result_in_order_and_nothing_locks_up(
         sessions in prop::collection::vec(turns(), 1..4),
@@ -36,7 +36,7 @@ proptest! {
         runtime.block_on(async {
             let world = World::new();
             let all = join_all(sessions.iter().map(|turns| session(&world, turns)));
-            // All calls together take less than a day, one after the other.
+            // All calls in sequence take less than a day.
             let end = timeout(Duration::from_secs(86_400), all).await;
             assert!(end.is_ok(), "some call waits for ever");
             world.check();

@@ -1,8 +1,8 @@
-//! How much work a schema can make of a value, known before the work is done.
+//! The cost of validating a value against a schema, computed before the work is done.
 //!
-//! A schema comes from a plugin and is checked by the host, outside every limit of the sandbox. Forty lines of
-//! `allOf` that refer to each other twice make more work than a machine can do in a year. So what applies to one
-//! value is counted when a tool is registered, and how that multiplies with the depth of a value is worked out once.
+//! A schema comes from a plugin and is evaluated by the host, outside the limits of the sandbox. Forty lines of `allOf`
+//! that refer to each other twice would take a machine more than a year. The subschemas for one value are therefore
+//! counted at registration, and how the count grows with the depth of a value is computed once.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,18 +12,18 @@ use super::MAX_DEPTH;
 use super::measure::Size;
 use super::shape::follow;
 
-/// Schemas that may apply to one and the same value.
+/// Maximum number of subschemas that may apply to one value.
 const MAX_AT_ONCE: usize = 2_000;
-/// References, alternatives and combinations inside each other for one value. Each costs the validator some stack.
+/// Maximum nesting of references, alternatives and combinations for one value. Each level takes validator stack.
 pub(super) const MAX_NESTING: usize = 16;
-/// Of the whole schema: what refers to what.
+/// Maximum number of links between subschemas in the whole schema.
 const MAX_LINKS: usize = 50_000;
 const MAX_PARTS: usize = 5_000;
-/// Some tenths of a second.
+/// Limit for validating one value: some tenths of a second.
 const MAX_STEPS: u64 = 20_000_000;
 
 pub(super) struct Cost {
-    /// Steps along one path through a value, by the depth of the value. The last holds for all deeper ones.
+    /// Steps along one path through a value, by depth. The last entry applies to all deeper values.
     by_depth: Vec<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Cost {
 
     pub(super) fn steps(&self, size: Size) -> u64 {
         let along_one_path = self.by_depth.get(size.depth).or(self.by_depth.last());
-        // Text is cheaper than structure, but a pattern looks at every byte of it.
+        // Text is cheaper than structure, but a pattern scans every byte of it.
         along_one_path.map_or(0, |steps| {
             steps.saturating_mul(size.values + size.at_most / 64)
         })
@@ -61,13 +61,13 @@ impl Cost {
     }
 }
 
-/// Everything that applies to one value, references and alternatives included.
+/// All subschemas that apply to one value, including references and alternatives.
 #[derive(Default)]
 struct Closure {
     own: u64,
-    /// What then applies to the member or item of that name, each so many times.
+    /// Subschemas for the member or item with that name, with their multiplicity.
     named: BTreeMap<String, Vec<(usize, u64)>>,
-    /// And to any member or item.
+    /// Subschemas for any member or item.
     any: Vec<(usize, u64)>,
 }
 
@@ -87,13 +87,15 @@ impl<'a> Builder<'a> {
             visits += 1;
             self.links += 1;
             if visits > MAX_AT_ONCE || self.links > MAX_LINKS || nesting > MAX_NESTING {
-                return Err("its references and alternatives multiply or go in circles".to_owned());
+                return Err(
+                    "its references and alternatives grow exponentially or are circular".to_owned(),
+                );
             }
             closure.own = closure.own.saturating_add(times);
             let Some(keywords) = schema.as_object() else {
                 continue;
             };
-            // What `unevaluated…` means can only be found by looking at everything else a second time.
+            // `unevaluated…` requires evaluating everything else a second time.
             let twice = keywords
                 .keys()
                 .any(|keyword| keyword.starts_with("unevaluated"));
@@ -161,7 +163,7 @@ impl<'a> Builder<'a> {
     fn target(&self, schema: &'a Value) -> Result<&'a Value, String> {
         follow(self.root, schema).ok_or_else(|| {
             let reference = schema.get("$ref").unwrap_or(&Value::Null);
-            format!("the reference {reference} leads nowhere inside it; write `#/$defs/NAME`")
+            format!("the reference {reference} does not exist in it; use `#/$defs/NAME`")
         })
     }
 

@@ -1,4 +1,4 @@
-//! Says in one sentence per field what is wrong with a value, for a model that will try again.
+//! Validation errors as one sentence per field, for a model that retries.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use toolhost_contract::{CallError, ErrorClass, text};
 
 use super::shape::follow;
 
-/// More would bury the first ones.
+/// Maximum number of reported problems.
 const MAX_PROBLEMS: usize = 5;
 const MAX_STEPS_FOR_ALL: u64 = 200_000;
 
@@ -18,7 +18,7 @@ const MAX_STEPS_FOR_ALL: u64 = 200_000;
 pub(super) struct Problem {
     pub(super) path: String,
     pub(super) reason: String,
-    /// Of the field, for the recommendation.
+    /// Schema of the field, for the recommendation.
     pub(super) schema: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl Problem {
     }
 }
 
-/// Adds what the validator says to the problems that the repair met.
+/// Adds the errors of the validator to the problems that the repair found.
 pub(super) fn explain(
     validator: &Validator,
     schema: &Value,
@@ -40,7 +40,7 @@ pub(super) fn explain(
     steps: u64,
     mut problems: Vec<Problem>,
 ) -> Vec<Problem> {
-    // All errors of a large value would fill the memory; the first is enough then.
+    // All errors of a large value could fill the memory, so only the first one is reported.
     let (all, first) = if steps <= MAX_STEPS_FOR_ALL {
         (Some(validator.iter_errors(value)), None)
     } else {
@@ -61,7 +61,7 @@ pub(super) fn explain(
                     }
                 }
             }
-            // Where no member is allowed at all, the validator does not say which one is too many. We did.
+            // If no member is allowed at all, the validator does not name the unexpected one, so it is found here.
             Kind::FalseSchema if !problems.is_empty() => {}
             kind => problems.push(problem(&error, kind, schema)),
         }
@@ -69,7 +69,7 @@ pub(super) fn explain(
     problems
 }
 
-/// One error out of all problems.
+/// Creates one error from all problems.
 pub(super) fn failed(class: ErrorClass, what: &str, problems: Vec<Problem>) -> CallError {
     let mut message = format!("{what}: ");
     let more = problems.len().saturating_sub(MAX_PROBLEMS);
@@ -107,7 +107,7 @@ fn problem(error: &ValidationError<'_>, kind: &Kind, root: &Value) -> Problem {
         .rsplit_once('/')
         .and_then(|(parent, _)| root.pointer(parent));
     let mut path = path(error.instance_path());
-    // A false schema has no words in it, and around it stands something else.
+    // A `false` schema has no content, and its parent describes something else.
     let mut field = around.filter(|_| !matches!(kind, Kind::FalseSchema));
     if let Kind::Required {
         property: Value::String(name),
@@ -117,7 +117,7 @@ fn problem(error: &ValidationError<'_>, kind: &Kind, root: &Value) -> Problem {
         field = around.and_then(|schema| schema.get("properties")?.get(name));
     }
     let field = field.map(|schema| follow(root, schema).unwrap_or(schema));
-    // The schema of the whole input would say everything and nothing.
+    // The schema of the whole input would be too long to help.
     let field = field.filter(|schema| !std::ptr::eq(*schema, root));
     let path = if path.is_empty() { "input" } else { &path };
     let schema = field.map(|schema| text::inline(&for_model(schema).to_string(), 500));
@@ -175,9 +175,9 @@ fn reason(error: &ValidationError<'_>, kind: &Kind) -> String {
         Kind::MaxProperties { limit } => {
             format!("expected at most {limit} members, got {}", size())
         }
-        Kind::Not { .. } => format!("is of a form that its schema forbids, got {got}"),
-        Kind::Contains => "expected an item of the form that its schema asks for".to_owned(),
-        Kind::UniqueItems => "expected items that differ".to_owned(),
+        Kind::Not { .. } => format!("matches a form that its schema forbids, got {got}"),
+        Kind::Contains => "expected an item that matches `contains` in its schema".to_owned(),
+        Kind::UniqueItems => "expected unique items".to_owned(),
         Kind::Pattern { pattern } => {
             format!(
                 "expected text that matches the pattern {}, got {got}",
@@ -185,17 +185,17 @@ fn reason(error: &ValidationError<'_>, kind: &Kind) -> String {
             )
         }
         Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => {
-            format!("fits none of the forms that its schema allows, got {got}")
+            format!("matches none of the forms that its schema allows, got {got}")
         }
         Kind::OneOfMultipleValid { .. } => {
-            "fits more than one of the forms of which it may fit one".to_owned()
+            "matches more than one of the forms in `oneOf`".to_owned()
         }
         Kind::FalseSchema => "is not allowed".to_owned(),
         _ => text::inline(&error.masked_with("the value").to_string(), 200),
     }
 }
 
-/// A value in a few words; text is quoted, escaped and cut.
+/// Formats a value briefly; text is quoted, escaped and shortened.
 pub(super) fn show(value: &Value) -> String {
     match value {
         Value::String(text) => format!("\"{}\"", text::inline(text, 60)),
@@ -205,7 +205,7 @@ pub(super) fn show(value: &Value) -> String {
     }
 }
 
-/// At most ten of many, with commas.
+/// Joins up to ten names with commas.
 pub(super) fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let mut words = words.map(|word| text::inline(word, 60));
     let mut text = words.by_ref().take(10).collect::<Vec<_>>().join(", ");
@@ -216,7 +216,7 @@ pub(super) fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
     text
 }
 
-/// `a.b`, or `a["odd name"]` for what would be misread.
+/// Formats a member as `a.b`, or as `a["odd name"]` if it could be misread.
 pub(super) fn member(first: bool, name: &str) -> String {
     let plain = !name.is_empty()
         && name
@@ -242,7 +242,7 @@ fn path(location: &Location) -> String {
         })
 }
 
-/// A schema without the keywords that only the host reads.
+/// Returns the schema without keywords that only the host uses.
 fn for_model(schema: &Value) -> Value {
     let mut shown = schema.clone();
     if let Some(keywords) = shown.as_object_mut() {

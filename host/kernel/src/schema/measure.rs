@@ -1,4 +1,4 @@
-//! How large and how deep a JSON value is, without writing it out unless it is close to a limit.
+//! Size and depth of a JSON value, without serializing it unless it is close to a limit.
 
 use std::io;
 
@@ -6,14 +6,14 @@ use serde_json::{Map, Value};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Size {
-    /// An upper bound of the bytes as JSON.
+    /// Upper bound of the serialized size in bytes.
     pub(super) at_most: u64,
     pub(super) values: u64,
-    /// Arrays and objects inside each other; the outermost counts.
+    /// Nesting depth of arrays and objects, including the outermost.
     pub(super) depth: usize,
 }
 
-/// None when the value is nested deeper than `max_depth`.
+/// Returns `None` if the value is nested deeper than `max_depth`.
 pub(super) fn size(value: &Value, max_depth: usize) -> Option<Size> {
     let mut size = Size::default();
     size.add(value, 0, max_depth)?;
@@ -30,7 +30,7 @@ impl Size {
     fn add(&mut self, value: &Value, depth: usize, max_depth: usize) -> Option<()> {
         match value {
             Value::Null | Value::Bool(_) => self.one(5),
-            // The longest form is a double such as -1.2345678901234567e-308.
+            // The longest form of a number is a double such as -1.2345678901234567e-308.
             Value::Number(_) => self.one(25),
             Value::String(string) => self.one(text(string)),
             Value::Array(items) => {
@@ -66,15 +66,14 @@ impl Size {
     }
 }
 
-/// Every byte may become `\u001f`.
+/// Upper bound for text: every byte may be escaped as `\u001f`.
 fn text(text: &str) -> u64 {
     6 * text.len() as u64 + 2
 }
 
 pub(super) fn exactly(object: &Map<String, Value>) -> u64 {
     let mut count = Count(0);
-    serde_json::to_writer(&mut count, object)
-        .expect("a counter takes everything, and keys are text");
+    serde_json::to_writer(&mut count, object).expect("counting cannot fail, and keys are strings");
     count.0
 }
 

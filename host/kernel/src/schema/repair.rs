@@ -1,7 +1,7 @@
-//! Puts right what models often get wrong, as far as the schema leaves no doubt what was meant.
+//! Repair of common mistakes in inputs, if the schema leaves no doubt about the intended value.
 //!
-//! Text stays text: where a schema accepts a string, the string is left alone, so no path and no command is ever
-//! changed. Every change is told to whoever asked for the call.
+//! A string is not changed if the schema accepts a string, so paths and commands are never changed. Every change is
+//! reported to the caller.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ use super::explain::{self, Problem};
 use super::shape::{Kinds, Node, NodeId, Others, Shape};
 use super::{MAX_DEPTH, measure};
 
-/// Some hosts add these to every tool, and models learn them.
+/// Parameters that some hosts add to every tool, so that models send them everywhere.
 const EXTRAS: [&str; 2] = ["wait_for_previous", "description"];
 
 pub(super) struct Repair<'a> {
     shape: &'a Shape,
     strict: bool,
-    /// In bytes, because defaults of a recursive schema could grow without end. None when it was not enough.
+    /// Remaining bytes for defaults, because those of a recursive schema could grow forever. `None` once exceeded.
     room_for_defaults: Option<u64>,
     repairs: &'a mut Vec<String>,
     problems: Vec<Problem>,
 }
 
-/// Where we are, built on the stack and written out only when there is something to tell.
+/// A path into the input, built on the stack and formatted only for a message.
 #[derive(Clone, Copy)]
 enum Path<'a> {
     Root,
@@ -62,7 +62,7 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// What is wrong with the input and cannot be put right here.
+    /// Repairs the input and returns the problems that could not be repaired.
     pub(super) fn run(mut self, input: &mut Map<String, Value>) -> Vec<Problem> {
         let root = self.shape.root();
         self.strip_extras(input, root);
@@ -78,7 +78,7 @@ impl<'a> Repair<'a> {
             let known = root.property(extra).is_some() || root.alias(extra).is_some();
             if !known && input.shift_remove(extra).is_some() {
                 self.repairs
-                    .push(format!("{extra}: left out, the tool does not need it"));
+                    .push(format!("{extra}: removed, the tool has no such parameter"));
             }
         }
     }
@@ -110,7 +110,7 @@ impl<'a> Repair<'a> {
     }
 
     fn value(&mut self, value: &mut Value, node: NodeId, path: Path<'_>, depth: usize) {
-        // Only defaults get so deep, and only those of a recursive schema.
+        // Only defaults of a recursive schema get this deep.
         if depth >= MAX_DEPTH {
             return;
         }
@@ -140,7 +140,7 @@ impl<'a> Repair<'a> {
             let shown = text::inline(name, 80);
             if object.contains_key(&property.name) || taken.contains(&&property.name) {
                 let reason =
-                    format!("is given twice, once as its alias `{shown}`; keep one of the two");
+                    format!("is given twice, once as its alias `{shown}`; use one of the two");
                 self.problems.push(Problem::new(&real, reason));
                 twice.push(name.clone());
             } else {
@@ -149,7 +149,7 @@ impl<'a> Repair<'a> {
                 taken.push(&property.name);
             }
         }
-        // Rebuilt, because the order of members is theirs to keep.
+        // Rebuilt to keep the order of members.
         let members = std::mem::take(object)
             .into_iter()
             .filter(|(name, _)| !twice.contains(name));
@@ -181,14 +181,14 @@ impl<'a> Repair<'a> {
                 let drop = value.is_null() && self.needless_null(node, name);
                 if drop {
                     self.repairs
-                        .push(format!("{}: null left out", Path::Member(&path, name)));
+                        .push(format!("{}: null removed", Path::Member(&path, name)));
                 }
                 !drop
             });
         }
     }
 
-    /// Is this a property that may be absent and may not be null?
+    /// Whether the property may be absent but not null.
     fn needless_null(&self, node: &Node, name: &str) -> bool {
         let property = node.property(name).filter(|property| !property.required);
         property.is_some_and(|property| !self.shape.node(property.node).kinds.has(Kinds::NULL))
@@ -247,9 +247,12 @@ impl<'a> Repair<'a> {
                 let reason = match nearest(name, names(), 1).first() {
                     Some(near) => format!("unknown parameter; did you mean `{near}`?"),
                     None if node.properties.is_empty() => {
-                        "unknown parameter; there are none".to_owned()
+                        "unknown parameter; the tool takes none".to_owned()
                     }
-                    None => format!("unknown parameter; known are {}", explain::list(names())),
+                    None => format!(
+                        "unknown parameter; expected one of {}",
+                        explain::list(names())
+                    ),
                 };
                 self.problems
                     .push(Problem::new(&Path::Member(&path, name), reason));
@@ -258,8 +261,10 @@ impl<'a> Repair<'a> {
             object.retain(|name, _| {
                 let known = node.property(name).is_some();
                 if !known {
-                    self.repairs
-                        .push(format!("{}: unknown, left out", Path::Member(&path, name)));
+                    self.repairs.push(format!(
+                        "{}: unknown parameter removed",
+                        Path::Member(&path, name)
+                    ));
                 }
                 known
             });
@@ -267,14 +272,14 @@ impl<'a> Repair<'a> {
     }
 }
 
-/// What text stands for where no text is accepted. None when it is not one of the kinds that are.
+/// Parses text where no string is accepted. Returns `None` if the result is of no accepted type.
 fn read(text: &str, kinds: Kinds, depth: usize) -> Option<Value> {
     let value = match text.trim() {
         "True" => Value::Bool(true),
         "False" => Value::Bool(false),
         text => numbers::parse_exact(text).ok()?,
     };
-    // Text inside text must not get around the limit of depth.
+    // Text inside text must not bypass the depth limit.
     measure::size(&value, MAX_DEPTH.saturating_sub(depth))?;
     match &value {
         Value::Null | Value::String(_) => None,
@@ -285,7 +290,7 @@ fn read(text: &str, kinds: Kinds, depth: usize) -> Option<Value> {
     }
 }
 
-/// `5.0` → `5`. Many guests cannot read the former into an integer.
+/// Converts `5.0` to `5`, because many guests cannot deserialize the former as an integer.
 fn whole(number: &Number) -> Option<Value> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = number.as_f64().filter(|_| number.is_f64())?;

@@ -1,7 +1,7 @@
-//! What of an input schema the repair of inputs needs, worked out once: kinds, properties, aliases and defaults.
+//! A simplified form of an input schema for repairs: types, properties, aliases and defaults.
 //!
-//! A shape says less than its schema and never decides whether an input is valid. Where a schema offers several
-//! forms, a shape knows nothing and the repair leaves the value alone.
+//! It contains less than the schema and never decides whether an input is valid. If a schema allows several forms, it
+//! contains none of them and the repair leaves the value alone.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::cost::MAX_NESTING;
 use super::{MAX_DEPTH, measure};
 
-/// Nodes refer to each other by position, so that a recursive schema is a finite shape.
+/// Nodes refer to each other by index, so that a recursive schema has a finite representation.
 pub(super) struct Shape {
     nodes: Vec<Node>,
 }
@@ -38,16 +38,16 @@ pub(super) struct Default {
     pub(super) max_bytes: u64,
 }
 
-/// What members beside the named properties are.
+/// How members that are not listed in `properties` are handled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Others {
-    /// Fine, or for the validator to judge.
+    /// Allowed, or left to the validator.
     Free,
     Unknown,
     Each(NodeId),
 }
 
-/// A set of JSON types. Integers are a type of their own, beside the other numbers.
+/// A set of JSON types. Integers are a separate type from other numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kinds(u8);
 
@@ -142,7 +142,7 @@ pub(super) fn accepts_objects(schema: &Value) -> bool {
     Builder::new(schema).kinds(schema, 0).has(Kinds::OBJECT)
 }
 
-/// The schema that a local reference leads to.
+/// Resolves a local reference.
 pub(super) fn follow<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
     let pointer = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
     if pointer.contains('%') {
@@ -163,11 +163,11 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Works through a list rather than by recursion: a schema of a stranger may be a long chain.
+/// Uses a work list instead of recursion, because an untrusted schema may contain a long chain.
 struct Builder<'a> {
     root: &'a Value,
     schemas: Vec<&'a Value>,
-    /// By address: every schema inside the root is built once, however many references lead to it.
+    /// Keyed by address: each subschema is built once, however many references point to it.
     known: HashMap<*const Value, NodeId>,
     kinds: HashMap<*const Value, Kinds>,
 }
@@ -209,7 +209,7 @@ impl<'a> Builder<'a> {
             let words = schema
                 .and_then(|schema| schema.get("x-aliases"))
                 .and_then(Value::as_array);
-            // A property's own name beats an alias, and an earlier alias a later one.
+            // The name of a property takes precedence over an alias, and an earlier alias over a later one.
             for word in words
                 .into_iter()
                 .flatten()
@@ -234,7 +234,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Where the structure is written: behind references, and behind the `null` of an optional value.
+    /// Resolves references and the `null` alternative of an optional value to the schema with the structure.
     fn inner(&self, schema: &'a Value) -> &'a Value {
         let mut schema = schema;
         for _ in 0..MAX_NESTING {
@@ -301,8 +301,8 @@ impl<'a> Builder<'a> {
             Some(Value::Object(each)) if !each.is_empty() => {
                 Others::Each(self.id(&schema["additionalProperties"]))
             }
-            // The parameters of a tool are a closed list unless its author says otherwise; what is inside them is
-            // the author's business.
+            // The parameters of a tool are a closed list unless its author declares otherwise. Nested objects are
+            // left as declared.
             None if top && schema.contains_key("properties") => {
                 if elsewhere
                     .iter()
@@ -331,7 +331,7 @@ impl<'a> Builder<'a> {
         if depth > MAX_NESTING {
             return Kinds::ANY;
         }
-        // What a cycle of references asks for while this is being worked out.
+        // The placeholder result for a reference cycle.
         self.kinds.insert(schema, Kinds::ANY);
         let kinds = self.kinds_of(schema, schema_object, depth + 1);
         self.kinds.insert(schema, kinds);
@@ -372,7 +372,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Does the schema allow members that `properties` beside it does not list?
+/// Whether the schema allows members that are not listed in its `properties`.
 fn names_properties(schema: &Value) -> bool {
     match schema {
         Value::Object(object) => {

@@ -1,3 +1,5 @@
+//! Tests of input validation and repair.
+
 mod errors;
 
 use expect_test::{Expect, expect};
@@ -20,7 +22,7 @@ fn tool(mode: Mode, schema: Value) -> Descriptor {
     tool
 }
 
-/// Shows what the tool would get and what was repaired, or the refusal with its recommendations.
+/// Checks the input for the tool and the repairs, or the refusal with its recommendations.
 fn check(mode: Mode, schema: Value, input: Value, expected: Expect) {
     check_bytes(mode, schema, input, 10_000, expected);
 }
@@ -136,8 +138,8 @@ fn size_and_depth_have_limits() {
         json!({"a": "bcd"}),
         10,
         expect![[r#"
-        [invalid_tool_params] Parameter validation failed: input: 11 B are more than the limit of 10 B
-        - send less at once, in several calls"#]],
+        [invalid_tool_params] Parameter validation failed: input: 11 B exceed the limit of 10 B
+        - split the input into several calls"#]],
     );
     check_bytes(
         Strict,
@@ -145,8 +147,8 @@ fn size_and_depth_have_limits() {
         json!("{\"a\": \"bcd\"}"),
         10,
         expect![[r#"
-        [invalid_tool_params] Parameter validation failed: input: 12 B are more than the limit of 10 B
-        - send less at once, in several calls"#]],
+        [invalid_tool_params] Parameter validation failed: input: 12 B exceed the limit of 10 B
+        - split the input into several calls"#]],
     );
     let deep = |levels| (1..levels).fold(json!({}), |value, _| json!({"a": value}));
     assert!(super::bounds(deep(MAX_DEPTH).as_object().unwrap(), 10_000).is_ok());
@@ -197,8 +199,8 @@ fn extra_parameters_are_stripped_unless_the_tool_has_them() {
         extras.clone(),
         expect![[r#"
         {"path":"a","limit":1}
-        wait_for_previous: left out, the tool does not need it
-        description: left out, the tool does not need it"#]],
+        wait_for_previous: removed, the tool has no such parameter
+        description: removed, the tool has no such parameter"#]],
     );
     let own = json!({"properties": {"path": {}, "limit": {}, "description": {"type": "string"}}});
     check(
@@ -207,7 +209,7 @@ fn extra_parameters_are_stripped_unless_the_tool_has_them() {
         extras,
         expect![[r#"
         {"path":"a","limit":1,"description":"read it"}
-        wait_for_previous: left out, the tool does not need it"#]],
+        wait_for_previous: removed, the tool has no such parameter"#]],
     );
     check(
         Strict,
@@ -228,19 +230,19 @@ fn aliases_are_renamed_and_keep_their_place() {
     read(
         json!({"file_path": "a", "path": "b"}),
         expect![[
-            r#"[invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `file_path`; keep one of the two"#
+            r#"[invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `file_path`; use one of the two"#
         ]],
     );
     read(
         json!({"path": "b", "filePath": "a"}),
         expect![[
-            r#"[invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `filePath`; keep one of the two"#
+            r#"[invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `filePath`; use one of the two"#
         ]],
     );
     read(
         json!({"file_path": "a", "filePath": "b"}),
         expect![[r#"
-        [invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `filePath`; keep one of the two
+        [invalid_tool_params] Parameter validation failed: path: is given twice, once as its alias `filePath`; use one of the two
         path: renamed from its alias `file_path`"#]],
     );
 }
@@ -324,8 +326,8 @@ fn null_is_left_out_where_a_property_may_be_absent() {
         json!({"path": "a", "limit": null, "mode": null, "note": null}),
         expect![[r#"
             {"path":"a","note":null,"limit":100}
-            limit: null left out
-            mode: null left out"#]],
+            limit: null removed
+            mode: null removed"#]],
     );
     read(
         json!({"path": null}),
@@ -406,7 +408,7 @@ fn unknown_members_are_refused_or_dropped() {
     read(
         json!({"path": "a", "\u{202e}qqq": 1}),
         expect![[
-            r#"[invalid_tool_params] Parameter validation failed: ["\u{202e}qqq"]: unknown parameter; known are path, limit, ratio, hidden, globs, range, mode, note"#
+            r#"[invalid_tool_params] Parameter validation failed: ["\u{202e}qqq"]: unknown parameter; expected one of path, limit, ratio, hidden, globs, range, mode, note"#
         ]],
     );
     read(
@@ -420,7 +422,7 @@ fn unknown_members_are_refused_or_dropped() {
         Descriptor::new(ToolName::parse("x").unwrap(), "").input_schema,
         json!({"a": 1}),
         expect![
-            "[invalid_tool_params] Parameter validation failed: a: unknown parameter; there are none"
+            "[invalid_tool_params] Parameter validation failed: a: unknown parameter; the tool takes none"
         ],
     );
     check(
@@ -429,8 +431,8 @@ fn unknown_members_are_refused_or_dropped() {
         json!({"path": "a", "limt": 3, "range": {"to": 1, "form": 2}}),
         expect![[r#"
             {"path":"a","range":{"to":1,"from":1},"limit":100}
-            limt: unknown, left out
-            range.form: unknown, left out"#]],
+            limt: unknown parameter removed
+            range.form: unknown parameter removed"#]],
     );
     let open = |more: Value| {
         let mut schema = json!({"properties": {"a": {"type": "integer"}}});
@@ -461,12 +463,12 @@ fn unknown_members_are_refused_or_dropped() {
         open(json!({"anyOf": [{"required": ["a"]}, {}]})),
         json!({"a": 1, "b": 2}),
         expect![[
-            r#"[invalid_tool_params] Parameter validation failed: b: unknown parameter; known are a"#
+            r#"[invalid_tool_params] Parameter validation failed: b: unknown parameter; expected one of a"#
         ]],
     );
 }
 
-/// Each of the texts fits. Of a long one the search finds that only after many steps back.
+/// Both texts match. The search finds that for a long one only after much backtracking.
 #[test]
 fn patterns_have_a_backtracking_limit() {
     const PATTERN: &str = r"^(?:(a|a)*\1b|a*c)$";

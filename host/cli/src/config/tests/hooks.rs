@@ -158,7 +158,7 @@ fn a_hook_that_makes_no_sense_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "[[hook]]\ncommand = [\"x\"]\nmatcher = \"edit(\"\n",
-        &expect!["toolhost.toml:3: `edit(` is not a pattern for tools: error: unclosed group"],
+        &expect!["toolhost.toml:3: `edit(` is not a valid tool pattern: error: unclosed group"],
     );
     check_error(
         Format::Toml,

@@ -1,4 +1,4 @@
-//! What makes two calls the same: tool, input and caller, in one hash.
+//! Cache keys: a hash over the tool, input and caller of a call.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) fn key(call: &HookCall) -> Key {
         call.plugin.as_str(),
         call.tool.name.as_str(),
         &call.tool.version,
-        // An answer from memory is judged by no rule again, so it goes only to the one who had it before.
+        // A cached answer is not evaluated by rules again, so it is only returned to the same caller.
         caller.session.as_str(),
         &caller.agent,
         &call.mode,
@@ -31,14 +31,14 @@ pub(super) fn key(call: &HookCall) -> Key {
     Key(*hasher.finalize().as_bytes())
 }
 
-/// With its kind and length in front, so that no two lists of values have the same bytes.
+/// Hashes the kind and length first, so that different lists of values have different encodings.
 fn add(hasher: &mut blake3::Hasher, kind: u8, bytes: &[u8]) {
     hasher.update(&[kind]);
     hasher.update(&(bytes.len() as u64).to_le_bytes());
     hasher.update(bytes);
 }
 
-/// Members in the order of their names: how a model happened to write an object makes no difference.
+/// Hashes members in name order, because the order in an object has no meaning.
 fn add_value(hasher: &mut blake3::Hasher, value: &Value) {
     match value {
         Value::Null => add(hasher, b'0', b""),

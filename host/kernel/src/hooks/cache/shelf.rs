@@ -1,4 +1,4 @@
-//! Outcomes by key, bounded in time, number and size.
+//! Cached outcomes by key, limited by age, number and size.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use toolhost_contract::{Outcome, Part, Reads};
 
 use super::key::Key;
 
-/// What every text, part and member costs beside its bytes, about.
+/// Approximate memory overhead of a string, part or member, in bytes.
 const OVERHEAD: usize = 64;
 
 pub(super) struct Shelf {
@@ -19,11 +19,11 @@ pub(super) struct Shelf {
     max_bytes: usize,
     entries: HashMap<Key, Entry>,
     bytes: usize,
-    /// Counts uses, so that the least recent one is known.
+    /// Counts uses, to find the least recently used entry.
     clock: u64,
 }
 
-/// An outcome, and what has to be as it was for it to come again.
+/// An outcome and the read set that must be unchanged for it to be reused.
 pub(super) struct Kept {
     pub outcome: Outcome,
     pub reads: Arc<dyn Reads>,
@@ -48,7 +48,7 @@ impl Shelf {
         }
     }
 
-    /// With its age, unless that is too high.
+    /// Returns the outcome and its age, unless it has expired.
     pub(super) fn get(&mut self, key: &Key, now: Instant) -> Option<(Arc<Kept>, Duration)> {
         let age = now.duration_since(self.entries.get(key)?.stored);
         if age >= self.ttl {
@@ -92,7 +92,7 @@ impl Shelf {
     }
 }
 
-/// About as many bytes as the outcome takes in memory.
+/// Returns the approximate size of the outcome in memory, in bytes.
 pub(crate) fn weight(outcome: &Outcome) -> usize {
     let Outcome {
         summary,

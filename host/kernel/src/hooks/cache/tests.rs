@@ -1,3 +1,5 @@
+//! Tests of the read cache: expiry, invalidation, eviction and which calls are cached.
+
 use std::sync::Mutex;
 
 use expect_test::{Expect, expect};
@@ -8,7 +10,7 @@ use toolhost_contract::{Annotations, CallId, ChangeSet, Failure, Reads, TailCall
 use super::*;
 use crate::hooks::tests::call;
 
-/// What a call can look at; None: it is something that nobody can tell from the next.
+/// The state that calls read. `None`: reads cannot be tracked.
 #[derive(Debug, Default)]
 struct World(Mutex<Option<u8>>);
 
@@ -71,7 +73,7 @@ impl Bench {
         call
     }
 
-    /// What a call of the tool brings: from the cache, or else `fresh`.
+    /// Returns the result of a call: from the cache, or else `fresh`.
     async fn brings(&mut self, path: &str, fresh: Outcome) -> String {
         let call = self.call(path);
         self.run(&call, fresh).await
@@ -111,7 +113,7 @@ fn reader() -> Descriptor {
     tool
 }
 
-/// Each line: what happens, then `=>` and what a call brings.
+/// Each line is a step, then `=>` and the result of the call.
 async fn check(script: &[(&str, Value)], expected: Expect) {
     let mut bench = Bench::new();
     let mut told = Vec::new();

@@ -1,4 +1,4 @@
-//! Reads what a command answered, and refuses what it cannot mean.
+//! Parsing and validation of the answer of a command hook.
 
 use serde_json::{Map, Value};
 use toolhost_contract::hook::Patch;
@@ -6,7 +6,7 @@ use toolhost_contract::{Failure, Outcome, Part, nearest, text};
 
 use super::strict;
 
-/// Characters.
+/// Maximum length of a reason, in characters.
 pub(super) const MAX_REASON: usize = 4096;
 const ANSWER: [&str; 9] = [
     "decision",
@@ -24,7 +24,7 @@ const RESULT: [&str; 6] = ["summary", "text", "structured", "is_error", "code", 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ProtocolError {
     #[error(
-        "standard output cannot be read as JSON ({0}); write one object, or nothing, and notes to standard error"
+        "standard output is not valid JSON ({0}); write one object or nothing, and log to standard error"
     )]
     NotJson(String),
     #[error("unknown member `{name}` in {place}; {fix}")]
@@ -33,13 +33,13 @@ pub(super) enum ProtocolError {
         place: &'static str,
         fix: String,
     },
-    #[error("`{name}` is {found}, and must be {expected}")]
+    #[error("`{name}` is {found} but must be {expected}")]
     WrongType {
         name: &'static str,
         found: &'static str,
         expected: &'static str,
     },
-    #[error("`{0}` is not a decision; write allow, deny, ask, defer or continue")]
+    #[error("`{0}` is not a decision; use allow, deny, ask, defer or continue")]
     Decision(String),
     #[error("`{name}` has no effect {place}; {fix}")]
     Misplaced {
@@ -59,7 +59,7 @@ pub(super) enum Word {
     Continue,
 }
 
-/// The members, each of its type; which of them make sense together depends on the event.
+/// The typed members of an answer. Which of them may be combined depends on the event.
 pub(super) struct Answer {
     pub(super) word: Option<Word>,
     pub(super) reason: Option<String>,
@@ -69,12 +69,12 @@ pub(super) struct Answer {
     pub(super) update: Option<Shape>,
     pub(super) context: Option<String>,
     pub(super) meta: Option<Value>,
-    /// The command wrote `continue: false`.
+    /// The command returned `continue: false`.
     pub(super) stop: bool,
 }
 
 impl Answer {
-    /// None: the command has nothing to say.
+    /// Parses standard output. Returns `None` if it is empty.
     pub(super) fn parse(stdout: &[u8]) -> Result<Option<Self>> {
         if stdout.trim_ascii().is_empty() {
             return Ok(None);
@@ -106,7 +106,7 @@ impl Answer {
     }
 }
 
-/// An outcome, or a part of one, as a command writes it. A text alone is one for the model.
+/// An outcome, or a part of one, as written by a command. A string is text for the model.
 #[derive(Default)]
 pub(super) struct Shape {
     summary: Option<String>,
@@ -125,7 +125,7 @@ impl Shape {
                 ..Self::default()
             });
         }
-        let mut members = Members::of(value, name, name, &RESULT, "a text or an object")?;
+        let mut members = Members::of(value, name, name, &RESULT, "a string or an object")?;
         let shape = Self {
             summary: members.text("summary")?,
             text: members.text("text")?,
@@ -135,7 +135,7 @@ impl Shape {
             meta: members.object("meta")?,
         };
         let lone = shape.code.is_some() && shape.is_error != Some(true);
-        let fix = "it goes with `is_error: true`";
+        let fix = "set `is_error: true`";
         misplaced(lone, "code", "on a success", fix)?;
         Ok(shape)
     }
@@ -143,7 +143,8 @@ impl Shape {
     pub(super) fn outcome(self) -> Outcome {
         let error = (self.is_error == Some(true)).then(|| {
             let message = self.text.clone().or_else(|| self.summary.clone());
-            let message = message.unwrap_or_else(|| "a hook says that the call failed".to_owned());
+            let message =
+                message.unwrap_or_else(|| "a hook reported that the call failed".to_owned());
             let code = self.code.as_deref().unwrap_or("hook_result");
             Failure::new(code, message)
         });
@@ -158,7 +159,7 @@ impl Shape {
     }
 
     pub(super) fn patch(self) -> Result<Patch> {
-        let fix = "only `replace` can make a success of an error, or an error of a success";
+        let fix = "only `replace` can turn an error into a success or a success into an error";
         misplaced(self.is_error.is_some(), "is_error", "in `update`", fix)?;
         Ok(Patch {
             text_only: self.text.is_some(),
@@ -170,7 +171,7 @@ impl Shape {
     }
 }
 
-/// The members of an object, all of them known. `null` is as good as no member.
+/// The members of an object whose names have been checked. `null` counts as absent.
 struct Members(Map<String, Value>);
 
 impl Members {
@@ -188,7 +189,7 @@ impl Members {
             if !known.contains(&name.as_str()) {
                 let fix = match nearest(name, known.iter().copied(), 1).first() {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("known are {}", known.join(", ")),
+                    None => format!("expected one of {}", known.join(", ")),
                 };
                 return Err(ProtocolError::Unknown {
                     name: text::inline(name, 80),
@@ -207,7 +208,7 @@ impl Members {
     fn text(&mut self, name: &'static str) -> Result<Option<String>> {
         match self.take(name) {
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(wrong(name, &other, "a text")),
+            Some(other) => Err(wrong(name, &other, "a string")),
             None => Ok(None),
         }
     }
@@ -240,8 +241,8 @@ fn wrong(name: &'static str, value: &Value, expected: &'static str) -> ProtocolE
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     };
     ProtocolError::WrongType {

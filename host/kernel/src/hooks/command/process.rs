@@ -1,4 +1,4 @@
-//! Runs one process to its end: bounded in what it may say, and gone with all its children when it is done or dropped.
+//! Running one child process with bounded output, and killing its process group at the end.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,20 +9,20 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// An answer is short; whoever has more to say has lost its way.
+/// Default limit for standard output, in bytes.
 pub const MAX_STDOUT: usize = 64 << 10;
-/// So many of the last bytes are kept.
+/// Number of bytes at the end of standard error that are kept.
 pub(super) const MAX_STDERR: usize = 16 << 10;
 const CHUNK: usize = 16 << 10;
-/// A pipe holds 1 MiB at most, unless an administrator allows more.
+/// Maximum number of chunks left in a pipe: it holds 1 MiB at most, unless an administrator raises the limit.
 const MAX_LEFT_OVER: usize = 64;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    #[error("cannot be started: {0}; check that the program is there and executable")]
+    #[error("cannot be started: {0}; check that the program exists and is executable")]
     Start(io::Error),
     #[error(
-        "wrote more than {0} bytes to its standard output; write one JSON object, and notes to standard error"
+        "wrote more than {0} bytes to standard output; write one JSON object, and log to standard error"
     )]
     TooMuch(usize),
     #[error("cannot be waited for: {0}")]
@@ -35,12 +35,12 @@ pub enum ProcessError {
 pub struct Ran {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
-    /// The end of it.
+    /// The end of standard error.
     pub stderr: Vec<u8>,
 }
 
-/// Feeds the process its input and waits for its end, not for that of its output: a child that it left behind may
-/// hold that open for ever. Dropping the future kills the process and its group.
+/// Writes the input and waits for the process to exit. Does not wait for its output to be closed, because a remaining
+/// child may hold it open. Dropping the future kills the process group.
 pub async fn run(
     mut command: Command,
     input: &[u8],
@@ -80,7 +80,7 @@ pub async fn run(
     })
 }
 
-/// Nobody has to read what he is told: a broken pipe is no failure.
+/// Writes the input. A process may ignore it, so a broken pipe is not an error.
 async fn feed(stdin: Option<ChildStdin>, input: &[u8]) -> Result<(), ProcessError> {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(input).await;
@@ -90,7 +90,7 @@ async fn feed(stdin: Option<ChildStdin>, input: &[u8]) -> Result<(), ProcessErro
 
 struct Running {
     child: Child,
-    /// None once it was killed.
+    /// `None` once the group has been killed.
     group: Option<Pid>,
 }
 
@@ -103,13 +103,13 @@ impl Running {
         Self { child, group }
     }
 
-    /// Returns when the process is dead. It is not reaped here: as long as it is not, its id belongs to nobody else,
-    /// and killing the group of that id hits no stranger.
+    /// Waits until the process is dead without reaping it. Until it is reaped its id cannot be reused, so killing the
+    /// group with that id is safe.
     async fn ended(&self) -> io::Result<()> {
         let Some(pid) = self.group else {
             return Ok(());
         };
-        // Listens before it looks, lest an end between the two goes unheard.
+        // Listen before checking, so that an exit between the two is not missed.
         let mut ends = signal(SignalKind::child())?;
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         while waitid(WaitId::Pid(pid), options)?.is_none() {
@@ -125,20 +125,20 @@ impl Running {
 
     fn kill_group(&mut self) {
         if let Some(group) = self.group.take() {
-            // Fails when nobody is left, which is what it is for.
+            // Fails if no process is left in the group.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
 impl Drop for Running {
-    // Runs before the child itself is dropped, and so before anybody could reap it.
+    // Runs before `child` is dropped, and therefore before the process can be reaped.
     fn drop(&mut self) {
         self.kill_group();
     }
 }
 
-/// What happens to bytes beyond the bound.
+/// How bytes over the limit are handled.
 enum Beyond {
     Refused,
     KeepsTail,
@@ -161,7 +161,7 @@ impl<R: AsyncRead + AsFd + Unpin> Pipe<R> {
         }
     }
 
-    /// Reads until the other side closes. May be dropped at any time: what was read is kept.
+    /// Reads until the other side closes. Cancel safe: bytes that were read are kept.
     async fn pump(&mut self) -> Result<(), ProcessError> {
         let mut chunk = vec![0; CHUNK];
         loop {
@@ -173,7 +173,7 @@ impl<R: AsyncRead + AsFd + Unpin> Pipe<R> {
         }
     }
 
-    /// Takes what is in the pipe and does not wait for more.
+    /// Reads what is in the pipe without waiting for more.
     fn drain(&mut self) -> Result<(), ProcessError> {
         let mut chunk = vec![0; CHUNK];
         for _ in 0..MAX_LEFT_OVER {

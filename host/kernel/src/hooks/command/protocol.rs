@@ -1,4 +1,4 @@
-//! What a command is told and what it may answer: JSON to words of the contract and back, without any process.
+//! The JSON protocol of command hooks: encoding events and decoding answers, without I/O.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::hooks::HookCall;
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 
-/// What the command reads when a call is about to run, or has ended with `outcome`.
+/// Returns the event for a call that is about to run or has ended with `outcome`.
 pub(super) fn told_of_call(
     event: HookEvent,
     call: &HookCall,
@@ -20,7 +20,7 @@ pub(super) fn told_of_call(
     dir: &Path,
 ) -> Value {
     let tool = &call.tool;
-    // A tool that got a longer name, because another plugin has its own one, must be known by both.
+    // A tool that was renamed to avoid a conflict is identified by both names.
     let own = (call.name != tool.name).then(|| tool.name.as_str());
     let aliases: Vec<&str> = own
         .into_iter()
@@ -56,7 +56,7 @@ pub(super) fn told_of_messages(session: &str, messages: &Value, dir: &Path) -> V
     })
 }
 
-/// The same shape that a command answers with, so that it can hand back what it was told with little changed.
+/// Encodes an outcome in the form that answers use, so that a command can return it with few changes.
 fn result_of(outcome: &Outcome) -> Value {
     let mut told = json!({"text": outcome.model_text(), "is_error": outcome.is_error()});
     let code = outcome.error.as_ref().and_then(|error| error.code.clone());
@@ -73,21 +73,21 @@ fn result_of(outcome: &Outcome) -> Value {
     told
 }
 
-/// The answer before a call.
+/// Parses the answer to the event before a call.
 pub(super) fn before(stdout: &[u8]) -> Result<Before> {
     let Some(answer) = Answer::parse(stdout)? else {
         return Ok(Before::default());
     };
     let place = "before a call";
-    let fix = "answer in the call's place with `result`";
+    let fix = "use `result` to answer instead of the tool";
     misplaced(answer.replace.is_some(), "replace", place, fix)?;
     misplaced(answer.update.is_some(), "update", place, fix)?;
-    let fix = "say it after the call, in the event PostToolUse";
+    let fix = "use it in the event PostToolUse";
     misplaced(answer.context.is_some(), "additional_context", place, fix)?;
     let asks = answer.word == Some(Word::Ask) && !answer.stop;
-    let fix = "it goes with the decision ask, or into `result`";
+    let fix = "use it with the decision ask or inside `result`";
     misplaced(answer.meta.is_some() && !asks, "meta", place, fix)?;
-    let fix = "decide on allow or deny to use it";
+    let fix = "use the decision allow or deny";
     misplaced(answer.result.is_some() && asks, "result", "with ask", fix)?;
 
     let reason = answer.reason;
@@ -119,30 +119,30 @@ pub(super) fn before(stdout: &[u8]) -> Result<Before> {
     })
 }
 
-/// The answer after a call that brought `outcome`.
+/// Parses the answer to the event after a call with `outcome`.
 pub(super) fn after(stdout: &[u8], outcome: &Outcome) -> Result<After> {
     let Some(answer) = Answer::parse(stdout)? else {
         return Ok(After::Keep);
     };
     let place = "after a call";
-    let fix = "it ran already; use it in the event PreToolUse";
+    let fix = "the tool has already run; use it in the event PreToolUse";
     misplaced(answer.updated_input.is_some(), "updated_input", place, fix)?;
-    let fix = "write `replace` or `update`";
+    let fix = "use `replace` or `update`";
     misplaced(answer.result.is_some(), "result", place, fix)?;
-    let fix = "it ran already; write deny to withhold what it brought";
+    let fix = "the tool has already run; use deny to withhold its result";
     misplaced(answer.word == Some(Word::Ask), "decision: ask", place, fix)?;
 
     let fix = "put it into `replace` or `update`";
     misplaced(answer.meta.is_some(), "meta", place, fix)?;
     let both = answer.replace.is_some() && answer.update.is_some();
-    let fix = "choose one of the two";
-    misplaced(both, "update", "beside `replace`", fix)?;
+    let fix = "use one of the two";
+    misplaced(both, "update", "with `replace`", fix)?;
 
     if answer.stop {
         return Ok(After::Replace(Box::new(stopped(answer.reason.as_deref()))));
     }
     let withholds = answer.word == Some(Word::Deny);
-    let fix = "nothing is left to update; `replace` it";
+    let fix = "no result is left to update; use `replace`";
     misplaced(
         withholds && answer.update.is_some(),
         "update",
@@ -161,15 +161,15 @@ pub(super) fn after(stdout: &[u8], outcome: &Outcome) -> Result<After> {
     })
 }
 
-/// What a hook that blocks after a call leaves of it. What it was there to keep back must not get through, and the
-/// model must not take the tool for one that did not run.
+/// Returns the result that replaces a blocked one. It must not contain the original, and must tell the model that the
+/// tool has run.
 pub(super) fn withheld(reason: Option<&str>) -> After {
     let reason = reason.unwrap_or("no reason given");
-    let message = format!("the tool ran, and a hook withheld what it brought: {reason}");
+    let message = format!("the tool ran, but a hook withheld its result: {reason}");
     After::Replace(Box::new(failed("hook_denied", message)))
 }
 
-/// The last words of standard error, as a reason that a model may read.
+/// Returns the end of standard error as a reason for the model.
 pub(super) fn reason(stderr: &[u8]) -> Option<String> {
     let words = String::from_utf8_lossy(stderr);
     let words = text::block(text::tail(words.trim(), MAX_REASON), MAX_REASON);
@@ -190,11 +190,11 @@ fn failed(code: &str, message: String) -> Outcome {
     }
 }
 
-/// The same change, and a part of text at the end of what the model reads.
+/// Adds a text part with the context to the change.
 fn with_context(change: After, context: String, outcome: &Outcome) -> After {
     let changed = change.clone().apply(outcome.clone());
     let mut parts = changed.llm.clone();
-    // Where there are no parts, the model reads another member, which a first part would hide.
+    // Without parts, the model reads another member, which a first part would hide, so it is added first.
     if parts.is_empty() && (changed.structured.is_some() || changed.is_error()) {
         parts.push(Part::Text(changed.model_text()));
     }

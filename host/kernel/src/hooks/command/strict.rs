@@ -1,6 +1,6 @@
-//! JSON in which no member is given twice and no integer loses digits.
+//! A JSON parser that rejects duplicate members and integers that do not fit into 64 bits.
 //!
-//! The usual parser keeps the last of two members of one name. A script that builds its answer with text of the call,
+//! serde_json keeps the last of two members with the same name. A script that builds its answer from text of the call,
 //! `{"decision": "deny", "reason": "$path"}`, would let that text overwrite the decision.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::{Map, Number, Value};
 use toolhost_contract::{numbers, text};
 
-/// Reads one JSON value.
+/// Parses one JSON value.
 pub(super) fn parse(json: &[u8]) -> Result<Value, String> {
     numbers::check_integers(json).map_err(|error| error.to_string())?;
     serde_json::from_slice::<Strict>(json)
@@ -74,9 +74,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
             let Strict(member) = members.next_value()?;
             if object.contains_key(&name) {
                 let name = text::inline(&name, 80);
-                return Err(A::Error::custom(format_args!(
-                    "the member `{name}` is given twice"
-                )));
+                return Err(A::Error::custom(format_args!("duplicate member `{name}`")));
             }
             object.insert(name, member);
         }

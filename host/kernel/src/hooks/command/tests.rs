@@ -1,3 +1,5 @@
+//! Tests of command hooks with real processes.
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -20,8 +22,8 @@ const ALL: [HookEvent; 3] = [
     HookEvent::MessagesChanged,
 ];
 
-/// A script in a folder of its own. The shell reads it; it is never executed itself, because a file that was just
-/// written may still be open in a child that another test is starting.
+/// A script in its own folder. It is read by the shell and never executed directly, because a new file may still be
+/// open for writing in a child that another test is starting.
 fn script(text: &str) -> (TempDir, CommandHook) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("hook.sh"), text).unwrap();
@@ -73,29 +75,29 @@ async fn r_210_a_command_answers_with_json_or_with_its_exit_code() {
 #[tokio::test]
 async fn a_command_that_misbehaves_is_an_error_that_says_how() {
     check(&[
-        ("echo broken >&2; exit 1", expect!["`sh` ended with exit code 1; 0 is an answer, 2 blocks: broken"]),
-        ("exit 127", expect!["`sh` ended with exit code 127; 0 is an answer, 2 blocks"]),
+        ("echo broken >&2; exit 1", expect!["`sh` ended with exit code 1; exit with 0 to answer or 2 to block: broken"]),
+        ("exit 127", expect!["`sh` ended with exit code 127; exit with 0 to answer or 2 to block"]),
         ("kill -9 $$", expect!["`sh` ended with signal: 9 (SIGKILL)"]),
-        ("echo hello", expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (expected value at line 1 column 1); write one object, or nothing, and notes to standard error"]),
-        (r#"echo '{"decide": "deny"}'"#, expect!["`sh` gave an answer that cannot be used: unknown member `decide` in the answer; did you mean `decision`?"]),
-        ("yes", expect!["`sh` wrote more than 65536 bytes to its standard output; write one JSON object, and notes to standard error"]),
-        // One byte too much, from a process that has ended.
-        ("head -c 65537 /dev/zero", expect!["`sh` wrote more than 65536 bytes to its standard output; write one JSON object, and notes to standard error"]),
+        ("echo hello", expect!["`sh` returned an invalid answer: standard output is not valid JSON (expected value at line 1 column 1); write one object or nothing, and log to standard error"]),
+        (r#"echo '{"decide": "deny"}'"#, expect!["`sh` returned an invalid answer: unknown member `decide` in the answer; did you mean `decision`?"]),
+        ("yes", expect!["`sh` wrote more than 65536 bytes to standard output; write one JSON object, and log to standard error"]),
+        // One byte too many, from a process that has ended.
+        ("head -c 65537 /dev/zero", expect!["`sh` wrote more than 65536 bytes to standard output; write one JSON object, and log to standard error"]),
     ])
     .await;
 }
 
-// A script that builds its answer with text of the call lets that text write a second decision.
+// A script that builds its answer from text of the call lets that text add a second decision.
 #[tokio::test]
 async fn h_04_what_an_answer_says_twice_or_inexactly_is_no_answer() {
     check(&[
         (
             r#"echo '{"decision": "deny", "reason": "x", "decision": "allow"}'"#,
-            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the member `decision` is given twice at line 1 column 56); write one object, or nothing, and notes to standard error"],
+            expect!["`sh` returned an invalid answer: standard output is not valid JSON (duplicate member `decision` at line 1 column 56); write one object or nothing, and log to standard error"],
         ),
         (
             r#"echo '{"updated_input": {"path": "a", "path": "b"}}'"#,
-            expect!["`sh` gave an answer that cannot be used: standard output cannot be read as JSON (the member `path` is given twice at line 1 column 44); write one object, or nothing, and notes to standard error"],
+            expect!["`sh` returned an invalid answer: standard output is not valid JSON (duplicate member `path` at line 1 column 44); write one object or nothing, and log to standard error"],
         ),
         (
             r#"echo '{"updated_input": {"n": 18446744073709551616}}'"#,
@@ -105,7 +107,7 @@ async fn h_04_what_an_answer_says_twice_or_inexactly_is_no_answer() {
     .await;
 }
 
-// A command is told the text for the model, and nothing of what people see.
+// A command gets the text for the model, and nothing of what the user sees.
 #[tokio::test]
 async fn h_05_a_text_of_a_hook_replaces_all_that_shows_the_old_one() {
     let (_dir, hook) = script(r#"echo '{"update": {"text": "masked"}}'"#);
@@ -135,7 +137,7 @@ async fn h_05_a_text_of_a_hook_replaces_all_that_shows_the_old_one() {
         ..Outcome::text("masked")
     };
     assert_eq!(after.apply(outcome.clone()), expected);
-    // More text beside it takes nothing away.
+    // Additional text removes nothing.
     let (_dir, hook) = script(r#"echo '{"additional_context": "more"}'"#);
     let after = hook.after(&call(), &outcome).await.unwrap();
     assert_eq!(after.apply(outcome.clone()).display, outcome.display);
@@ -145,9 +147,9 @@ async fn h_05_a_text_of_a_hook_replaces_all_that_shows_the_old_one() {
 async fn a_command_that_cannot_be_started_is_an_error() {
     let (_dir, mut hook) = script("");
     hook.program = "./no/such\u{1b}program".into();
-    expect![[r#"`./no/such\u{1b}program` cannot be started: No such file or directory (os error 2); check that the program is there and executable"#]].assert_eq(&said_before(&hook, &call()).await);
+    expect![[r#"`./no/such\u{1b}program` cannot be started: No such file or directory (os error 2); check that the program exists and is executable"#]].assert_eq(&said_before(&hook, &call()).await);
     hook.program = "no-such-program-here".into();
-    expect!["`no-such-program-here` cannot be started: No such file or directory (os error 2); check that the program is there and executable"].assert_eq(&said_before(&hook, &call()).await);
+    expect!["`no-such-program-here` cannot be started: No such file or directory (os error 2); check that the program exists and is executable"].assert_eq(&said_before(&hook, &call()).await);
 }
 
 #[tokio::test]
@@ -160,7 +162,7 @@ async fn pipes_that_a_command_leaves_alone_do_not_block_it() {
         r#"echo '{"decision": "allow"}'"#,
         // closes it
         r#"exec <&-; echo '{"decision": "allow"}'"#,
-        // reads it when it has said everything
+        // reads it after it has answered
         r#"head -c 1000000 /dev/zero >&2; echo '{"decision": "allow"}'; cat >/dev/null"#,
         // closes its output and goes on
         r#"echo '{"decision": "allow"}'; exec >&- 2>&-; cat >/dev/null"#,
@@ -217,7 +219,7 @@ async fn r_210_a_command_reads_the_call_and_sees_only_what_it_needs() {
         )
     );
     assert_eq!(read("mine"), "yes\n");
-    // The shell adds some of its own.
+    // The shell adds some variables.
     let own = ["MINE", "PWD", "OLDPWD", "SHLVL", "_"];
     for name in read("names").lines() {
         assert!(INHERITED.contains(&name) || own.contains(&name), "{name}");
@@ -237,7 +239,7 @@ async fn r_211_a_command_changes_what_a_call_brought_or_withholds_it() {
         ),
         (
             "echo secret >&2; exit 2",
-            expect!["the tool ran, and a hook withheld what it brought: secret"],
+            expect!["the tool ran, but a hook withheld its result: secret"],
         ),
         (
             r#"grep -q '"text":"long"' && echo '{"replace": "was long"}'"#,
@@ -288,12 +290,12 @@ fn events_have_the_names_that_people_know() {
     for (word, expected) in [
         (
             "PreToolUs",
-            expect!["`PreToolUs` is not an event of hooks; did you mean `PreToolUse`?"],
+            expect!["`PreToolUs` is not a hook event; did you mean `PreToolUse`?"],
         ),
         (
             "zzz\u{1b}",
             expect![[
-                r#"`zzz\u{1b}` is not an event of hooks; write PreToolUse, PostToolUse or MessagesChanged"#
+                r#"`zzz\u{1b}` is not a hook event; use PreToolUse, PostToolUse or MessagesChanged"#
             ]],
         ),
     ] {
@@ -314,8 +316,8 @@ fn fifo(dir: &Path) -> PathBuf {
     fifo
 }
 
-/// Waits for the line of process ids that a script writes into its pipe. A paused clock stands still meanwhile, as it
-/// does during all blocking work, so that the time of a hook is not up before it has begun.
+/// Waits for the line of process ids that a script writes to its pipe. A paused clock does not advance during blocking
+/// work, so that the hook does not time out before it has begun.
 async fn pids(fifo: PathBuf) -> Vec<Pid> {
     let line = tokio::task::spawn_blocking(move || {
         let mut line = String::new();
@@ -328,7 +330,7 @@ async fn pids(fifo: PathBuf) -> Vec<Pid> {
     line.await.unwrap().split_whitespace().map(pid).collect()
 }
 
-/// A dead process that nobody has reaped yet counts as gone: of a grandchild that is up to the init process.
+/// A zombie counts as gone: reaping a grandchild is up to the init process.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     let is_zombie = stat.is_ok_and(|stat| stat.rsplit(") ").next().unwrap().starts_with('Z'));
@@ -343,7 +345,7 @@ async fn check_gone(pids: &[Pid]) {
     }
 }
 
-/// It, two children and a grandchild run until they are killed.
+/// The script, two children and a grandchild, which run until they are killed.
 const HANGS: &str = r#"sleep 1000 & sh -c 'sleep 1000 & echo "$0 $1 $$ $!" >fifo; wait' $$ $!"#;
 
 #[tokio::test(start_paused = true)]
@@ -356,7 +358,7 @@ async fn r_210_a_command_that_hangs_is_killed_with_its_children_when_its_time_is
     let Said::Denied { reason, .. } = said else {
         panic!("not denied")
     };
-    expect!["hook `hangs` failed: no answer within 60000ms"].assert_eq(&reason.unwrap());
+    expect!["hook `hangs` failed: no answer within 60000 ms"].assert_eq(&reason.unwrap());
     assert_eq!(pids.len(), 4);
     check_gone(&pids).await;
 }

@@ -1,3 +1,5 @@
+//! Tests of deferred questions, which are answered after their caller has disconnected.
+
 use std::sync::Arc;
 
 use serde_json::json;
@@ -43,7 +45,7 @@ impl Desk {
         Self { dir, store }
     }
 
-    /// A program that comes, calls once without anybody to ask, and goes.
+    /// Runs a program that makes one call without a user and exits.
     async fn call(&self, id: &str, tool: &str, input: Value, project: &str) -> Report {
         let policy = Policy::new(PolicySpec {
             headless: OnHeadlessAsk::Defer,
@@ -70,7 +72,7 @@ impl Desk {
         let plugin = PluginInfo {
             name: PluginName::parse("p").unwrap(),
             version: "1.0.0".to_owned(),
-            // A tool that cannot be told from its next version is asked about each time.
+            // A tool without a digest is asked about each time.
             digest: (tool != "run").then_some(toolhost_contract::Digest([1; 32])),
             timeout: None,
         };
@@ -149,7 +151,7 @@ async fn a_yes_to_a_deferred_call_is_good_for_one_call_with_this_input_in_this_p
         ["awaiting_approval", "approved", "sealed"]
     );
 
-    // Another file, another project: the yes is not for them.
+    // The approval does not apply to another file or project.
     assert_eq!(desk.write("c2", "/b", "/w").await, "approval_pending");
     assert_eq!(desk.write("c3", "/a", "/other").await, "approval_pending");
     assert_eq!(desk.write("c4", "/a", "/w").await, "ok");
@@ -199,7 +201,7 @@ async fn a_deferred_call_is_answered_once() {
         approve_deferred(&desk.store, "c1", "two", None, AT)
     );
     assert!(one.is_ok());
-    // Whether the question is closed already or only answered is a matter of moments.
+    // Which of the two errors occurs depends on timing.
     let two = two.unwrap_err();
     assert!(
         matches!(

@@ -1,4 +1,4 @@
-//! Calls that go on when the one that began them has ended.
+//! Background calls, which continue when the call that started them has ended.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,9 +17,9 @@ use crate::kernel::sessions::Session;
 use crate::kernel::{CallRequest, Kernel};
 use crate::quota::Holding;
 
-/// Background calls that one session keeps, ended ones included.
+/// Maximum number of background calls per session, including ended ones that are kept.
 const JOBS: usize = 32;
-/// Bytes of the results that one session keeps of ended ones. The last one is kept whatever its size.
+/// Maximum size of the kept results per session, in bytes. The last result is kept whatever its size.
 const KEPT_BYTES: usize = 16 << 20;
 
 /// The background calls of one session.
@@ -30,9 +30,9 @@ struct Job {
     tool: String,
     started_ms: f64,
     cancel: CancellationToken,
-    /// Its result, once it is there.
+    /// The result, once the call has ended.
     end: watch::Receiver<Option<Result<Outcome, CallError>>>,
-    /// The room that its result takes.
+    /// The quota that its result takes.
     held: Option<Holding>,
 }
 
@@ -63,7 +63,7 @@ impl Jobs {
     ) -> Result<Option<Result<Outcome, CallError>>, Failure> {
         let mut end = self.all().get(id).ok_or_else(|| unknown(id))?.end.clone();
         let wait = Duration::from_millis(wait_ms.into());
-        // Gone without an end: the host stops.
+        // The channel closes without a result if the host stops.
         let ended = tokio::time::timeout(wait, end.wait_for(Option::is_some)).await;
         Ok(match ended {
             Ok(Ok(end)) => end.clone(),
@@ -86,14 +86,14 @@ impl Jobs {
         self.all().is_empty()
     }
 
-    /// Stops and forgets all of them. A call that is running keeps its session, so nobody may wait for that to go.
+    /// Cancels and drops all calls. A running call keeps its session alive, so nothing may wait for the session to end.
     pub(in crate::kernel) fn end(&self) {
         for job in std::mem::take(&mut *self.all()).into_values() {
             job.cancel.cancel();
         }
     }
 
-    /// Room for one more: the oldest that has ended makes way.
+    /// Makes room for one more call by dropping the oldest ended one.
     fn make_room(all: &mut BTreeMap<String, Job>) -> Result<(), Failure> {
         if all.len() < JOBS {
             return Ok(());
@@ -110,14 +110,14 @@ impl Jobs {
             }
             None => Err(Failure::new(
                 "too_many_background_calls",
-                format!("{JOBS} calls are running in the background already; stop one first"),
+                format!("{JOBS} calls are already running in the background; stop one first"),
             )),
         }
     }
 }
 
 impl Jobs {
-    /// The result as it is kept: where its user has no room left, that there was one.
+    /// Reserves quota for a result. Without quota left, the result is replaced by an error.
     fn hold(
         &self,
         id: &str,
@@ -134,7 +134,7 @@ impl Jobs {
             Err(full) => {
                 let mut error = CallError::from(full);
                 error.message = format!(
-                    "the call has ended, and its result is not kept: {}",
+                    "the call has ended and its result was not kept: {}",
                     error.message
                 );
                 error.retryable = false;
@@ -143,7 +143,7 @@ impl Jobs {
         }
     }
 
-    /// What has ended first makes way when the results of all are too large.
+    /// Drops the oldest results until the limit is met.
     fn trim(&self) {
         let mut all = self.all();
         let mut ended: Vec<(f64, usize, String)> = all
@@ -182,7 +182,7 @@ fn unknown(id: &str) -> Failure {
     Failure::new(
         "task_not_found",
         format!(
-            "no background call `{shown}` in this session; of those that ended only the last are kept"
+            "no background call `{shown}` in this session; only the most recently ended calls are kept"
         ),
     )
 }
@@ -205,7 +205,7 @@ impl CallServices {
         if !entry.tool.can_background {
             return Err(Failure::new(
                 "invalid_tool",
-                format!("`{}` cannot go on in the background", entry.name),
+                format!("`{}` cannot run in the background", entry.name),
             ));
         }
         let name = entry.name.to_string();
@@ -229,7 +229,7 @@ impl CallServices {
             if let Some(session) = &session {
                 result = session.jobs().hold(&begun, session, result);
             }
-            // Nobody may be left to hear of it.
+            // Fails if the receiver was dropped.
             let _ = end.send(Some(result));
             if let Some(session) = session {
                 session.jobs().trim();
@@ -264,7 +264,7 @@ async fn run(
     limit: Duration,
 ) -> Result<Outcome, CallError> {
     if stop.is_cancelled() {
-        // It would make its session anew.
+        // The call would recreate its session.
         return Err(CallError::new(
             ErrorClass::Cancelled,
             "the call was cancelled",

@@ -1,4 +1,4 @@
-//! What a session remembers for plugins, and what a call that is still running has noted.
+//! Values that a session stores for plugins, and pending changes of running calls.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +11,35 @@ use toolhost_contract::{Failure, PluginName, Sight, text};
 use super::CallServices;
 use crate::quota::Holding;
 
-/// Keys that begin so are one shelf for all plugins of the host.
+/// Keys with this prefix are shared by all plugins of the host.
 pub(super) const SHARED: &str = "shared/";
 
-/// Where the environment variables of a session are: an object of texts.
+/// Key of the environment variables of a session: an object with string values.
 pub(super) const VARIABLES: &str = "shared/env";
 
 const MAX_KEY: usize = 256;
 const MAX_KEYS: usize = 256;
-/// Bytes of values of one plugin's shelf.
+/// Maximum size of the values of one owner, in bytes.
 const MAX_BYTES: usize = 1 << 20;
-/// Files that one session remembers having shown.
+/// Maximum number of file observations per session.
 const MAX_SIGHTS: usize = 10_000;
 const MAX_PATH: usize = 4_096;
 
-/// Whose shelf, and what on it.
+/// A key together with its owner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     owner: ShelfOwner,
     key: String,
 }
 
-/// The shelves of one session.
+/// The owner of stored values.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum ShelfOwner {
     AllPlugins,
     Plugin { plugin: PluginName, agent: String },
 }
 
-/// What one call has noted so far.
+/// Pending changes of one running call.
 #[derive(Debug, Default)]
 pub(in crate::kernel) struct Notes {
     values: BTreeMap<Key, Option<Value>>,
@@ -51,7 +51,7 @@ impl Notes {
         self.values.get(key)
     }
 
-    /// The variables as the call has noted them. None: it has not.
+    /// Returns the pending variables. `None` if the call has not set them.
     pub(super) fn variables(&self) -> Option<Variables> {
         let noted = self.values.get(&variables_key())?;
         Some(noted.as_ref().map(read).unwrap_or_default())
@@ -81,7 +81,7 @@ impl Notes {
         {
             return Err(Failure::new(
                 "invalid_sight",
-                "a sight is a path and a SHA-256 in hexadecimal",
+                "a file observation is a path and a SHA-256 in hexadecimal",
             ));
         }
         if self.sights.len() >= MAX_SIGHTS {
@@ -99,19 +99,19 @@ impl Notes {
     }
 }
 
-/// What a session remembers.
+/// The values and file observations of one session.
 #[derive(Debug, Default)]
 pub(in crate::kernel) struct Shelf {
     values: BTreeMap<Key, Value>,
     sights: BTreeMap<(String, String), Sight>,
-    /// What all of that takes in memory, more or less.
+    /// Approximate size in memory, in bytes.
     bytes: u64,
-    /// As many bytes of the share of its user.
+    /// The same number of bytes from the quota of its user.
     held: Option<Holding>,
 }
 
 impl Shelf {
-    /// It counts as a part of what its user holds.
+    /// Creates a store whose size counts against the quota of its user.
     pub(in crate::kernel) fn counted(held: Holding) -> Self {
         Self {
             held: Some(held),
@@ -128,7 +128,7 @@ impl Shelf {
         fits
     }
 
-    /// The bytes without the value of this key.
+    /// Returns the size in bytes without the value of this key.
     fn bytes_without(&self, key: &Key) -> u64 {
         let old = self.values.get(key);
         self.bytes - old.map_or(0, |value| weight(key, value))
@@ -159,7 +159,7 @@ impl Shelf {
         }
     }
 
-    /// Environment variables that the session has set for its programs.
+    /// Returns the environment variables that the session has set for its programs.
     pub(in crate::kernel) fn variables(&self) -> Variables {
         self.values
             .get(&variables_key())
@@ -167,7 +167,7 @@ impl Shelf {
             .unwrap_or_default()
     }
 
-    /// Those of these variables that are not set so already and can change what programs run.
+    /// Returns those of `variables` that differ from the current ones and can change what programs run.
     pub(super) fn steering(&self, variables: &Variables) -> Vec<(String, String)> {
         let now = self.variables();
         let steers = |(name, value): &(&String, &String)| {
@@ -189,12 +189,12 @@ impl Shelf {
             .cloned()
     }
 
-    /// Whoever came last is right: calls that must not overtake each other are serial.
+    /// Applies the changes of a call. The last write wins: tools whose calls must not overtake each other are serial.
     pub(super) fn keep(&mut self, notes: Notes, allowed: &[(String, String)]) {
         let variables = variables_key();
         for (key, mut value) in notes.values {
             if let Some(value) = value.as_mut().filter(|_| key == variables) {
-                // Another call may have removed one meanwhile, which must not come back with this one's older list.
+                // Another call may have removed a variable in the meantime, and this older list must not restore it.
                 let mut kept = read(value);
                 for one in self.steering(&kept) {
                     if !allowed.contains(&one) {
@@ -205,7 +205,7 @@ impl Shelf {
             }
             match value {
                 Some(value) if self.has_room(&key, &value) => self.put(key, value),
-                // The call was told how much there is; that others filled it meanwhile is nothing it could know.
+                // Dropped: the call cannot know that others filled the space in the meantime.
                 Some(_) => {}
                 None => self.remove(&key),
             }
@@ -215,7 +215,7 @@ impl Shelf {
         }
     }
 
-    /// Is there room for this value, beside what the shelf has and what the call has noted so far?
+    /// Checks that there is space for this value in addition to the stored values and the pending changes of the call.
     pub(super) fn admits(
         &self,
         notes: &Notes,
@@ -286,7 +286,7 @@ fn weight(key: &Key, value: &Value) -> u64 {
     (key.key.len() + size_of(value)) as u64
 }
 
-/// The path is kept twice, beside a few short texts.
+/// The path is stored twice, along with a few short strings.
 fn sight_weight((agent, path): &(String, String)) -> u64 {
     (agent.len() + 2 * path.len() + 256) as u64
 }
@@ -295,27 +295,27 @@ fn full() -> Failure {
     Failure::new(
         "session_full",
         format!(
-            "a session keeps {MAX_KEYS} keys and {MAX_BYTES} bytes for a plugin, and there is no more room"
+            "a session stores at most {MAX_KEYS} keys and {MAX_BYTES} bytes for a plugin, and the limit is reached"
         ),
     )
 }
 
 impl CallServices {
-    /// Whether the call may set these variables. Which of them steer programs is judged when it has run, so a call
-    /// that is not judged then may set none of those.
+    /// Checks whether the call may set these variables. Variables that affect programs are evaluated after the run, so
+    /// only a staged call may set them.
     pub(super) fn check_variables(&self, value: &Value) -> Result<(), Failure> {
         let refuse = |message: String| Err(Failure::new("invalid_environment", message));
         let members = value.as_object();
         let variables = read(value);
         if members.is_none_or(|members| members.len() != variables.len()) {
-            return refuse(format!("`{VARIABLES}` is not an object of texts"));
+            return refuse(format!("`{VARIABLES}` is not an object of strings"));
         }
         if let Some((name, _)) = variables
             .iter()
             .find(|(name, value)| !is_variable_name(name) || value.contains('\0'))
         {
             return refuse(format!(
-                "`{}` cannot be a variable: a name has letters, digits and `_`, and a value no NUL",
+                "`{}` is not a valid variable: a name has letters, digits and `_`, and a value no NUL",
                 text::inline(name, 80)
             ));
         }
@@ -325,7 +325,7 @@ impl CallServices {
             .sum();
         if variables.len() > MAX_VARIABLES || bytes > MAX_VARIABLE_BYTES {
             return refuse(format!(
-                "{} variables of {bytes} bytes; a session has at most {MAX_VARIABLES} of {MAX_VARIABLE_BYTES} bytes in all",
+                "{} variables of {bytes} bytes; the limit per session is {MAX_VARIABLES} of {MAX_VARIABLE_BYTES} bytes in total",
                 variables.len()
             ));
         }
@@ -333,12 +333,12 @@ impl CallServices {
         match steering.first().filter(|_| !self.held) {
             Some((name, _)) => Err(Failure {
                 recommendations: vec![
-                    "set it with `set_env`, which the user is asked about".to_owned(),
+                    "set it with `set_env`, which asks the user for approval".to_owned(),
                 ],
                 ..Failure::new(
                     "not_writable",
                     format!(
-                        "the variable `{}` can change what programs run, and this call was not judged as one that sets it",
+                        "the variable `{}` can change what programs run, and this tool is not declared to set it",
                         text::inline(name, 80)
                     ),
                 )
@@ -352,7 +352,7 @@ impl CallServices {
             let shown = text::inline(key, 40);
             return Err(Failure::new(
                 "invalid_key",
-                format!("`{shown}` is no key: 1 to {MAX_KEY} bytes"),
+                format!("`{shown}` is not a valid key: it must have 1 to {MAX_KEY} bytes"),
             ));
         }
         let owner = if key.starts_with(SHARED) {

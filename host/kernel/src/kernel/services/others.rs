@@ -1,4 +1,4 @@
-//! Other tools, sub-agents and permissions, for one running call.
+//! Services for a running call: other tools, sub-agents and permission requests.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,11 +14,11 @@ use super::{CALLS, CallServices};
 use crate::kernel::{CallRequest, Within};
 use crate::services::Task;
 
-/// Sub-agents above a call that hands a task on. One that starts itself ends here.
+/// Maximum depth of sub-agents. Stops a sub-agent that starts itself.
 const DEPTH: usize = 3;
-/// Texts of a wish for permissions.
+/// Maximum number of entries per list of a permission request.
 const MAX_WISHES: usize = 16;
-/// Bytes of one of them. A person is shown all of it.
+/// Maximum size of one entry, in bytes. The user is shown all of it.
 const MAX_WISH: usize = 500;
 
 impl CallServices {
@@ -40,7 +40,7 @@ impl CallServices {
         facts.collect()
     }
 
-    /// A call like any other, below this one. It may do no more than this one may, and rules see that a tool made it.
+    /// Creates a nested call. It is limited to what this call may do, and rules see that a tool made it.
     pub(super) fn below(
         &self,
         tool: String,
@@ -49,11 +49,11 @@ impl CallServices {
     ) -> Result<CallRequest, Failure> {
         let number = self.called.fetch_add(1, Relaxed) + 1;
         if number > CALLS {
-            let message = format!("this call has made {CALLS} calls already");
+            let message = format!("this call has reached the limit of {CALLS} nested calls");
             return Err(Failure::new("too_many_calls", message));
         }
         if self.within.is_below() {
-            let message = "a tool that another tool has called cannot call further ones";
+            let message = "a tool that was called by another tool cannot call further tools";
             return Err(Failure::new("nested_call", message));
         }
         Ok(CallRequest {
@@ -92,12 +92,12 @@ impl CallServices {
         }
         if self.within.depth >= DEPTH {
             let message = format!(
-                "{DEPTH} sub-agents have handed this task on already; do the work without another one"
+                "the limit of {DEPTH} nested sub-agents is reached; do the work without another one"
             );
             return Err(Failure::new("too_deep", message));
         }
         if self.called.fetch_add(1, Relaxed) >= CALLS {
-            let message = format!("this call has handed on {CALLS} tasks already");
+            let message = format!("this call has reached the limit of {CALLS} delegated tasks");
             return Err(Failure::new("too_many_calls", message));
         }
         let name = task["agent"].as_str().unwrap_or("general").to_owned();
@@ -107,7 +107,7 @@ impl CallServices {
             return Err(Failure::new(
                 "agent_not_found",
                 format!(
-                    "no sub-agent `{}`; there are {}",
+                    "no sub-agent `{}`; available sub-agents: {}",
                     text::inline(&name, 80),
                     names.join(", ")
                 ),
@@ -135,8 +135,8 @@ impl CallServices {
         }
     }
 
-    /// Nothing beyond what the operator granted can be given, so a yes here only spares the questions: it is the
-    /// session's mode for reads, and a note for the model. What it names is still judged call by call.
+    /// Asks the user for permissions for the session. They cannot exceed what the operator granted and only avoid
+    /// questions: reads follow the mode of the session, and each call is still evaluated.
     pub(super) async fn permissions(&self, wish: Value) -> Result<Value, Failure> {
         let list = |name: &str| -> Vec<String> {
             let items = wish[name].as_array().into_iter().flatten();
@@ -150,16 +150,17 @@ impl CallServices {
         if read.is_empty() && write.is_empty() && hosts.is_empty() {
             return Err(Failure::new(
                 "invalid_wish",
-                "name what is wanted: `read`, `write` or `hosts`",
+                "name at least one of `read`, `write` and `hosts`",
             ));
         }
         for name in read.iter().chain(&write).chain(&hosts) {
-            // What a person reads must be what they give.
+            // The user must be able to read exactly what is granted.
             let steps_back = name.split('/').any(|step| step == "..");
             if name.trim().is_empty() || name.len() > MAX_WISH || steps_back {
                 let shown = text::inline(name, 80);
-                let message =
-                    format!("`{shown}` cannot be asked for: 1 to {MAX_WISH} bytes, without `..`");
+                let message = format!(
+                    "`{shown}` cannot be requested: it must have 1 to {MAX_WISH} bytes and no `..`"
+                );
                 return Err(Failure::new("invalid_wish", message));
             }
         }
@@ -172,10 +173,10 @@ impl CallServices {
                 format!("\n  {what}: {}", names.join(", "))
             }
         };
-        // Short, and above what the host itself says: what a yes means stands last, next to where it is typed.
+        // The reason of the tool is short and comes first, so that the text of the host is next to the answer.
         let reason = text::inline(wish["reason"].as_str().unwrap_or("no reason given"), 500);
         let question = format!(
-            "its reason: {reason}\n\nMay this session do more, until it ends?{}{}{}",
+            "reason given by the tool: {reason}\n\nAllow until this session ends?{}{}{}",
             line("read", &read),
             line("change", &write),
             line("reach", &hosts)
@@ -190,7 +191,7 @@ impl CallServices {
         };
         let replies = self.interview(vec![query]).await?;
         if replies.first() != Some(&Reply::YesNo(true)) {
-            return Err(Failure::new("user_denied", "the user said no"));
+            return Err(Failure::new("user_denied", "the user denied the request"));
         }
         let kernel = self.kernel()?;
         kernel
@@ -200,7 +201,7 @@ impl CallServices {
     }
 }
 
-/// Hears nothing, and passes on that the call above was cancelled.
+/// Drops all events and forwards the cancellation of the calling call.
 struct Stopping(CancellationToken);
 
 impl Sink for Stopping {

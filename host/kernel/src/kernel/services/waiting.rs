@@ -1,4 +1,4 @@
-//! Time that a call spends on people and on calls that have their own time. It is not the tool's.
+//! Time that a call spends waiting for the user or for other calls, which does not count for the tool.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub(in crate::kernel) struct Waiting(Mutex<Sum>);
 #[derive(Debug, Default)]
 struct Sum {
     over: Duration,
-    /// Since when, and how often at once.
+    /// Start of the current wait, and the number of concurrent waits.
     since: Option<Instant>,
     at_once: usize,
 }
@@ -22,7 +22,7 @@ impl Waiting {
         sum.over + sum.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Until the value is dropped.
+    /// Starts a wait that lasts until the value is dropped.
     pub(super) fn begin(&self) -> Wait<'_> {
         let mut sum = self.sum();
         sum.at_once += 1;

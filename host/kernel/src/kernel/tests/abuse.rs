@@ -1,4 +1,4 @@
-//! Hooks and batches under abuse: `docs/audits/2026-11-hooks-and-scheduling.md`.
+//! Misbehaving hooks and batches, as found in `docs/audits/2026-11-hooks-and-scheduling.md`.
 
 use expect_test::expect;
 use serde_json::json;
@@ -73,7 +73,7 @@ async fn h_10_a_call_starts_only_as_long_as_there_is_room_for_its_result() {
     let mut setup = Setup::default().stored(false);
     setup.settings.pools.all = 1;
     let world = setup.build();
-    // Two are under way together, and one waits for a permit.
+    // Two run concurrently, and one waits for a permit.
     let calls = [
         ("a", "look", json!({"do": "flood"})),
         ("b", "look", json!({})),
@@ -83,11 +83,11 @@ async fn h_10_a_call_starts_only_as_long_as_there_is_room_for_its_result() {
     assert!(reports[0].result.is_ok());
     let lines: Vec<String> = reports[1..].iter().map(shown).collect();
     expect![[r"
-        OutputLimit [batch_output_limit]: the call was not run, because the results of this batch have more than 64 MiB already
-        OutputLimit [batch_output_limit]: the call was not run, because the results of this batch have more than 64 MiB already"]]
+        OutputLimit [batch_output_limit]: the call was not run because the results of this batch already exceed 64 MiB
+        OutputLimit [batch_output_limit]: the call was not run because the results of this batch already exceed 64 MiB"]]
     .assert_eq(&lines.join("\n"));
     assert_eq!(*world.stage.started.lock().unwrap(), ["a"]);
-    // The next batch has room of its own.
+    // The next batch has its own limit.
     let next = batch("u", [("d", "look", json!({}))]);
     let reports = world.start_batch(next).await.unwrap();
     assert_eq!(shown(&reports[0]), "ok: done");
@@ -109,7 +109,7 @@ async fn h_02_data_of_a_hook_fit_the_schema_of_the_tool() {
     expect!["Failed [invalid_output]: the structured result of `measure` does not fit its output schema: n: expected integer, got \"no number\""].assert_eq(&shown(&report));
 }
 
-// The check fills in what the hook leaves out, so its input is never exactly what it said.
+// Validation adds defaults that the hook omits, so the input is never exactly what the hook returned.
 #[tokio::test]
 async fn h_13_a_hook_that_says_the_same_input_again_changes_nothing() {
     let says = |input: serde_json::Value| {

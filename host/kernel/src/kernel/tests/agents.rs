@@ -1,4 +1,4 @@
-//! A sub-agent may do what its parent may and no more, and asks in its own name.
+//! A sub-agent may do at most what its parent may, and asks under its own name.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn always() -> Setup {
     }])
 }
 
-/// A call of a sub-agent that its parent holds to these rules.
+/// A call of a sub-agent that is restricted to these rules.
 fn child(id: &str, tool: &str, limits: &str, input: serde_json::Value) -> CallRequest {
     let spec = PolicySpec {
         rules: rules(limits),
@@ -59,7 +59,7 @@ async fn a_restriction_takes_and_never_gives() {
     world.story().await;
 }
 
-// A tail is a call of the same agent: what it may not do it may not do by way of a result.
+// A tail call belongs to the same agent, so it cannot bypass the agent's restrictions.
 #[tokio::test]
 async fn a_tail_is_held_to_the_limits_of_the_call_that_named_it() {
     let world = always().rules("allow write").build();
@@ -83,7 +83,7 @@ async fn a_question_names_the_agent_and_the_parents_yes_holds_for_the_child() {
         shown(&world.call("p", "write", json!({})).await),
         "ok: done"
     );
-    // Within limits that allow it; limits that ask are asked by the yes, too.
+    // Within limits that allow it; an approval also covers limits that ask.
     assert_eq!(
         code(&world, child("c2", "write", "allow write", json!({}))).await,
         "ok"

@@ -1,4 +1,4 @@
-//! R-190, R-194, R-200, R-201: answers from every side, and yeses that are kept.
+//! R-190, R-194, R-200, R-201: answers from all sources, and saved approvals.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn no(note: &str) -> Answer {
     }
 }
 
-/// The person at the prompt says nothing.
+/// The user at the prompt never answers.
 fn silent() -> Setup {
     Setup::says(|_, _, _| None)
 }
@@ -47,7 +47,7 @@ async fn asked(world: &World, call: &str) {
     }
 }
 
-// R-201: no callback is kept, only the call's id.
+// R-201: the kernel keeps only the call's id, not a callback.
 #[tokio::test]
 async fn r_201_an_answer_by_id_counts_once() {
     let world = silent().build();
@@ -66,7 +66,7 @@ async fn r_201_an_answer_by_id_counts_once() {
         no call c is waiting for an answer: it is unknown, has ended, or has not asked"#]]
     .assert_eq(&format!("{wrong}\n{twice}\n{}\n{finished}", shown(&report)));
     world.story().await;
-    // R-145: who said what.
+    // R-145: the author of the answer and the note.
     let row = world.store().call("c").unwrap().unwrap();
     let approval = &row.record["approval"];
     assert_eq!(
@@ -75,7 +75,7 @@ async fn r_201_an_answer_by_id_counts_once() {
     );
 }
 
-/// One user who leaves questions unanswered takes no room from another one.
+/// Unanswered questions of one user take no quota from another.
 #[tokio::test]
 async fn a_10_questions_that_wait_are_bounded_for_each_user() {
     let mut setup = silent();
@@ -113,7 +113,7 @@ async fn a_10_questions_that_wait_are_bounded_for_each_user() {
     assert_eq!(shown(&again.await.unwrap()), "ok: done");
 }
 
-/// Changes that wait for an answer take room of their own user only: two bytes for each call here.
+/// Pending changes count for their own user only: two bytes for each call here.
 #[tokio::test]
 async fn a_10_changes_that_wait_are_bounded_for_each_user() {
     let mut setup = Setup {
@@ -154,7 +154,7 @@ async fn a_10_changes_that_wait_are_bounded_for_each_user() {
     }
 }
 
-// The prompt is closed by an answer from elsewhere, and whoever was told that theirs counts was told the truth.
+// An answer from elsewhere closes the prompt, and an answer that was reported as accepted takes effect.
 #[tokio::test]
 async fn r_201_of_two_answers_at_once_the_one_that_was_taken_counts() {
     let cell: Arc<std::sync::OnceLock<Arc<crate::Kernel>>> = Arc::default();
@@ -188,7 +188,7 @@ async fn r_201_another_process_answers_through_the_store() {
         let running = world.start(call, "erase", json!({}));
         asked(&world, call).await;
         elsewhere.answer(answer(call, word)).await.unwrap();
-        // In which words depends on whether the call has ended by now.
+        // The error depends on whether the call has ended by now.
         let again = elsewhere.answer(answer(call, "deny")).await;
         assert!(again.is_err(), "taken twice");
         lines.push(shown(&running.await.unwrap()));
@@ -214,7 +214,7 @@ async fn r_201_another_process_answers_through_the_store() {
     world.story().await;
 }
 
-/// Asks for `write` and says which of the calls needed a person.
+/// Calls `write` and returns for each call whether it asked the user.
 async fn needed(world: &World, calls: &[(&str, Value)]) -> Vec<usize> {
     let mut counts = Vec::new();
     for (at, (session, input)) in calls.iter().enumerate() {
@@ -263,7 +263,7 @@ async fn r_194_a_yes_for_the_session_holds_for_that_session_and_that_input() {
     ];
     assert_eq!(needed(&world, &calls).await, [1, 0, 1, 1]);
     drop(world);
-    // It outlives the process, as its session may.
+    // It outlives the process, as the session may.
     assert_eq!(
         needed(&always(1, &dir, "/a", 1), &[("s", json!({}))]).await,
         [0]
@@ -296,7 +296,7 @@ async fn a_yes_for_the_user_holds_everywhere_until_it_is_revoked_even_from_elsew
         (1, 1, "user")
     );
     elsewhere.revoke_approval(&kept[0].id, 9).await.unwrap();
-    // In the middle of the lives of both.
+    // Revoked while both processes run.
     assert_eq!(needed(&world, &[("s2", json!({}))]).await, [1]);
     assert_eq!(
         needed(&other, &[("s3", json!({}))]).await,
@@ -326,7 +326,7 @@ async fn a_yes_with_uses_is_used_up_across_processes() {
     assert_eq!(needed(&one, &[("d", json!({}))]).await, [1]);
 }
 
-// A yes in a mode holds in that mode and in those that allow more.
+// An approval applies in its mode and in less strict ones.
 #[tokio::test]
 async fn a_yes_does_not_hold_in_a_stricter_mode() {
     let world = Setup::answers([Answer::Allow {
@@ -346,7 +346,7 @@ async fn a_yes_does_not_hold_in_a_stricter_mode() {
     assert_eq!(world.stage.asked.lock().unwrap().len(), 2);
 }
 
-// R-200, R-201: the question stays when nobody is there and the operator wants it to.
+// R-200, R-201: the question stays if no user is available and the operator configured it.
 #[tokio::test]
 async fn r_201_a_deferred_question_waits_on_disk_and_is_no_orphan() {
     let world = Setup::answers([Answer::NobodyToAsk])
@@ -355,7 +355,7 @@ async fn r_201_a_deferred_question_waits_on_disk_and_is_no_orphan() {
     let report = world.call("c", "write", json!({"n": 1})).await;
     expect![[r#"
         Permission denied: the call waits for approval as c
-        - after a person has run `host approve c`, call again with the same input"#]]
+        - once a user has run `host approve c`, call again with the same input"#]]
     .assert_eq(&report.result.unwrap_err().to_string());
     let dir = Arc::clone(&world.dir);
     drop(world);
@@ -377,7 +377,7 @@ async fn r_201_a_deferred_question_waits_on_disk_and_is_no_orphan() {
     );
 }
 
-// R-193: with a callback, nobody at the prompt is not a no.
+// R-193: with a callback, an unavailable prompter is not a denial.
 #[tokio::test]
 async fn r_201_a_callback_answers_after_the_prompter_gave_up() {
     let world = Setup::answers([Answer::NobodyToAsk])

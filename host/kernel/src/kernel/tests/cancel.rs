@@ -1,4 +1,4 @@
-//! R-162, R-177: a call can be cancelled wherever it is, ends once, and its siblings hear of it.
+//! R-162, R-177: a call can be cancelled in every phase, ends once, and its siblings are notified.
 
 use expect_test::expect;
 use serde_json::json;
@@ -9,7 +9,7 @@ use toolhost_contract::{CallId, Outcome};
 use super::world::{Setup, World, batch, shown};
 use crate::hooks::CallbackHook;
 
-/// Cancels the call when it is in the state; twice, for a second time is nothing.
+/// Cancels the call when it is in the state. A second cancel has no effect.
 async fn cancel(world: &World, id: &str, state: CallState) {
     world.until(id, state).await;
     let id = CallId(id.to_owned());
@@ -75,7 +75,7 @@ async fn r_177_a_call_that_waits_for_its_permit_is_cancelled() {
     .assert_eq(&world.story().await);
 }
 
-// The tool hears of it and may stop in good order; one that does not is dropped.
+// The tool is notified and may stop cooperatively; otherwise it is dropped.
 #[tokio::test]
 async fn r_177_a_call_that_runs_is_cancelled_whether_it_listens_or_not() {
     let mut lines = Vec::new();
@@ -106,7 +106,7 @@ async fn a_call_is_cancelled_while_a_hook_looks_at_its_result() {
     });
     let world = silent().hook("slow", hook).build();
     let call = world.start("c", "look", json!({}));
-    // The second time that it is executing is the hook's.
+    // The second time in this state, the post hook is running.
     while world.kernel.registry().stats().calls.is_empty()
         && world.stage.started.lock().unwrap().is_empty()
     {
@@ -117,7 +117,7 @@ async fn a_call_is_cancelled_while_a_hook_looks_at_its_result() {
     world.story().await;
 }
 
-// A tool that answers when it hears that it shall stop says what no hook has looked at.
+// Post hooks have not seen the result that a tool returns after cancellation.
 #[tokio::test]
 async fn h_03_what_a_cancelled_call_says_does_not_pass_the_hooks_unseen() {
     for kind in ["polite", "thorough"] {
@@ -132,7 +132,7 @@ async fn h_03_what_a_cancelled_call_says_does_not_pass_the_hooks_unseen() {
     }
 }
 
-// R-176: calls of a turn that waits for another turn are there already, and can be cancelled at once.
+// R-176: calls of a waiting turn exist already and can be cancelled at once.
 #[tokio::test]
 async fn r_176_a_call_whose_turn_waits_in_the_queue_is_cancelled() {
     let world = silent().build();
@@ -160,7 +160,7 @@ async fn r_176_a_call_whose_turn_waits_in_the_queue_is_cancelled() {
     .assert_eq(&world.story().await);
 }
 
-// One wave behind another: pending too, and its cancel ends what runs.
+// A call in a later wave is pending too, and cancelling it ends the running ones.
 #[tokio::test]
 async fn r_162_cancelling_a_call_that_has_not_started_stops_its_turn() {
     let world = silent().build();
@@ -184,7 +184,7 @@ async fn r_162_cancelling_a_call_that_has_not_started_stops_its_turn() {
           on disk: requested, cancelled"#]].assert_eq(&format!("{}\n{}", lines.join("\n"), world.story().await));
 }
 
-// Nobody stopped it: it is a failure of its own and touches no sibling.
+// The call was not cancelled: it failed, which does not affect its siblings.
 #[tokio::test]
 async fn a_guest_that_says_interrupted_and_a_call_that_fails_cancel_nobody() {
     let world = silent().rules("deny erase").build();
@@ -200,7 +200,7 @@ async fn a_guest_that_says_interrupted_and_a_call_that_fails_cancel_nobody() {
     world.story().await;
 }
 
-// The id of a call means its tails too.
+// The id of a call also refers to its tail calls.
 #[tokio::test]
 async fn r_177_a_tail_is_cancelled_by_the_id_of_its_call() {
     let world = silent().build();
@@ -212,7 +212,7 @@ async fn r_177_a_tail_is_cancelled_by_the_id_of_its_call() {
     world.story().await;
 }
 
-// A call that was cancelled on its way to the tool does not start it.
+// A call that is cancelled before it reaches the tool does not start it.
 #[tokio::test]
 async fn r_162_what_is_cancelled_before_it_runs_does_not_run() {
     let world = silent().build();

@@ -1,4 +1,4 @@
-//! A person who says yes to other contents than a call proposed.
+//! Approvals with edits to the changes that a call proposed.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn input() -> Value {
     json!({"changes": ["a", "b"]})
 }
 
-/// What the model gets, the story, and what is real now.
+/// Checks the result for the model, the story, and the committed files.
 async fn check(world: World, input: Value, expected: Expect) {
     let report = world.call("c", "write", input).await;
     let story = world.story().await;
@@ -52,7 +52,7 @@ async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
         input(),
         expect![[r#"
             ok: done
-            The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+            The user who approved this call edited the proposed changes. The edited contents were written. Differences from the proposal:
 
             b
             @@ -1 +1 @@
@@ -63,13 +63,13 @@ async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
             real: ["a", "b: mine\u{1b}\n"], undo ids: 1"#]],
     )
     .await;
-    // What was put back is no change any more.
+    // A file that is edited back to its original is no longer a change.
     check(
         holding(Setup::answers([saves(&[("b", "o")])])),
         input(),
         expect![[r#"
             ok: done
-            The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+            The user who approved this call edited the proposed changes. The edited contents were written. Differences from the proposal:
 
             b
             @@ -1 +1 @@
@@ -85,7 +85,7 @@ async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
         input(),
         expect![[r#"
             ok: done
-            The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+            The user who approved this call edited the proposed changes. The edited contents were written. Differences from the proposal:
 
             a
             @@ -1 +1 @@
@@ -101,7 +101,7 @@ async fn r_047_what_a_person_saved_is_made_and_the_model_is_told() {
             real: [], undo ids: 0"#]],
     )
     .await;
-    // A plain yes, in other words.
+    // Equivalent to an approval without edits.
     check(
         holding(Setup::answers([saves(&[("a", "proposed\n")])])),
         input(),
@@ -126,7 +126,7 @@ async fn r_195_what_was_not_asked_about_cannot_be_saved() {
             real: [], undo ids: 0"#]],
     )
     .await;
-    // What has not run proposes nothing.
+    // A call that has not run proposes nothing.
     check(
         Setup::answers([saves(&[("a", "mine")])]).build(),
         input(),
@@ -160,7 +160,7 @@ async fn who_was_faster_makes_a_call_with_other_contents_run_again() {
         real: ["a", "b"], undo ids: 1"#]]).await;
 }
 
-/// Rules may change while a person thinks.
+/// Rules may change while the user decides.
 #[tokio::test(start_paused = true)]
 async fn a_rule_that_forbids_wins_over_what_a_person_saved() {
     let world = Arc::new(holding(Setup::says(|_, _, _| None)));
@@ -224,7 +224,7 @@ async fn what_the_model_is_told_is_bounded() {
     assert!(!text.contains('\u{202e}'));
 }
 
-/// A structured value alone is what the model reads, and it goes on reading it.
+/// If there is only a structured value, the model still gets it.
 #[test]
 fn what_the_model_is_told_hides_no_structured_value() {
     let mut outcome = Outcome {
@@ -244,7 +244,7 @@ fn what_the_model_is_told_hides_no_structured_value() {
         {
           "changed": 1
         }
-        The person who allowed this call has changed what it proposed, and what they saved is what was made. From the proposal to what was saved:
+        The user who approved this call edited the proposed changes. The edited contents were written. Differences from the proposal:
 
         a
         @@ -1 +1 @@

@@ -1,5 +1,5 @@
-//! R-160, R-163, R-166, R-406, R-409: whatever becomes of a call, it has one result, one end on the bus, and the
-//! same steps on the bus and in the store.
+//! R-160, R-163, R-166, R-406, R-409: every call has one result, one end on the bus, and the same steps on the bus and
+//! in the store.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::world::{Setup, batch, shown};
 use crate::hooks::CallbackHook;
 
-/// The result, and then the story of the call and of its tails.
+/// Checks the result, and the story of the call and its tail calls.
 async fn check(setup: Setup, tool: &str, input: Value, expected: Expect) {
     let world = setup.build();
     let report = world.call("c", tool, input).await;
@@ -34,7 +34,7 @@ fn says(decision: Decision) -> Setup {
     Setup::answers([Answer::once()]).hook("h", hook)
 }
 
-// R-161: look up, check, wait for a slot, run, wrap, tell, record; R-160 has the hooks besides.
+// R-161: find, validate, wait for a slot, run, wrap, report, record. R-160 adds hooks.
 #[tokio::test(start_paused = true)]
 async fn r_160_r_233_a_call_that_goes_well() {
     check(
@@ -53,7 +53,7 @@ async fn r_160_r_233_a_call_that_goes_well() {
           on disk: requested, picked, found, scheduled, started, completed"#]]).await;
 }
 
-// R-406: it ran, and the answer is no.
+// R-406: the tool ran and reports a failure.
 #[tokio::test(start_paused = true)]
 async fn r_406_a_logical_failure_completes() {
     check(
@@ -128,7 +128,7 @@ async fn r_409_every_kind_of_failure_is_a_result() {
     .await;
 }
 
-// R-178, R-179: the kernel's own clock, for a backend that forgets its time.
+// R-178, R-179: the kernel's own deadline, for a backend that does not enforce its own.
 #[tokio::test(start_paused = true)]
 async fn r_178_a_backend_that_never_ends_is_timed_out() {
     check(
@@ -168,7 +168,7 @@ async fn r_198_a_disabled_tool_and_a_denying_rule_end_it_before_anything_runs() 
           on disk: requested, picked, found, denied"#]],
     )
     .await;
-    // Nobody is there to ask.
+    // No user is available.
     check(Setup::default(), "write", json!({}), expect![[r#"
         Denied [policy_violation]: Permission denied: `write` requires approval (it may have side effects), and no terminal is available to ask for it
         c: [created], validating, validating, awaiting_approval, [permission_request], CALL.DENIED
@@ -280,7 +280,7 @@ async fn r_194_r_201_what_a_person_says_is_what_happens() {
           on disk: requested, picked, found, asked, modified, picked, failed"#]]).await;
 }
 
-// A person's yes is no yes for what a hook or a rule forbids afterwards.
+// An approval by the user does not override a hook or rule that denies the changed input.
 #[tokio::test(start_paused = true)]
 async fn r_198_changed_input_is_judged_like_the_first() {
     let modify = Answer::Modify {
@@ -316,7 +316,7 @@ async fn a_tail_is_a_call_of_its_own_and_its_result_the_models() {
           on disk: requested, picked, found, scheduled, started, completed"#]],
     )
     .await;
-    // No way around a person.
+    // A tail call cannot bypass the user.
     let tail = json!({"do": "tail", "tool": "erase", "input": {}});
     let report = {
         let world = Setup::answers([Answer::Cancel]).build();
@@ -343,14 +343,14 @@ async fn r_177_dropping_the_future_is_an_end_too() {
     );
 }
 
-// Two calls of one id would share a record: the second is refused and leaves no trace.
+// Two calls with one id would share a record: the second is refused and leaves no trace.
 #[tokio::test(start_paused = true)]
 async fn an_id_that_is_taken_is_refused_and_the_first_call_is_not_touched() {
     let world = Setup::default().build();
     let first = world.start("c", "look", json!({"sleep": 5}));
     world.until("c", CallState::Executing).await;
     let second = world.call("c", "step", json!({})).await;
-    expect!["InvalidInput [duplicate_call_id]: a call with the id c is running already"]
+    expect!["InvalidInput [duplicate_call_id]: a call with the id c is already running"]
         .assert_eq(&shown(&second));
     assert_eq!(shown(&first.await.unwrap()), "ok: done");
     expect![[r#"
@@ -359,7 +359,7 @@ async fn an_id_that_is_taken_is_refused_and_the_first_call_is_not_touched() {
     .assert_eq(&world.story().await);
 }
 
-// R-163, R-164: one result each, in call order, whatever the ends and whoever is first.
+// R-163, R-164: one result each, in call order, whatever the results and whichever is first.
 #[tokio::test(start_paused = true)]
 async fn r_163_results_of_a_turn_come_in_call_order() {
     let world = Setup::default().rules("deny erase").build();
@@ -389,7 +389,7 @@ async fn r_163_results_of_a_turn_come_in_call_order() {
     world.story().await;
 }
 
-// R-162: what a person cancels takes along what was not yet run, and each sibling says because of whom.
+// R-162: cancelling a call cancels the calls that have not run, and each of them names it.
 #[tokio::test]
 async fn r_162_siblings_of_a_cancelled_call_say_which_call_it_was() {
     let world = Setup::answers([Answer::Cancel]).build();
@@ -416,7 +416,7 @@ async fn r_162_siblings_of_a_cancelled_call_say_which_call_it_was() {
           on disk: requested, cancelled"#]].assert_eq(&format!("{}\n{story}", lines.join("\n")));
 }
 
-// R-211, R-215, R-216: what a hook makes of a result is the result; one that falls over hides it.
+// R-211, R-215, R-216: post hooks determine the result; a hook that panics withholds it.
 #[tokio::test(start_paused = true)]
 async fn r_211_a_hook_has_the_last_word_on_a_result() {
     let after = |after: After| {
@@ -443,14 +443,14 @@ async fn r_211_a_hook_has_the_last_word_on_a_result() {
         "look",
         json!({}),
         expect![[r#"
-            no: hook `mask` failed: it panicked
+            no: hook `mask` failed: panicked
             c: [created], validating, validating, scheduled, executing, executing, executing, CALL.COMPLETED
               on disk: requested, picked, found, scheduled, started, post_processing, outcome_changed, completed"#]],
     )
     .await;
 }
 
-// A backend may keep its sink; nobody hears it after the end of its call.
+// A backend may keep its sink, but events after the end of the call are dropped.
 #[tokio::test(start_paused = true)]
 async fn nothing_follows_the_end_of_a_call() {
     let world = Setup::default().build();

@@ -1,4 +1,4 @@
-//! A backend that does what it is told and a person who says what is in the script.
+//! A backend controlled by its input, and a scripted user.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -13,10 +13,10 @@ use toolhost_contract::{
 
 use crate::Prompter;
 
-/// Does what its input says: sleep, fail, panic, return a value.
+/// Does what the input states: sleep, fail, panic or return a value.
 pub(super) struct Fake {
     pub(super) tools: Vec<Descriptor>,
-    /// Who started and ended when.
+    /// The start and end of calls, with their times.
     pub(super) log: Arc<Mutex<Vec<String>>>,
     pub(super) born: Instant,
 }
@@ -28,7 +28,7 @@ impl Fake {
     }
 }
 
-/// Tells when a call was dropped before its end.
+/// Records if a call is dropped before its end.
 struct Running<'a>(&'a Fake, CallId, bool);
 
 impl Drop for Running<'_> {

@@ -1,4 +1,4 @@
-//! Calls whose changes are held back: they run, what they did is judged, and then it becomes real or never was.
+//! Staged calls: they run, their changes are evaluated, and are then committed or dropped.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,7 +22,7 @@ fn no() -> Answer {
     Answer::Deny { note: None }
 }
 
-/// The result, the story, what is real now, and the journal of commits.
+/// Checks the result, the story, the committed files, and the commit journal.
 async fn check(world: World, tool: &str, input: Value, expected: Expect) {
     let report = world.call("c", tool, input).await;
     let undo = report.commits.len();
@@ -118,7 +118,7 @@ async fn what_a_call_changed_is_judged_and_not_what_it_said() {
             real: ["src/a"], asked: 0, commits: ["done"], undo ids: 1"#]],
     )
     .await;
-    // What is forbidden by its name does not even run.
+    // A call that is forbidden by name does not run.
     check(rules("deny write"), "write", input, expect![[r#"
         Denied [policy_violation]: Permission denied: rule user:1 deny `write` forbids `write` by None
         c: [created], validating, validating, CALL.DENIED
@@ -232,7 +232,7 @@ async fn who_was_faster_makes_a_call_run_again_but_not_for_ever() {
     let world = holding(Setup::default().rules("allow write"));
     world.stage.conflicts.store(100, Relaxed);
     check(world, "write", json!({"changes": ["a"]}), expect![[r#"
-        Failed [conflict]: the call was run 5 times and nothing of it was kept; somebody else changes the same files: a by Some("rule user:1 allow `write`")
+        Failed [conflict]: the call was run 5 times and no change was kept; the same files are being changed concurrently: a by Some("rule user:1 allow `write`")
         c: [created], validating, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, scheduled, executing, executing, validating, CALL.FAILED
           on disk: requested, picked, found, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, scheduled, started, released, picked, failed
         real: [], asked: 0, commits: [], undo ids: 0"#]]).await;
@@ -261,7 +261,7 @@ async fn an_input_that_a_person_changes_is_run_again() {
     .await;
 }
 
-/// Whoever goes away in the middle of a commit does not leave half of it.
+/// Dropping the caller during a commit does not leave it incomplete.
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_has_begun_is_brought_to_its_end() {
     let world = holding(Setup::default().rules("allow write"));

@@ -1,4 +1,4 @@
-//! R-170 to R-176: a model that repeats itself, a session that is busy, the ways to cut a turn, and very many calls.
+//! R-170 to R-176: repeated failures, busy sessions, strategies for a turn, and large numbers of calls.
 
 use expect_test::expect;
 use serde_json::json;
@@ -25,18 +25,18 @@ async fn the_third_failure_brings_advice_and_the_fifth_does_not_run() {
         no: no luck
         no: no luck
         no: no luck
-        - this same call has failed 3 times in a row: do not repeat it, change the arguments or take another way
+        - this call has failed 3 times in a row; do not repeat it: change the arguments or try another approach
         no: no luck
-        - this same call has failed 4 times in a row: do not repeat it, change the arguments or take another way
-        Failed [repeated_failure]: `look` failed 4 times in a row with these same arguments and was not run again: change the arguments or take another way"#]].assert_eq(&lines.join("\n"));
+        - this call has failed 4 times in a row; do not repeat it: change the arguments or try another approach
+        Failed [repeated_failure]: `look` failed 4 times in a row with the same arguments and was not run again; change the arguments or try another approach"#]].assert_eq(&lines.join("\n"));
     assert_eq!(world.stage.started.lock().unwrap().len(), 4);
-    // Other arguments are another matter.
+    // Calls with other arguments are not affected.
     let other = world.call("d", "look", json!({"do": "fail", "n": 1})).await;
     assert_eq!(shown(&other), "no: no luck");
     world.story().await;
 }
 
-// The test that failed is run again once something was changed, as often as that happens.
+// A failed test may be run again after each change.
 #[tokio::test(start_paused = true)]
 async fn what_failed_may_be_tried_again_after_a_change() {
     let world = Setup::default().rules("allow write").build();
@@ -50,7 +50,7 @@ async fn what_failed_may_be_tried_again_after_a_change() {
     assert_eq!(world.stage.started.lock().unwrap().len(), 16);
 }
 
-// It says nothing about the arguments that a person stopped the call.
+// A cancelled call is no evidence about its arguments.
 #[tokio::test]
 async fn a_call_that_was_cancelled_has_not_failed() {
     let world = Setup::says(|_, _, _| Some(Answer::once())).build();
@@ -79,7 +79,7 @@ async fn r_175_a_busy_session_refuses_in_the_words_that_programs_look_for() {
     first.await.unwrap();
     let free = world.kernel.try_schedule(turn(), Arc::new(NoSink)).await;
     assert_eq!(shown(&free.unwrap()[0]), "ok: done");
-    // What was refused left no trace: the story has one beginning for `b`.
+    // The refused batch left no trace: the story has one beginning for `b`.
     world.story().await;
 }
 
@@ -97,7 +97,7 @@ async fn two_calls_of_a_turn_with_one_id_are_refused() {
     assert!(world.events().is_empty());
 }
 
-/// When each call of a turn ended, in seconds.
+/// Returns the second at which each call of a turn ended.
 async fn ends(strategy: Strategy, calls: [(&str, &str, serde_json::Value); 4]) -> Vec<u64> {
     let world = Setup::default().rules("allow write").stored(false).build();
     let mut turn = batch("t", calls);
@@ -153,7 +153,7 @@ async fn r_170_r_171_r_172_a_turn_is_cut_as_its_strategy_says() {
     }
 }
 
-// Memory: what waits costs its record, its input and little else.
+// Memory: a waiting call takes its record, its input and little else.
 #[tokio::test]
 async fn ten_thousand_calls_wait_and_end() {
     let world = Setup {
@@ -201,6 +201,6 @@ async fn ten_thousand_calls_wait_and_end() {
         .schedule(more, Arc::new(NoSink))
         .await
         .unwrap_err();
-    expect!["10001 more calls do not fit into the queue of at most 10000: wait until some end"]
+    expect!["10001 more calls exceed the queue limit of 10000; wait until some have ended"]
         .assert_eq(&full.to_string());
 }

@@ -1,4 +1,4 @@
-//! who runs beside whom, and who waits for whom.
+//! which calls run concurrently, and which wait for each other.
 
 use expect_test::expect;
 

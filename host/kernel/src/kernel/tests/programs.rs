@@ -1,5 +1,5 @@
-//! whatever is called, answered, hooked and cancelled, each call takes legal steps to
-//! one end, is told of once, and has one result in its place.
+//! random programs of calls, answers, hooks and cancellations. Every call takes legal
+//! steps to one end, is reported once, and has one result in its position.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::schedule::Strategy as Cut;
 struct Wish {
     tool: &'static str,
     input: Value,
-    /// The second in which somebody cancels it.
+    /// The second at which the call is cancelled.
     cancel: Option<u64>,
 }
 
@@ -169,7 +169,7 @@ fn step(kind: &str) -> Vec<Step> {
     }]
 }
 
-/// The trail of a call that has ended: from pending, step by legal step, to its only end.
+/// Checks the trail of an ended call: legal steps from pending to exactly one end.
 fn check_trail(event: &BusEvent) {
     let record = &event.snapshot.as_ref().unwrap().json();
     let trail = record["auditTrail"].as_array().unwrap();
@@ -207,7 +207,7 @@ async fn run(world: &World, turns: &[Vec<Wish>], cut: Cut) {
                 sleep(Duration::from_secs(second)).await;
                 world.kernel.cancel(&id(place));
             }
-            // Whoever still waits for a person who never answers.
+            // Calls that wait for a user who never answers.
             loop {
                 sleep(Duration::from_secs(300)).await;
                 world.kernel.cancel(&id(place));
@@ -234,7 +234,7 @@ async fn check(turns: Vec<Vec<Wish>>, cut: Cut, stored: bool) {
         )
         .build();
     let all = run(&world, &turns, cut);
-    // All of them together take less than a day.
+    // All calls together take less than a day.
     let ended = timeout(Duration::from_secs(86_400), all).await;
     assert!(ended.is_ok(), "some call waits for ever");
     let events = world.events();
@@ -248,7 +248,7 @@ async fn check(turns: Vec<Vec<Wish>>, cut: Cut, stored: bool) {
             check_trail(event);
         }
     }
-    // One end each, the same on the bus and on disk, and an unbroken chain.
+    // Each call has one end, the same on the bus and on disk, and the chain is unbroken.
     world.story_of(&events).await;
     assert!(world.kernel.pending().is_empty());
     assert!(!world.kernel.is_running(&SessionKey::local("local")));

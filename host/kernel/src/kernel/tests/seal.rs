@@ -1,4 +1,4 @@
-//! what a host that died left behind gets its one end, with advice.
+//! unfinished calls of a crashed host get one end, with advice.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn row(state: CallState, deferred: bool) -> Write {
     }
 }
 
-/// A host that died with a call in every state.
+/// The state directory of a host that crashed with a call in every state.
 async fn dead() -> Arc<TempDir> {
     let dir = Arc::new(TempDir::new().unwrap());
     let store = Store::open(&dir.path().join("state")).unwrap();
@@ -89,7 +89,7 @@ async fn r_143_every_unfinished_call_of_a_dead_host_is_sealed_with_advice() {
     let deferred = world.store().call("deferred").unwrap().unwrap();
     assert!(!deferred.finished);
     let events = world.events();
-    // the word of Kode-SDK for it, on the channel where its front ends look.
+    // the event of Kode-SDK for it, on the channel that its front ends read.
     let mut kode = toolhost_contract::views::named("kode").unwrap();
     let told = kode.take(&events[0]);
     assert_eq!(
@@ -112,7 +112,7 @@ async fn r_143_of_two_hosts_that_start_at_once_one_seals() {
     assert_eq!(transitions(one.store(), "executing").len(), 2);
 }
 
-// A host that lives keeps its calls.
+// A running host keeps its calls.
 #[tokio::test]
 async fn a_call_that_runs_elsewhere_is_not_sealed() {
     let world = Setup::says(|_, _, _| None).build();
@@ -148,6 +148,6 @@ async fn c_11_a_call_that_only_read_is_safe_to_call_again() {
     assert!(!sealed[0].effectful);
     assert_eq!(
         sealed[0].advice,
-        "it was interrupted while it read; it is safe to call again"
+        "it was interrupted while reading; it is safe to call again"
     );
 }

@@ -1,5 +1,4 @@
-//! A house for what calls ask of their host: tools that do what the lines of their input say and tell what came of it,
-//! a person with a list of answers, and sub-agents that say what they were handed.
+//! Fixture for the services of calls: scripted tools, a scripted user, and fake sub-agents.
 
 mod background;
 mod delegates;
@@ -28,16 +27,16 @@ use crate::hooks::{CallbackHook, HookEntry};
 use crate::{Agents, PluginInfo, Prompter, Settings, Subscription, Task};
 use desk::{Desk, tool, tools};
 
-/// What an interview ends with; the inner None: the person does not want to answer.
+/// The result of an interview. The inner `None`: the user dismissed it.
 type Replies = Option<Option<Vec<Reply>>>;
 
-/// A person who takes three seconds for everything.
+/// A user who takes three seconds for everything.
 #[derive(Default)]
 struct Person {
-    /// To whether a call may run; nobody is there when the list is empty.
+    /// Answers to questions whether a call may run; no user is available when the list is empty.
     answers: Mutex<VecDeque<Answer>>,
     replies: Mutex<VecDeque<Replies>>,
-    /// What they saw.
+    /// The questions that were shown.
     saw: Mutex<Vec<String>>,
 }
 
@@ -82,7 +81,7 @@ impl Prompter for Person {
     }
 }
 
-/// `general` says what it was handed, `slow` never ends.
+/// `general` returns the task it was given, `slow` never ends.
 struct Helpers(bool);
 
 impl Agents for Helpers {
@@ -113,7 +112,7 @@ impl Agents for Helpers {
     }
 }
 
-/// What is special about a house.
+/// Builds the fixture.
 #[derive(Default)]
 struct Plan {
     settings: Settings,
@@ -225,27 +224,27 @@ impl House {
         self.request(wish).await
     }
 
-    /// What the lines came to, one after the other.
+    /// Returns the results of the lines.
     async fn call(&self, who: &str, script: &str) -> String {
         let said = shown(&self.report(who, script).await);
         said.trim_start_matches("ok: ").replace('\n', "; ")
     }
 
-    /// Calls, and what came of each.
+    /// Makes the calls and checks their results.
     async fn check(&self, calls: &[(&str, &str, &str)]) {
         for (who, script, expected) in calls {
             assert_eq!(self.call(who, script).await, *expected, "{who}: {script}");
         }
     }
 
-    /// Runs on its own.
+    /// Starts the call in a task.
     fn start(&self, who: &str, script: &str) -> tokio::task::JoinHandle<Report> {
         let kernel = Arc::clone(&self.kernel);
         let wish = self.wish(who, json!({"do": script}));
         tokio::spawn(async move { kernel.call(wish, Arc::new(NoSink)).await })
     }
 
-    /// `PARENT > TOOL (ORIGIN) STATE` of every call that has ended, as its record says.
+    /// Returns `PARENT > TOOL (ORIGIN) STATE` from the record of every ended call.
     fn records(&self) -> Vec<String> {
         let mut heard = self.heard.lock().unwrap();
         let events = std::iter::from_fn(|| heard.try_next()).map(Result::unwrap);

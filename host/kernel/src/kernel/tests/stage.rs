@@ -1,4 +1,4 @@
-//! A backend that does what the input says, and writes down what was asked of it.
+//! A backend controlled by its input that records how it is used.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,21 +15,21 @@ use toolhost_contract::{
 
 type Looks = dyn Fn(&Call) + Send + Sync;
 
-/// The backend, and what was seen of it.
+/// The backend and its recordings.
 #[derive(Default)]
 pub(super) struct Stage {
     pub tools: Vec<Descriptor>,
     /// Ids of the calls that were started.
     pub started: Mutex<Vec<String>>,
-    /// Questions as they were asked.
+    /// The questions that were asked.
     pub asked: Mutex<Vec<String>>,
     pub sinks: Mutex<HashMap<String, Arc<dyn Sink>>>,
     pub holds: bool,
-    /// Paths that became real, in that order.
+    /// Committed paths, in order.
     pub real: Arc<Mutex<Vec<String>>>,
-    /// So many more commits find that somebody was faster.
+    /// Number of commits that will find a conflict.
     pub conflicts: Arc<AtomicUsize>,
-    /// Looks around when a call starts.
+    /// Called when a call starts.
     pub on_start: Mutex<Option<Box<Looks>>>,
 }
 
@@ -93,14 +93,14 @@ impl Backend for Stage {
     }
 }
 
-/// Changes that become real by being written down.
+/// Staged changes that are committed by recording their paths.
 struct Pretended {
     changes: ChangeSet,
     real: Arc<Mutex<Vec<String>>>,
     conflicts: Arc<AtomicUsize>,
 }
 
-/// Texts of one line; what was there before is the letter `o`.
+/// Returns the diff of one-line texts; the original is the letter `o`.
 fn diff(path: &str, original: &str, new: &str) -> FileDiff {
     FileDiff {
         file_name: path.to_owned(),
@@ -142,7 +142,7 @@ impl Staged for Pretended {
         })
     }
 
-    /// What is saved as `o` is as it was.
+    /// Text saved as `o` equals the original.
     fn edit(
         mut self: Box<Self>,
         edits: Vec<Edit>,
@@ -198,7 +198,7 @@ impl Staged for Pretended {
     }
 }
 
-/// Does what the input's `do` says.
+/// Executes the `do` member of the input.
 async fn act(input: &Value, grant: &Grant, sink: &dyn Sink) -> Result<Outcome, CallError> {
     let seconds = input["sleep"].as_u64().unwrap_or(0);
     if seconds > 0 {
@@ -220,14 +220,14 @@ async fn act(input: &Value, grant: &Grant, sink: &dyn Sink) -> Result<Outcome, C
         )),
         "timeout" => Err(CallError::timed_out(grant.timeout())),
         "hang" => std::future::pending().await,
-        // Stops in good order when it hears that it shall.
+        // Stops cooperatively when it is cancelled.
         "polite" => {
             while !sink.cancelled() {
                 sleep(Duration::from_millis(10)).await;
             }
             Err(CallError::new(ErrorClass::Failed, "stopped half way"))
         }
-        // The same, with all that it has so far.
+        // The same, but returns its partial result.
         "thorough" => {
             while !sink.cancelled() {
                 sleep(Duration::from_millis(10)).await;

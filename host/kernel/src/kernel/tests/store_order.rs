@@ -1,5 +1,5 @@
-//! R-144, R-201: what is on disk when: the question before a person sees it, the intent before the tool runs, and
-//! nothing that changes something when the disk cannot be written.
+//! R-144, R-201: what is on disk when: the question before the user sees it, the intent before the tool runs. Nothing
+//! that changes something runs if the disk cannot be written.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use toolhost_store::Store;
 use super::world::{Setup, World, batch, shown, transitions};
 use crate::{Clock, Durability};
 
-/// The steps that a second host sees on disk at a moment.
+/// Returns the steps that a second host sees on disk at this moment.
 fn seen(dir: &TempDir, id: &str) -> String {
     let store = Store::open(&dir.path().join("state")).unwrap();
     let steps = transitions(&store, id);
@@ -24,7 +24,7 @@ fn seen(dir: &TempDir, id: &str) -> String {
     format!("{} ({})", kinds.join(", "), row.unwrap_or_default())
 }
 
-/// A world that looks at its own disk when a person is asked and when the tool starts.
+/// Reads the store of the world when the user is asked and when the tool starts.
 async fn looks(durability: Durability, tool: &str) -> String {
     let dir = Arc::new(TempDir::new().unwrap());
     let looks = Arc::new(Mutex::new(Vec::new()));
@@ -68,7 +68,7 @@ async fn with_every_step_the_disk_knows_all_that_came_before() {
         .assert_eq(&looks(Durability::EveryStep, "look").await);
 }
 
-/// Nothing can be written any more: the file is damaged under its writer. Overwritten in place, for it is mapped.
+/// Damages the database file in place, because it is mapped, so that writes fail.
 async fn break_store(world: &World) {
     world.store().flush().await.unwrap();
     for name in ["store.db", "store.db-wal", "store.db-shm"] {
@@ -99,10 +99,10 @@ async fn a_store_that_fails_stops_what_changes_something_and_nothing_else() {
         lines.push(format!("{id} {}", shown(&report)));
     }
     expect![[r#"
-        w1 Unavailable [store_unavailable]: the host cannot write its records, so nothing that could change something is run
+        w1 Unavailable [store_unavailable]: the host cannot write its records, so calls that may change something are refused
         r1 ok: done
-        e1 Unavailable [store_unavailable]: the host cannot write its records, so nothing that could change something is run
-        w2 Unavailable [store_unavailable]: the host cannot write its records, so nothing that could change something is run
+        e1 Unavailable [store_unavailable]: the host cannot write its records, so calls that may change something are refused
+        w2 Unavailable [store_unavailable]: the host cannot write its records, so calls that may change something are refused
         r2 ok: done"#]]
     .assert_eq(&lines.join("\n"));
     assert_eq!(*world.stage.started.lock().unwrap(), ["before", "r1", "r2"]);
@@ -112,7 +112,7 @@ async fn a_store_that_fails_stops_what_changes_something_and_nothing_else() {
     );
 }
 
-// A yes whose use cannot be counted is no yes, and the search for another one ends.
+// An approval whose use cannot be counted does not apply, and the search for another one ends.
 #[tokio::test]
 async fn a_kept_yes_does_not_hold_when_the_store_fails() {
     let world = Setup::answers([Answer::Allow {
@@ -130,7 +130,7 @@ async fn a_kept_yes_does_not_hold_when_the_store_fails() {
     assert_eq!(*world.stage.started.lock().unwrap(), ["a", "b"]);
 }
 
-// An answer names its question by its time; two questions of one millisecond are still two.
+// An answer identifies its question by its time; two questions in the same millisecond must differ.
 #[tokio::test(start_paused = true)]
 async fn an_answer_to_the_first_question_is_none_to_the_second() {
     let clock = Some(Clock::new(|| Millis(5)));
@@ -141,7 +141,7 @@ async fn an_answer_to_the_first_question_is_none_to_the_second() {
         dir: Some(dir),
         ..Setup::says(move |at, _, call| {
             if at > 0 {
-                // The person thinks, and meanwhile the old answer would be found.
+                // The user decides, and in the meantime the old answer would be found.
                 return None;
             }
             let store = Store::open(&folder.path().join("state")).unwrap();
@@ -158,11 +158,11 @@ async fn an_answer_to_the_first_question_is_none_to_the_second() {
     };
     let world = setup.build();
     let call = world.start("c", "write", json!({"n": 1}));
-    // The second question is answered by nobody but us.
+    // Only this test answers the second question.
     while world.stage.asked.lock().unwrap().len() < 2 {
         tokio::task::yield_now().await;
     }
-    // So many looks at the store that the old answer would have been found.
+    // Enough polls of the store to find the old answer.
     tokio::time::timeout(
         std::time::Duration::from_millis(250),
         std::future::pending::<()>(),
@@ -204,7 +204,7 @@ async fn r_163_a_turn_is_kept_with_its_calls() {
     world.story().await;
 }
 
-// R-144, R-145, R-147: the record of a call that ended has everything but the input itself.
+// R-144, R-145, R-147: the record of an ended call has everything but the input itself.
 #[tokio::test]
 async fn r_144_the_record_on_disk_has_no_raw_input() {
     let world = Setup::answers([Answer::once()]).build();

@@ -1,4 +1,4 @@
-//! a result may name a call in its place, and that one takes the whole road.
+//! a result may request a tail call, which runs through the whole pipeline.
 
 use std::future::ready;
 
@@ -10,7 +10,7 @@ use toolhost_contract::{Outcome, TailCall};
 use super::world::{Setup, shown};
 use crate::hooks::CallbackHook;
 
-/// A tail that names a tail that names a tail.
+/// A tail call that requests a tail call, and so on.
 fn tails(depth: usize) -> Value {
     (0..depth).fold(
         json!({}),
@@ -25,8 +25,8 @@ async fn r_491_tails_follow_each_other_eight_deep_and_no_deeper() {
     let report = world.call("c", "look", tails(8)).await;
     assert_eq!(shown(&report), "ok: done");
     let report = world.call("d", "look", tails(9)).await;
-    expect!["Failed [too_many_tails]: the result asks for another call, and 8 calls have followed the first one already"]
-    .assert_eq(&shown(&report));
+    expect!["Failed [too_many_tails]: too many tail calls: the limit for one call is 8"]
+        .assert_eq(&shown(&report));
     let started = world.stage.started.lock().unwrap().clone();
     assert_eq!(started.len(), 18);
     assert_eq!(started.last().map(String::as_str), Some("d/tail-8"));

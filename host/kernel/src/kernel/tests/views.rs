@@ -1,4 +1,4 @@
-//! whole runs as front ends of other systems see them.
+//! complete runs in the event formats of other systems.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use toolhost_contract::{Answer, CallId, Principal, views};
 
 use super::world::{Setup, World, batch};
 
-/// What the view says, one line per event: its type and what matters of it.
+/// Returns the events in the format, one line each: the type and its main members.
 fn told(world: &World, system: &str) -> String {
     let mut view = views::named(system).unwrap();
     let events = world.events();
@@ -52,7 +52,7 @@ fn line(said: &Value) -> String {
     words.join(" ")
 }
 
-/// One call, seen by Kode-SDK and by Gemini CLI.
+/// Runs one call and checks its events for Kode-SDK and Gemini CLI.
 async fn check(setup: impl Fn() -> Setup, tool: &str, input: Value, kode: Expect, gemini: Expect) {
     for (system, expected) in [("kode", kode), ("gemini", gemini)] {
         let world = setup().build();
@@ -308,7 +308,7 @@ async fn r_230_r_239_every_view_tells_of_every_end() {
     }
 }
 
-// what a front end maps onto its own lines.
+// the members that a front end needs for its display.
 #[tokio::test(start_paused = true)]
 async fn r_246_a_start_and_an_end_have_what_a_screen_needs() {
     let world = Setup::default().build();

@@ -1,5 +1,4 @@
-//! A whole kernel to play with: a store in a folder of its own, a stage for its backend, a person who answers as told,
-//! and a clock that counts.
+//! A test kernel with a store in a temporary folder, a scripted backend, a scripted user and a counting clock.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -21,10 +20,10 @@ use crate::hooks::HookEntry;
 use crate::schedule::Strategy;
 use crate::{Clock, Durability, PluginInfo, Prompter, Settings, Subscription};
 
-/// What a person says to their first, second, … question; None: nothing, ever.
+/// The user's answer to their first, second, … question. `None`: the user never answers.
 pub(super) type Says = dyn Fn(usize, &Question, &Call) -> Option<Answer> + Send + Sync;
 
-/// What is special about a world. Two worlds with one folder are two hosts on one state directory.
+/// Builds a test world. Two worlds with one folder are two hosts with one state directory.
 pub(super) struct Setup {
     pub settings: Settings,
     pub durability: Durability,
@@ -33,11 +32,11 @@ pub(super) struct Setup {
     pub dir: Option<Arc<TempDir>>,
     pub stored: bool,
     pub heard: bool,
-    /// Of the plugin's bytes.
+    /// Digest of the plugin.
     pub digest: u8,
-    /// What calls change is held back until it is committed.
+    /// Changes of calls are staged until they are committed.
     pub holds: bool,
-    /// None: a clock that is a millisecond later each time.
+    /// `None`: a clock that advances by a millisecond with each reading.
     pub clock: Option<Clock>,
 }
 
@@ -68,7 +67,7 @@ impl Setup {
         }
     }
 
-    /// One answer per question, the last one again and again.
+    /// One answer per question; the last one is repeated.
     pub fn answers(answers: impl Into<Vec<Answer>>) -> Self {
         let answers = answers.into();
         Self::says(move |at, _, _| Some(answers[at.min(answers.len() - 1)].clone()))
@@ -85,7 +84,7 @@ impl Setup {
         self
     }
 
-    /// Without a store there is less to wait for.
+    /// Sets whether there is a store. Without one there is less to wait for.
     pub fn stored(mut self, stored: bool) -> Self {
         self.stored = stored;
         self
@@ -101,7 +100,7 @@ impl Setup {
     }
 }
 
-/// `allow write` and so on, one a line.
+/// Parses rules such as `allow write`, one per line.
 pub(super) fn rules(text: &str) -> Vec<RuleSpec> {
     let rule = |line: &str| {
         let (decision, tool) = line.trim().split_once(' ').unwrap();
@@ -114,7 +113,7 @@ pub(super) struct World {
     pub kernel: Arc<Kernel>,
     pub stage: Arc<Stage>,
     pub dir: Arc<TempDir>,
-    /// None: nobody listens.
+    /// `None`: there is no subscriber.
     heard: Mutex<Option<Subscription>>,
 }
 
@@ -199,7 +198,7 @@ impl World {
         Box::pin(self.kernel.call(request, Arc::new(NoSink))).await
     }
 
-    /// Runs on its own, so that the test can do something meanwhile.
+    /// Starts the call in a task, so that the test can do something in the meantime.
     pub fn start(&self, id: &str, tool: &str, input: Value) -> tokio::task::JoinHandle<Report> {
         let kernel = Arc::clone(&self.kernel);
         let request = request(id, tool, input);
@@ -211,7 +210,7 @@ impl World {
         tokio::spawn(async move { kernel.schedule(batch, Arc::new(NoSink)).await.unwrap() })
     }
 
-    /// Waits, without a clock, until the call is in the state, as the bus tells it.
+    /// Waits until the bus reports the call in the state, without using the clock.
     pub async fn until(&self, id: &str, state: CallState) {
         self.until_it(id, |happening| match happening {
             Happening::CallCreated => state == CallState::Pending,
@@ -239,7 +238,7 @@ impl World {
         }
     }
 
-    /// What happened since the last look.
+    /// Returns the events since the previous call.
     pub fn events(&self) -> Vec<Arc<BusEvent>> {
         let mut heard = self.heard.lock().unwrap();
         std::iter::from_fn(|| heard.as_mut()?.try_next())
@@ -247,8 +246,8 @@ impl World {
             .collect()
     }
 
-    /// What the bus said and what the store has, call by call in the order in which they began. The two must agree,
-    /// and every call has one end.
+    /// Returns the events on the bus and the steps in the store, call by call in order of their start. Asserts that
+    /// they agree and that every call has one end.
     pub async fn story(&self) -> String {
         self.story_of(&self.events()).await
     }
@@ -281,7 +280,7 @@ impl World {
         story.trim_end().to_owned()
     }
 
-    /// The transitions of one call, which are those that the bus told.
+    /// Returns the transitions of one call and asserts that the bus reported the same ones.
     async fn on_disk(&self, id: &CallId, events: &[&BusEvent]) -> String {
         self.store().flush().await.unwrap();
         let transitions = self.transitions(&id.0);
@@ -300,7 +299,7 @@ impl World {
         kinds.join(", ")
     }
 
-    /// State and kind of every step of a call that the store has now.
+    /// Returns the state and kind of every step of a call in the store.
     pub fn transitions(&self, id: &str) -> Vec<(String, String)> {
         transitions(self.store(), id)
     }
@@ -318,7 +317,7 @@ pub(super) fn transitions(store: &Store, id: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The state that an event tells of.
+/// Returns the state that an event reports.
 fn state(event: &BusEvent) -> Option<String> {
     let state = match &event.happening {
         Happening::CallCreated => CallState::Pending,
@@ -346,7 +345,7 @@ pub(super) fn request(id: &str, tool: &str, input: Value) -> CallRequest {
     CallRequest::new(CallId(id.to_owned()), tool, input, Principal::default())
 }
 
-/// A turn of the model: id, tool and input of each call.
+/// A turn of the model, with the id, tool and input of each call.
 pub(super) fn batch<const N: usize>(id: &str, calls: [(&str, &str, Value); N]) -> BatchRequest {
     let call = |(id, tool, input): (&str, &str, Value)| BatchCall {
         id: CallId(id.to_owned()),
@@ -362,7 +361,7 @@ pub(super) fn batch<const N: usize>(id: &str, calls: [(&str, &str, Value); N]) -
     }
 }
 
-/// What the model gets, as one line with its kind in front.
+/// Formats the result for the model as one line, prefixed with its kind.
 pub(super) fn shown(report: &Report) -> String {
     match &report.result {
         Ok(outcome) if outcome.is_error() => format!("no: {}", outcome.model_text()),

@@ -1,4 +1,4 @@
-//! R-495: which plugins may be compared, and what is said when they cannot.
+//! R-495: which plugins can be compared in an A/B test, and the errors if they cannot.
 
 use super::versions::{check, kernel};
 use super::*;
@@ -52,7 +52,7 @@ fn r_495_versions_and_plugins_are_compared_in_any_order() {
             grep = next:7.0.0 s:1.0.0*
         "#]],
     );
-    // Where all are named, the first is listed.
+    // If all are named, the first is listed.
     check(
         compared("grep: next s"),
         "s 1.0.0: grep
@@ -71,7 +71,7 @@ fn r_495_nobody_else_gets_in_by_a_comparison() {
          next 7.0.0: grep
          evil 9.0.0: grep",
         expect![[r#"
-            error: plugin `evil` brings the name `grep`, which tool `grep` of plugin `s` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `evil__grep`)
+            error: plugin `evil` registers the name `grep`, which is already used by tool `grep` of plugin `s`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `evil__grep`)
             grep = next:7.0.0 s:1.0.0*
         "#]],
     );
@@ -80,8 +80,8 @@ fn r_495_nobody_else_gets_in_by_a_comparison() {
         "s 1.0.0: grep glob
          next 7.0.0: grep glob",
         expect![[r#"
-            error: plugin `next` brings the name `glob`, which tool `glob` of plugin `s` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `next__glob`)
-            t.toml:7: ab_test of `grep`: variant 2 (plugin next): no tool `next/grep` is loaded, or it is left out
+            error: plugin `next` registers the name `glob`, which is already used by tool `glob` of plugin `s`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `next__glob`)
+            t.toml:7: ab_test of `grep`: variant 2 (plugin next): tool `next/grep` is not loaded or unavailable
             glob = s:1.0.0*
             grep = s:1.0.0*
         "#]],
@@ -94,7 +94,9 @@ fn r_495_what_cannot_be_compared_is_said_with_its_line() {
         (
             "grep: 1.0.0 2.0.0",
             "s 1.0.0: grep",
-            expect!["t.toml:7: ab_test of `grep`: variant 2 (version 2.0.0): loaded is 1.0.0"],
+            expect![
+                "t.toml:7: ab_test of `grep`: variant 2 (version 2.0.0): only these versions are loaded: 1.0.0"
+            ],
         ),
         (
             "grepp: 1.0.0",
@@ -106,20 +108,20 @@ fn r_495_what_cannot_be_compared_is_said_with_its_line() {
         (
             "cat: 1.0.0",
             "s 1.0.0: read=cat",
-            expect!["t.toml:7: ab_test of `cat`: the tool is called `read`; write that"],
+            expect!["t.toml:7: ab_test of `cat`: the tool is named `read`; use that name"],
         ),
         (
             "grep: 1.0.0 1.0.*",
             "s 1.0.0: grep",
             expect![
-                "t.toml:7: ab_test of `grep`: variant 2 (version 1.0.*): another variant is the same tool already"
+                "t.toml:7: ab_test of `grep`: variant 2 (version 1.0.*): another variant already selects the same tool"
             ],
         ),
         (
             "grep: 1.0.0 next",
             "s 1.0.0: grep\nnext: grep>none",
             expect![
-                "t.toml:7: ab_test of `grep`: variant 2 (plugin next): no tool `next/grep` is loaded, or it is left out"
+                "t.toml:7: ab_test of `grep`: variant 2 (plugin next): tool `next/grep` is not loaded or unavailable"
             ],
         ),
     ] {
@@ -147,7 +149,7 @@ fn r_495_a_variant_with_another_schema_is_refused() {
         tool.input_schema = schema;
         kernel.register(info, Arc::new(Still(vec![tool]))).unwrap();
     }
-    expect![[r#"t.toml:7: ab_test of `grep`: variant 2 (plugin next): callers see `grep` 1.0.0 of plugin `s`, and its input schema differs at /properties/pattern: {"type":"string"} there, nothing here"#]]
+    expect![[r#"t.toml:7: ab_test of `grep`: variant 2 (plugin next): callers see `grep` 1.0.0 of plugin `s`, but its input schema differs at /properties/pattern: {"type":"string"} there, nothing here"#]]
         .assert_eq(&kernel.registry().problems().join("\n"));
 }
 
@@ -160,7 +162,7 @@ fn r_495_a_stand_in_has_the_names_of_what_it_stands_in_for() {
     let registry = kernel.registry();
     let mut keys = registry.get("next/grep").unwrap().keys.clone();
     keys.sort();
-    // Its own alias leads nowhere; that of the other leads to it by way of the comparison. `Grep` is the name itself.
+    // Its own alias is not used; those of the listed tool refer to it through the A/B test. `Grep` is the name itself.
     assert_eq!(keys, ["find", "next/grep", "next__grep"]);
     for (word, version) in [
         ("grep", Some("1.0.0")),
@@ -173,7 +175,7 @@ fn r_495_a_stand_in_has_the_names_of_what_it_stands_in_for() {
         let found = registry.get(word).map(|entry| entry.tool.version.as_str());
         assert_eq!(found, version, "{word}");
     }
-    // Disabled together, and one by one.
+    // Disabled together, and individually.
     kernel.set_enabled("next/grep", false).unwrap();
     assert!(kernel.registry().get("grep").unwrap().enabled);
     kernel.set_enabled("next/grep", true).unwrap();

@@ -1,4 +1,4 @@
-//! R-492: a tool is there when everything that it depends on is.
+//! R-492: a tool is available if all its dependencies are.
 
 use super::versions::{check, kernel};
 use super::*;
@@ -26,8 +26,8 @@ fn r_492_what_is_missing_is_named_with_the_way_to_it() {
          b: two>three
          c: four",
         expect![[r#"
-            tool `one` 1.0.0 of plugin `a` is left out: one → two → three, and no loaded plugin has `three`; load one that has
-            tool `two` 1.0.0 of plugin `b` is left out: two → three, and no loaded plugin has `three`; load one that has
+            tool `one` 1.0.0 of plugin `a` is unavailable: one → two → three: no loaded plugin provides `three`; load one that does
+            tool `two` 1.0.0 of plugin `b` is unavailable: two → three: no loaded plugin provides `three`; load one that does
             four = c:1.0.0*
         "#]],
     );
@@ -50,10 +50,10 @@ fn r_492_a_circle_is_left_out_with_whoever_depends_on_it() {
          b: two>one
          c: three>one four",
         expect![[r#"
-            tool `one` 1.0.0 of plugin `a` is left out: one → two → one, and that goes in a circle; one of them has to do without
-            tool `self` 1.0.0 of plugin `a` is left out: self → self, and that goes in a circle; one of them has to do without
-            tool `three` 1.0.0 of plugin `c` is left out: three → one → two → one, and that goes in a circle; one of them has to do without
-            tool `two` 1.0.0 of plugin `b` is left out: two → one → two, and that goes in a circle; one of them has to do without
+            tool `one` 1.0.0 of plugin `a` is unavailable: one → two → one is a cycle; remove one of these dependencies
+            tool `self` 1.0.0 of plugin `a` is unavailable: self → self is a cycle; remove one of these dependencies
+            tool `three` 1.0.0 of plugin `c` is unavailable: three → one → two → one is a cycle; remove one of these dependencies
+            tool `two` 1.0.0 of plugin `b` is unavailable: two → one → two is a cycle; remove one of these dependencies
             four = c:1.0.0*
         "#]],
     );
@@ -66,13 +66,13 @@ fn r_492_a_version_has_to_fit() {
         "a: one>grep@^2 two>grep@^1 three>GREP
          s 1.4.0: grep=Grep",
         expect![[r#"
-            tool `one` 1.0.0 of plugin `a` is left out: one → grep@^2, and loaded is only 1.4.0; load a version that fits `grep@^2`
+            tool `one` 1.0.0 of plugin `a` is unavailable: one → grep@^2: only these versions are loaded: 1.4.0; load a version that matches `grep@^2`
             grep = s:1.4.0*
             three = a:1.0.0*
             two = a:1.0.0*
         "#]],
     );
-    // A version that does not answer to the name counts too, and one whose own needs are not met does not.
+    // A version that is not served under the name counts too; one with unmet dependencies does not.
     check(
         Settings::default(),
         "a: one>grep@1.0.0 two>grep@2
@@ -80,9 +80,9 @@ fn r_492_a_version_has_to_fit() {
          s 1.5.0: grep
          s 2.0.0: grep>nothing",
         expect![[r#"
-            warning: plugin `s` is loaded in several versions, and the highest serves `grep` and its other tools; `[tools.grep] version` chooses one
-            tool `grep` 2.0.0 of plugin `s` is left out: grep → nothing, and no loaded plugin has `nothing`; load one that has
-            tool `two` 1.0.0 of plugin `a` is left out: two → grep@2 → nothing, and no loaded plugin has `nothing`; load one that has
+            warning: several versions of plugin `s` are loaded, and the highest serves `grep` and its other tools; set `[tools.grep] version` to choose one
+            tool `grep` 2.0.0 of plugin `s` is unavailable: grep → nothing: no loaded plugin provides `nothing`; load one that does
+            tool `two` 1.0.0 of plugin `a` is unavailable: two → grep@2 → nothing: no loaded plugin provides `nothing`; load one that does
             grep = s:1.5.0* s:1.0.0
             one = a:1.0.0*
         "#]],
@@ -97,13 +97,13 @@ fn r_492_what_is_disabled_is_not_there() {
     };
     let (kernel, shown) = kernel(settings, "a: one>two\nb: two>none three");
     expect![[r#"
-        tool `one` 1.0.0 of plugin `a` is left out: one → two, and `two` is disabled; enable it
+        tool `one` 1.0.0 of plugin `a` is unavailable: one → two: `two` is disabled; enable it
         three = b:1.0.0*
         two = -b:1.0.0*
     "#]]
     .assert_eq(&shown);
     expect![[
-        r#"Tool "one" not found: it is left out: one → two, and `two` is disabled; enable it"#
+        r#"Tool "one" not found: it is unavailable: one → two: `two` is disabled; enable it"#
     ]]
     .assert_eq(&kernel.registry().unknown("one").to_string());
     let has = |name| kernel.registry().has(name);
@@ -114,7 +114,7 @@ fn r_492_what_is_disabled_is_not_there() {
     assert!(has("two") && has("one"));
     assert!(kernel.unregister(&super::info("c").name));
     assert!(!has("two") && !has("one"));
-    // Nobody can call it, and it can be switched off all the same.
+    // It cannot be called, but it can be disabled.
     kernel.set_enabled("one", false).unwrap();
     assert!(has("one"));
 }
@@ -125,5 +125,5 @@ fn r_492_a_long_way_is_cut() {
     tools.reverse();
     let (_, shown) = kernel(Settings::default(), &format!("a: {}", tools.join(" ")));
     let first = shown.lines().next().unwrap();
-    expect![["tool `t0` 1.0.0 of plugin `a` is left out: t0 → t1 → t2 → t3 → t4 → … → t36 → t37 → t38 → t39 → t40, and no loaded plugin has `t40`; load one that has"]].assert_eq(first);
+    expect![["tool `t0` 1.0.0 of plugin `a` is unavailable: t0 → t1 → t2 → t3 → t4 → … → t36 → t37 → t38 → t39 → t40: no loaded plugin provides `t40`; load one that does"]].assert_eq(first);
 }

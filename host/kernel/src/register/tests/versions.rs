@@ -1,8 +1,8 @@
-//! R-493: several versions of one plugin side by side, and which of them answers.
+//! R-493: several versions of one plugin, and which of them is served.
 
 use super::*;
 
-/// The results, the warnings, and for each name who answers to it and what else is there.
+/// Formats the results, the warnings, and for each name the served entry and the others.
 fn shown(kernel: &Kernel, results: &[Result<Vec<ToolName>, RegisterError>]) -> String {
     let errors = results
         .iter()
@@ -48,7 +48,7 @@ pub(super) fn kernel(settings: Settings, plugins: &str) -> (Kernel, String) {
     (kernel, shown)
 }
 
-/// In every order but for the warnings the same.
+/// Checks every order of registration. Only the warnings may differ.
 pub(super) fn check(settings: Settings, plugins: &str, expected: Expect) {
     let without = |shown: &str| -> String {
         let lines = shown.lines().filter(|line| !line.starts_with("warning"));
@@ -85,7 +85,7 @@ fn r_493_the_highest_finished_version_answers() {
          s 1.10.0: grep glob
          s 2.0.0-rc.1: grep",
         expect![[r#"
-            warning: plugin `s` is loaded in several versions, and the highest serves `grep` and its other tools; `[tools.grep] version` chooses one
+            warning: several versions of plugin `s` are loaded, and the highest serves `grep` and its other tools; set `[tools.grep] version` to choose one
             glob = s:1.10.0*
             grep = s:1.10.0* s:1.9.0 s:2.0.0-rc.1
         "#]],
@@ -95,7 +95,7 @@ fn r_493_the_highest_finished_version_answers() {
         "s 2.0.0-rc.1: grep
          s 2.0.0-rc.2: grep",
         expect![[r#"
-            warning: plugin `s` is loaded in several versions, and the highest serves `grep` and its other tools; `[tools.grep] version` chooses one
+            warning: several versions of plugin `s` are loaded, and the highest serves `grep` and its other tools; set `[tools.grep] version` to choose one
             grep = s:2.0.0-rc.2* s:2.0.0-rc.1
         "#]],
     );
@@ -117,7 +117,7 @@ fn r_493_a_pin_chooses_and_nothing_else_takes_its_place() {
         pinned("grep", "3"),
         plugins,
         expect![[r#"
-            tool `grep` 2.0.0 of plugin `s` is left out: `[tools.grep] version` is `3`, and loaded is 2.0.0, 1.5.0, 1.0.0; load that version or change the key
+            tool `grep` 2.0.0 of plugin `s` is unavailable: `[tools.grep] version` is `3`, but only these versions are loaded: 2.0.0, 1.5.0, 1.0.0; load that version or change the key
         "#]],
     );
 }
@@ -128,7 +128,7 @@ fn r_493_another_plugin_takes_no_name_by_a_higher_version() {
         Settings::default(),
         "s 1.0.0: grep\nevil 9.0.0: grep",
         expect![[r#"
-            error: plugin `evil` brings the name `grep`, which tool `grep` of plugin `s` has already; leave out one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is called `evil__grep`)
+            error: plugin `evil` registers the name `grep`, which is already used by tool `grep` of plugin `s`; remove one of the two plugins, or set on_duplicate to `replace` (the later tool takes the name) or `qualify` (the later tool is named `evil__grep`)
             grep = s:1.0.0*
         "#]],
     );
@@ -136,7 +136,7 @@ fn r_493_another_plugin_takes_no_name_by_a_higher_version() {
         Settings::default(),
         "s 1.0.0: grep\ns 1.0.0: grep@9.0.0",
         expect![[r#"
-            error: plugin `s` is registered already; unregister it first, or set on_duplicate to `replace`
+            error: plugin `s` is already registered; unregister it first, or set on_duplicate to `replace`
             grep = s:1.0.0*
         "#]],
     );
@@ -146,8 +146,8 @@ fn r_493_another_plugin_takes_no_name_by_a_higher_version() {
     };
     let (kernel, shown) = kernel(qualify, "s: grep\nt 1.0.0: grep\nt 2.0.0: grep");
     expect![[r#"
-        warning: plugin `s` has the name `grep` already, so that of plugin `t` is called `t__grep`
-        warning: plugin `t` is loaded in several versions, and the highest serves `t__grep` and its other tools; `[tools.t__grep] version` chooses one
+        warning: plugin `s` already has the name `grep`, so the tool of plugin `t` is named `t__grep`
+        warning: several versions of plugin `t` are loaded, and the highest serves `t__grep` and its other tools; set `[tools.t__grep] version` to choose one
         grep = s:1.0.0*
         t__grep = t:2.0.0* t:1.0.0
     "#]].assert_eq(&shown);
@@ -181,8 +181,10 @@ fn r_493_a_version_is_found_by_name_and_version() {
         let found = registry.get(word).map(|entry| entry.tool.version.as_str());
         assert_eq!(found, version, "{word}");
     }
-    expect![[r#"Tool "grep@3" not found: loaded is 1.1.0, 1.0.0, 2.0.0-rc.1"#]]
-        .assert_eq(&registry.unknown("grep@3").to_string());
+    expect![[
+        r#"Tool "grep@3" not found: only these versions are loaded: 1.1.0, 1.0.0, 2.0.0-rc.1"#
+    ]]
+    .assert_eq(&registry.unknown("grep@3").to_string());
 }
 
 #[test]
@@ -207,7 +209,7 @@ fn r_493_a_tool_that_was_renamed_keeps_its_new_name() {
         Settings::default(),
         "s 1.0.0: read\ns 2.0.0: read_file=read",
         expect![[r#"
-            warning: `read` leads to tool `read` of plugin `s` and is no alias of `read_file` of plugin `s`
+            warning: `read` refers to tool `read` of plugin `s` and is not an alias of `read_file` of plugin `s`
             read = s:1.0.0*
             read_file = s:2.0.0*
         "#]],
@@ -222,7 +224,7 @@ fn r_493_a_version_can_be_disabled_by_itself() {
     };
     let (kernel, shown) = kernel(settings, "s 1.0.0: grep\ns 2.0.0: grep");
     expect![[r#"
-        warning: plugin `s` is loaded in several versions, and the highest serves `grep` and its other tools; `[tools.grep] version` chooses one
+        warning: several versions of plugin `s` are loaded, and the highest serves `grep` and its other tools; set `[tools.grep] version` to choose one
         grep = s:1.0.0* -s:2.0.0
     "#]].assert_eq(&shown);
     let versions = || {

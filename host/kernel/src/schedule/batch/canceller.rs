@@ -1,4 +1,4 @@
-//! Stops a batch while it runs: the handle from outside, and what a call of it hears.
+//! Cancellation of a running batch, from outside and as seen by its calls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Fate;
 
-/// A handle on a running batch; clones mean the same batch.
+/// A handle to cancel a running batch. Clones share the same batch.
 #[derive(Debug, Clone)]
 pub struct Canceller {
     /// The parent of the tokens of all calls.
@@ -14,7 +14,7 @@ pub struct Canceller {
     book: Arc<Mutex<Book>>,
 }
 
-/// How a call hears that it shall stop.
+/// The cancellation signal of one call.
 #[derive(Debug, Clone)]
 pub struct Stop {
     token: CancellationToken,
@@ -22,18 +22,18 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// For whatever wants a token. Cancelling it touches this call alone.
+    /// Returns the token of the call. Cancelling it affects only this call.
     pub fn token(&self) -> &CancellationToken {
         &self.token
     }
 
-    /// The call that was cancelled; None when nothing was, or when the batch was dropped.
+    /// Returns the call that was cancelled; `None` if there is none or the batch was dropped.
     pub fn because(&self) -> Option<usize> {
         self.canceller.cause()
     }
 
-    /// What comes of the work, or None when the call shall stop. Meant for what comes before a call runs, such as
-    /// waiting for its permit: when both happen at once it is None, so that no call starts after a cancel.
+    /// Returns the result of `work`, or `None` if the call is cancelled. Meant for steps before a call runs, such as
+    /// waiting for its permit: if both happen at once it returns `None`, so that no call starts after a cancellation.
     pub async fn unless<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -62,8 +62,8 @@ impl Canceller {
         }
     }
 
-    /// Cancels one call: its siblings that run are told to stop, the others never start. Was there something left to
-    /// cancel? A call that has ended cancels nothing.
+    /// Cancels one call: running calls of the batch are notified, the others never start. Returns false if the call
+    /// has already ended.
     pub fn cancel(&self, index: usize) -> bool {
         let mut book = self.book();
         let open = book.ended.get(index).is_some_and(|ended| !ended);
@@ -82,7 +82,7 @@ impl Canceller {
         self.book().ended[index] = true;
     }
 
-    /// The call that was cancelled first, and took the others along.
+    /// Returns the call that was cancelled first and caused the others to be cancelled.
     pub fn cause(&self) -> Option<usize> {
         self.book().cause
     }

@@ -1,3 +1,5 @@
+//! Tests of batches: order, cancellation and panics.
+
 mod stage;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,14 +15,14 @@ use super::super::{Limits, Place, Pools};
 use super::*;
 use stage::{Stage, plain};
 
-/// Runs the batch to its end and shows who did what at which second.
+/// Runs the batch to its end and checks what happened at which second.
 async fn check(strategy: Strategy, calls: &str, expected: Expect) {
     let stage = Stage::new(strategy);
     stage.run(stage.batch(calls)).await;
     expected.assert_eq(&stage.transcript());
 }
 
-/// The same, and at the given second the call is cancelled.
+/// Like [`check`], but cancels the call at the given second.
 async fn check_cancel(second: u64, index: usize, calls: &str, expected: Expect) {
     let stage = Stage::new(Strategy::Waves);
     let batch = stage.batch(calls);
@@ -338,7 +340,7 @@ async fn a_deaf_call_gets_a_grace_and_keeps_its_result_when_it_makes_it() {
 
 type Tokens = Arc<Mutex<Vec<CancellationToken>>>;
 
-/// Calls that hand their tokens out, as one does that starts something elsewhere.
+/// Calls that pass on their tokens, like a call that starts work elsewhere.
 fn handing_out(tokens: &Tokens, end: fn() -> BoxFuture<'static, End<()>>) -> Batch<'static, ()> {
     let planned = |_| {
         let tokens = Arc::clone(tokens);
@@ -359,7 +361,7 @@ fn handing_out(tokens: &Tokens, end: fn() -> BoxFuture<'static, End<()>>) -> Bat
     Batch::new(Strategy::Waves, (0..3).map(planned).collect())
 }
 
-/// How many there are, and how many are cancelled.
+/// Returns the number of tokens, and how many are cancelled.
 fn count(tokens: &Tokens) -> (usize, usize) {
     let tokens = tokens.lock().unwrap();
     let cancelled = tokens.iter().filter(|token| token.is_cancelled());

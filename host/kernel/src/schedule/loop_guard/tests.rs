@@ -1,3 +1,5 @@
+//! Tests of the detection of repeated failing calls.
+
 use expect_test::{Expect, expect};
 use serde_json::json;
 
@@ -160,9 +162,9 @@ fn the_texts_say_what_happened_and_what_to_do() {
     let fail = || guard.record(&tool("edit"), &json!({}), Fate::Failed);
     let advice = std::iter::repeat_with(fail).take(4).nth(2).flatten();
     fail();
-    expect!["this same call has failed 3 times in a row: do not repeat it, change the arguments or take another way"]
+    expect!["this call has failed 3 times in a row; do not repeat it: change the arguments or try another approach"]
         .assert_eq(&advice.unwrap());
     let refusal = guard.check(&tool("edit"), &json!({})).unwrap_err();
-    expect!["`edit` failed 4 times in a row with these same arguments and was not run again: change the arguments or take another way"]
+    expect!["`edit` failed 4 times in a row with the same arguments and was not run again; change the arguments or try another approach"]
         .assert_eq(&refusal.to_string());
 }

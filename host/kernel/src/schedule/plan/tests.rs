@@ -1,8 +1,10 @@
+//! Tests of how each strategy splits a turn into waves.
+
 use expect_test::{Expect, expect};
 
 use super::*;
 
-/// One line per call: its concurrency, then `read` and `wait` where they hold.
+/// One line per call: its concurrency, then `read` and `wait` where they apply.
 fn check(strategy: Strategy, calls: &str, expected: Expect) {
     let calls: Vec<_> = calls.lines().map(shape).collect();
     let waves = waves(strategy, &calls);
@@ -114,7 +116,7 @@ fn a_strategy_is_read_as_it_is_written_and_an_unknown_word_is_told_the_words() {
     for word in ["waves", "sema", "kode", "serial", "optimistic"] {
         assert_eq!(word.parse::<Strategy>().unwrap().to_string(), word);
     }
-    expect!["`Wave\\u{1b}` is not a strategy: use waves, sema, kode, serial or optimistic"]
+    expect!["`Wave\\u{1b}` is not a strategy; use waves, sema, kode, serial or optimistic"]
         .assert_eq(&"Wave\u{1b}".parse::<Strategy>().unwrap_err().to_string());
 }
 

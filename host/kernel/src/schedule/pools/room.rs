@@ -1,4 +1,4 @@
-//! Who may run now: the rules of the pools without any waiting, so that they are tested step by step.
+//! The admission rules of the pools as a state machine without waiting, for step-by-step tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(super) enum Claim {
 }
 
 impl Claim {
-    /// The pool that it takes a permit of. Who has everything needs none: nobody is there who could have taken one.
+    /// Returns the pool whose permit the claim takes. An exclusive claim needs none, because no other call runs.
     fn pool(&self) -> Option<Pool> {
         match self {
             Self::Agent => Some(Pool::Agents),
@@ -47,7 +47,7 @@ impl Clash for Claim {
     }
 }
 
-/// A lane as one session sees it.
+/// A lane within one session.
 pub(super) type LaneKey = (u64, SessionKey);
 
 struct Guest {
@@ -63,19 +63,19 @@ impl Clash for Guest {
 
 /// All calls that run or wait.
 ///
-/// Two things hold a call back, looked at in this order: those before it in the line that it clashes with, then the
-/// number of its pool. Those who wait for the number are served by age. The oldest call of an user that waits is
-/// therefore always their next: those in its way run, and end; after that the next free permit of its pool is its own.
+/// A call is blocked first by earlier conflicting calls in the queue, then by the limit of its pool. Calls that wait
+/// for the limit are admitted by age. The oldest waiting call of a user is therefore always admitted next: the calls
+/// that block it run and end, and then it gets the next free permit of its pool.
 pub(super) struct Room {
     line: Line<Guest>,
     limits: Limits,
-    /// Of the users that have a call here.
+    /// Counters of the users with calls in the queue.
     counters: BTreeMap<UserId, [Counter; 5]>,
 }
 
 struct Counter {
     free: usize,
-    /// Nobody is in their way; only the number holds them back.
+    /// Calls that are blocked only by the limit.
     waiting: BTreeSet<Ticket>,
     running: BTreeSet<Ticket>,
 }
@@ -99,7 +99,7 @@ impl Room {
         })
     }
 
-    /// The ticket, and whether the call may run at once.
+    /// Adds a call. Returns its ticket and whether it may run now.
     pub(super) fn arrive(&mut self, user: UserId, claim: Claim) -> (Ticket, bool) {
         let guest = Guest { user, claim };
         let (user, pool) = (guest.user.clone(), guest.claim.pool());
@@ -107,7 +107,7 @@ impl Room {
         (ticket, free && self.admit(ticket, user, pool))
     }
 
-    /// A call ended, or stopped waiting. Returns those that may run now.
+    /// Removes a call that ended or stopped waiting. Returns the calls that may run now.
     pub(super) fn leave(&mut self, ticket: Ticket) -> Vec<Ticket> {
         let Some((gone, free)) = self.line.leave(ticket) else {
             return Vec::new();
@@ -153,7 +153,7 @@ impl Room {
 }
 
 impl Counter {
-    /// In the order of [`Pool`].
+    /// Creates one counter per pool, in the order of [`Pool`].
     fn all(limits: Limits) -> [Self; 5] {
         let Limits {
             all,
@@ -173,7 +173,7 @@ impl Counter {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// Whoever waits here waits because nothing is free, so a newcomer never overtakes them.
+    /// A call waits only if no permit is free, so a new call never overtakes waiting ones.
     fn arrive(&mut self, ticket: Ticket) -> bool {
         let free = self.free > 0;
         if free {
@@ -185,7 +185,7 @@ impl Counter {
         free
     }
 
-    /// Who runs next, if it was running itself.
+    /// Returns the next call to run, if `ticket` was running.
     fn leave(&mut self, ticket: Ticket) -> Option<Ticket> {
         self.waiting.remove(&ticket);
         if !self.running.remove(&ticket) {

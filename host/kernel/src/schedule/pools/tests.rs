@@ -1,3 +1,5 @@
+//! Tests of admission: limits, lanes, path locks and exclusive calls.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use toolhost_contract::UserId;
 
 use super::*;
 
-/// One line per call, in the order in which they come: `name seconds` and what it needs. Shows who runs when.
+/// One line per call in order of arrival: `name seconds` and its requirements. Checks when each call runs.
 async fn check(limits: Limits, calls: &str, expected: Expect) {
     let pools = Pools::new(limits).unwrap();
     let lanes = [Lane::new(), Lane::new()];
@@ -215,7 +217,7 @@ async fn nobody_uses_up_the_numbers_of_another_one() {
     .await;
 }
 
-/// A serial call of one session does not hold up another session, of the same user or of another one.
+/// A serial call does not delay other sessions, of the same user or of others.
 #[tokio::test(start_paused = true)]
 async fn c_02_a_lane_belongs_to_a_session() {
     check(
@@ -276,7 +278,7 @@ async fn a_waiter_that_is_dropped_leaves_no_trace_and_the_next_one_wakes() {
         assert!(waiter.as_mut().now_or_never().is_none());
     }
     drop(second);
-    // The third is let in, and goes before it hears of it.
+    // The third is admitted, and is dropped before it is notified.
     drop(first);
     drop(third);
     let fourth = fourth.now_or_never().expect("nobody else is here");
@@ -308,6 +310,6 @@ fn a_limit_of_nothing_is_refused() {
         ..Limits::default()
     };
     let error = Pools::new(limits).err().unwrap();
-    expect!["the limit `network` is 0 and no call of it would ever run: give at least 1"]
+    expect!["the limit `network` is 0, so no call in this pool could run; set it to at least 1"]
         .assert_eq(&error.to_string());
 }

@@ -1,3 +1,5 @@
+//! Tests of the session queue.
+
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -71,7 +73,7 @@ async fn a_full_queue_refuses_and_has_room_again_when_calls_end_or_go() {
     assert!(running.as_mut().now_or_never().is_none());
     assert!(waiting.as_mut().now_or_never().is_none());
     let refused = queue.schedule(1, async {}).await.unwrap_err();
-    expect!["1 more calls do not fit into the queue of at most 10: wait until some end"]
+    expect!["1 more calls exceed the queue limit of 10; wait until some have ended"]
         .assert_eq(&refused.to_string());
 
     drop(waiting);

@@ -1,4 +1,4 @@
-//! Calls made by chance, and a witness who sees which run side by side.
+//! Random calls, and a checker for which of them run concurrently.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,9 +26,9 @@ const LIMITS: Limits = Limits {
 pub(super) struct Turn {
     strategy: schedule::Strategy,
     pub(super) calls: Vec<Call>,
-    /// At which second which call is cancelled.
+    /// The second at which a call is cancelled, and its index.
     pub(super) cancel: Option<(u64, usize)>,
-    /// At which second nobody wants the results any more.
+    /// The second at which the batch is dropped.
     pub(super) drop: Option<u64>,
 }
 
@@ -37,14 +37,14 @@ pub(super) struct Call {
     concurrency: Concurrency,
     read_only: bool,
     wait_for_previous: bool,
-    /// Path and whether it is written.
+    /// Paths, and whether they are written.
     places: Vec<(&'static str, bool)>,
     pool: Pool,
     lane: Option<usize>,
-    /// As long as a person takes before the call asks for its permit.
+    /// Seconds that the user takes before the call asks for its permit.
     asks: u64,
     seconds: u64,
-    /// It does not hear that it shall stop.
+    /// The call ignores cancellation.
     deaf: bool,
     pub(super) ending: Ending,
 }
@@ -126,7 +126,7 @@ pub(super) struct World {
     pools: Pools,
     lanes: [Lane; 2],
     running: Mutex<Vec<(usize, Call)>>,
-    /// What must not have happened. Told at the end, for a batch survives the panic of a call.
+    /// Violations. Reported at the end, because a batch survives the panic of a call.
     wrongs: Mutex<Vec<String>>,
     next: AtomicUsize,
 }
@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// A result is the index of its call; with a reason when the batch had to make one up.
+    /// A result is the index of its call, with a reason if the call had no result.
     pub(super) fn batch<'a>(&'a self, turn: &'a Turn) -> Batch<'a, (usize, Option<Missing>)> {
         let planned = turn.calls.iter().enumerate().map(|(index, call)| Planned {
             shape: Shape {
@@ -181,14 +181,14 @@ impl World {
         tokio::select! {
             () = sleep(Duration::from_secs(call.seconds)) => match call.ending {
                 Ending::With(fate) => fate,
-                // Not `panic!`, whose hook would fill the test's output.
+                // Not `panic!`, whose hook would fill the output of the test.
                 Ending::Panic => std::panic::resume_unwind(Box::new("on purpose")),
             },
             () = stop.token().cancelled(), if !call.deaf => Fate::Cancelled,
         }
     }
 
-    /// Nobody else may be here now with whom this call must not run.
+    /// Checks that no running call conflicts with this one.
     fn enter(&self, call: &Call) -> Here<'_> {
         let mut running = self.running();
         for (_, other) in &*running {
@@ -204,7 +204,7 @@ impl World {
             Pool::Agents => LIMITS.agents,
             Pool::Interactive => LIMITS.interactive,
         };
-        // Who has everything needs no permit.
+        // An exclusive call needs no permit.
         if same.count() >= limit && call.concurrency != Concurrency::Exclusive {
             self.wrong(format!("too many of {:?}", call.pool));
         }
@@ -222,7 +222,7 @@ impl World {
     pub(super) fn check(&self) {
         assert_eq!(*self.wrongs.lock().unwrap(), Vec::<String>::new());
         assert!(self.running().is_empty());
-        // Everything is there to be had again.
+        // Everything is available again.
         let everything = Needs {
             exclusive: true,
             ..Needs::plain(super::local())
@@ -260,7 +260,7 @@ impl Call {
         self.places.iter().map(place).collect()
     }
 
-    /// Said in another way than the scheduler does, lest both be wrong alike.
+    /// Implemented differently from the scheduler, so that both are unlikely to have the same error.
     fn clashes(&self, other: &Self) -> bool {
         let both = [self, other];
         if both.iter().any(|call| call.pool == Pool::Agents) {

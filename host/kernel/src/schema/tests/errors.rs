@@ -1,4 +1,4 @@
-//! What is refused, and in which words.
+//! Error messages for invalid inputs and schemas.
 
 use expect_test::{Expect, expect};
 
@@ -127,7 +127,7 @@ fn an_error_names_field_and_expectation() {
         json!({"uniqueItems": true}),
         json!([1, 1]),
         expect![[r#"
-        [invalid_tool_params] Parameter validation failed: x: expected items that differ
+        [invalid_tool_params] Parameter validation failed: x: expected unique items
         - schema of x: {"uniqueItems":true}"#]],
     );
     one(
@@ -141,14 +141,14 @@ fn an_error_names_field_and_expectation() {
         json!({"anyOf": [{"type": "integer"}, {"type": "boolean"}]}),
         json!([]),
         expect![[r#"
-            [invalid_tool_params] Parameter validation failed: x: fits none of the forms that its schema allows, got an array
+            [invalid_tool_params] Parameter validation failed: x: matches none of the forms that its schema allows, got an array
             - schema of x: {"anyOf":[{"type":"integer"},{"type":"boolean"}]}"#]],
     );
     one(
         json!({"oneOf": [{"type": "integer"}, {"minimum": 1}]}),
         json!(3),
         expect![[r#"
-            [invalid_tool_params] Parameter validation failed: x: fits more than one of the forms of which it may fit one
+            [invalid_tool_params] Parameter validation failed: x: matches more than one of the forms in `oneOf`
             - schema of x: {"oneOf":[{"type":"integer"},{"minimum":1}]}"#]],
     );
     one(
@@ -160,14 +160,14 @@ fn an_error_names_field_and_expectation() {
         json!({"not": {"type": "integer"}}),
         json!(1),
         expect![[r#"
-            [invalid_tool_params] Parameter validation failed: x: is of a form that its schema forbids, got 1
+            [invalid_tool_params] Parameter validation failed: x: matches a form that its schema forbids, got 1
             - schema of x: {"not":{"type":"integer"}}"#]],
     );
     one(
         json!({"contains": {"type": "integer"}}),
         json!(["a"]),
         expect![[r#"
-            [invalid_tool_params] Parameter validation failed: x: expected an item of the form that its schema asks for
+            [invalid_tool_params] Parameter validation failed: x: expected an item that matches `contains` in its schema
             - schema of x: {"contains":{"type":"integer"}}"#]],
     );
     one(
@@ -236,7 +236,7 @@ fn a_schema_that_makes_no_sense_is_refused_with_its_place() {
         json!({"properties": {"x": {"type": "int"}}}),
         None,
         expect![[
-            r#"the input schema is not valid: /properties/x/type: "int" is no type; there are array, boolean, integer, null, number, object and string"#
+            r#"the input schema is not valid: /properties/x/type: "int" is not a type; use array, boolean, integer, null, number, object or string"#
         ]],
     );
     refused(
@@ -248,21 +248,21 @@ fn a_schema_that_makes_no_sense_is_refused_with_its_place() {
         json!({"properties": {"x": {"$ref": "https://example.org/schema.json"}}}),
         None,
         expect![[
-            r#"the input schema is not valid: the reference "https://example.org/schema.json" leads nowhere inside it; write `#/$defs/NAME`"#
+            r#"the input schema is not valid: the reference "https://example.org/schema.json" does not exist in it; use `#/$defs/NAME`"#
         ]],
     );
     refused(
         json!({"properties": {"x": {"$ref": "file:///etc/passwd"}}}),
         None,
         expect![[
-            r#"the input schema is not valid: the reference "file:///etc/passwd" leads nowhere inside it; write `#/$defs/NAME`"#
+            r#"the input schema is not valid: the reference "file:///etc/passwd" does not exist in it; use `#/$defs/NAME`"#
         ]],
     );
     refused(
         json!({"properties": {"x": {"$ref": "#/$defs/missing"}}}),
         None,
         expect![[
-            r##"the input schema is not valid: the reference "#/$defs/missing" leads nowhere inside it; write `#/$defs/NAME`"##
+            r##"the input schema is not valid: the reference "#/$defs/missing" does not exist in it; use `#/$defs/NAME`"##
         ]],
     );
     refused(
@@ -283,7 +283,7 @@ fn a_schema_that_makes_no_sense_is_refused_with_its_place() {
         json!({"type": "object"}),
         Some(json!({"type": 5})),
         expect![
-            "the output schema is not valid: /type: 5 is no type; there are array, boolean, integer, null, number, object and string"
+            "the output schema is not valid: /type: 5 is not a type; use array, boolean, integer, null, number, object or string"
         ],
     );
 }
@@ -294,7 +294,7 @@ fn a_schema_that_makes_endless_work_is_refused() {
         json!({"$ref": "#"}),
         None,
         expect![[
-            r#"the input schema is not valid: its references and alternatives multiply or go in circles"#
+            r#"the input schema is not valid: its references and alternatives grow exponentially or are circular"#
         ]],
     );
     let circle = json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"});
@@ -302,7 +302,7 @@ fn a_schema_that_makes_endless_work_is_refused() {
         circle,
         None,
         expect![[
-            r#"the input schema is not valid: its references and alternatives multiply or go in circles"#
+            r#"the input schema is not valid: its references and alternatives grow exponentially or are circular"#
         ]],
     );
     for keyword in ["allOf", "anyOf", "oneOf"] {
@@ -317,7 +317,7 @@ fn a_schema_that_makes_endless_work_is_refused() {
             .collect();
         definitions.insert("d15".to_owned(), json!({"required": ["b"]}));
         let expected = expect![[
-            r#"the input schema is not valid: its references and alternatives multiply or go in circles"#
+            r#"the input schema is not valid: its references and alternatives grow exponentially or are circular"#
         ]];
         refused(
             json!({"$ref": "#/$defs/d0", "$defs": definitions}),
@@ -359,7 +359,7 @@ fn a_schema_whose_work_doubles_with_every_level_takes_only_flat_values() {
         schema,
         deep(60),
         expect![[
-            r#"[invalid_tool_params] Parameter validation failed: input: is too large or too deep to be checked against this schema"#
+            r#"[invalid_tool_params] Parameter validation failed: input: is too large or too deep to be validated against this schema"#
         ]],
     );
     let mut tool = tool(Strict, json!({"type": "object"}));
@@ -374,7 +374,7 @@ fn a_schema_whose_work_doubles_with_every_level_takes_only_flat_values() {
         .unwrap()
         .check_output(&tool, &outcome)
         .unwrap_err();
-    expect![[r#"the structured result of `sample` does not fit its output schema: input: is too large or too deep to be checked against this schema"#]].assert_eq(&error.message);
+    expect![[r#"the structured result of `sample` does not fit its output schema: input: is too large or too deep to be validated against this schema"#]].assert_eq(&error.message);
 }
 
 #[test]

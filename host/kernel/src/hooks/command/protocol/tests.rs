@@ -1,3 +1,5 @@
+//! Tests of the JSON protocol of command hooks, without processes.
+
 use expect_test::{Expect, expect};
 
 use super::*;
@@ -27,7 +29,7 @@ fn tool_said() -> Outcome {
     }
 }
 
-/// What a model reads then, or the error.
+/// Checks the text that the model gets, or the error.
 fn check_after(outcome: &Outcome, cases: &[(&str, Expect)]) {
     for (stdout, expected) in cases {
         let told = match after(stdout.as_bytes(), outcome) {
@@ -105,28 +107,28 @@ fn an_answer_that_cannot_be_meant_is_an_error_that_says_what_can() {
         (
             "hello",
             expect![
-                "standard output cannot be read as JSON (expected value at line 1 column 1); write one object, or nothing, and notes to standard error"
+                "standard output is not valid JSON (expected value at line 1 column 1); write one object or nothing, and log to standard error"
             ],
         ),
         (
             r#"{"decision": "allow"} trailing"#,
             expect![
-                "standard output cannot be read as JSON (trailing characters at line 1 column 23); write one object, or nothing, and notes to standard error"
+                "standard output is not valid JSON (trailing characters at line 1 column 23); write one object or nothing, and log to standard error"
             ],
         ),
         (
             "\u{7f}\u{0}",
             expect![
-                "standard output cannot be read as JSON (expected value at line 1 column 1); write one object, or nothing, and notes to standard error"
+                "standard output is not valid JSON (expected value at line 1 column 1); write one object or nothing, and log to standard error"
             ],
         ),
         (
             "[]",
-            expect!["`standard output` is a list, and must be an object"],
+            expect!["`standard output` is an array but must be an object"],
         ),
         (
             "\"deny\"",
-            expect!["`standard output` is a text, and must be an object"],
+            expect!["`standard output` is a string but must be an object"],
         ),
         (
             r#"{"decison": "deny"}"#,
@@ -141,34 +143,34 @@ fn an_answer_that_cannot_be_meant_is_an_error_that_says_what_can() {
         (
             r#"{"\u001b": 1}"#,
             expect![[
-                r#"unknown member `\u{1b}` in the answer; known are decision, reason, updated_input, result, replace, update, additional_context, meta, continue"#
+                r#"unknown member `\u{1b}` in the answer; expected one of decision, reason, updated_input, result, replace, update, additional_context, meta, continue"#
             ]],
         ),
         (
             r#"{"decision": "block"}"#,
-            expect!["`block` is not a decision; write allow, deny, ask, defer or continue"],
+            expect!["`block` is not a decision; use allow, deny, ask, defer or continue"],
         ),
         (
             r#"{"decision": "allow\u001b[2J"}"#,
             expect![[
-                r#"`allow\u{1b}[2J` is not a decision; write allow, deny, ask, defer or continue"#
+                r#"`allow\u{1b}[2J` is not a decision; use allow, deny, ask, defer or continue"#
             ]],
         ),
         (
             r#"{"decision": true}"#,
-            expect!["`decision` is a boolean, and must be a text"],
+            expect!["`decision` is a boolean but must be a string"],
         ),
         (
             r#"{"updated_input": "rm"}"#,
-            expect!["`updated_input` is a text, and must be an object"],
+            expect!["`updated_input` is a string but must be an object"],
         ),
         (
             r#"{"continue": "no"}"#,
-            expect!["`continue` is a text, and must be true or false"],
+            expect!["`continue` is a string but must be true or false"],
         ),
         (
             r#"{"result": 1}"#,
-            expect!["`result` is a number, and must be a text or an object"],
+            expect!["`result` is a number but must be a string or an object"],
         ),
         (
             r#"{"result": {"txt": "x"}}"#,
@@ -176,34 +178,34 @@ fn an_answer_that_cannot_be_meant_is_an_error_that_says_what_can() {
         ),
         (
             r#"{"result": {"code": "x"}}"#,
-            expect!["`code` has no effect on a success; it goes with `is_error: true`"],
+            expect!["`code` has no effect on a success; set `is_error: true`"],
         ),
         (
             r#"{"decision": "ask", "result": "x"}"#,
-            expect!["`result` has no effect with ask; decide on allow or deny to use it"],
+            expect!["`result` has no effect with ask; use the decision allow or deny"],
         ),
         (
             r#"{"meta": {}}"#,
             expect![
-                "`meta` has no effect before a call; it goes with the decision ask, or into `result`"
+                "`meta` has no effect before a call; use it with the decision ask or inside `result`"
             ],
         ),
         (
             r#"{"replace": "x"}"#,
             expect![
-                "`replace` has no effect before a call; answer in the call's place with `result`"
+                "`replace` has no effect before a call; use `result` to answer instead of the tool"
             ],
         ),
         (
             r#"{"update": "x"}"#,
             expect![
-                "`update` has no effect before a call; answer in the call's place with `result`"
+                "`update` has no effect before a call; use `result` to answer instead of the tool"
             ],
         ),
         (
             r#"{"additional_context": "x"}"#,
             expect![
-                "`additional_context` has no effect before a call; say it after the call, in the event PostToolUse"
+                "`additional_context` has no effect before a call; use it in the event PostToolUse"
             ],
         ),
     ]);
@@ -261,13 +263,13 @@ fn r_211_an_answer_after_a_call_keeps_updates_or_replaces() {
             (
                 r#"{"decision": "deny", "reason": "secret"}"#,
                 expect![[
-                    r#"{"text":"the tool ran, and a hook withheld what it brought: secret","is_error":true,"code":"hook_denied"}"#
+                    r#"{"text":"the tool ran, but a hook withheld its result: secret","is_error":true,"code":"hook_denied"}"#
                 ]],
             ),
             (
                 r#"{"decision": "deny"}"#,
                 expect![[
-                    r#"{"text":"the tool ran, and a hook withheld what it brought: no reason given","is_error":true,"code":"hook_denied"}"#
+                    r#"{"text":"the tool ran, but a hook withheld its result: no reason given","is_error":true,"code":"hook_denied"}"#
                 ]],
             ),
             (
@@ -277,13 +279,13 @@ fn r_211_an_answer_after_a_call_keeps_updates_or_replaces() {
             (
                 r#"{"decision": "deny", "reason": "no", "additional_context": "c"}"#,
                 expect![[
-                    r#"{"text":"the tool ran, and a hook withheld what it brought: no\nc","is_error":true,"code":"hook_denied"}"#
+                    r#"{"text":"the tool ran, but a hook withheld its result: no\nc","is_error":true,"code":"hook_denied"}"#
                 ]],
             ),
             (
                 r#"{"decision": "deny", "update": "x"}"#,
                 expect![
-                    "`update` has no effect with deny; nothing is left to update; `replace` it"
+                    "`update` has no effect with deny; no result is left to update; use `replace`"
                 ],
             ),
             (
@@ -329,24 +331,24 @@ fn what_belongs_before_a_call_is_an_error_after_it() {
             (
                 r#"{"decision": "ask"}"#,
                 expect![
-                    "`decision: ask` has no effect after a call; it ran already; write deny to withhold what it brought"
+                    "`decision: ask` has no effect after a call; the tool has already run; use deny to withhold its result"
                 ],
             ),
             (
                 r#"{"decision": "defer"}"#,
                 expect![
-                    "`decision: ask` has no effect after a call; it ran already; write deny to withhold what it brought"
+                    "`decision: ask` has no effect after a call; the tool has already run; use deny to withhold its result"
                 ],
             ),
             (
                 r#"{"updated_input": {}}"#,
                 expect![
-                    "`updated_input` has no effect after a call; it ran already; use it in the event PreToolUse"
+                    "`updated_input` has no effect after a call; the tool has already run; use it in the event PreToolUse"
                 ],
             ),
             (
                 r#"{"result": "x"}"#,
-                expect!["`result` has no effect after a call; write `replace` or `update`"],
+                expect!["`result` has no effect after a call; use `replace` or `update`"],
             ),
             (
                 r#"{"meta": {}}"#,
@@ -354,12 +356,12 @@ fn what_belongs_before_a_call_is_an_error_after_it() {
             ),
             (
                 r#"{"replace": "x", "update": "y"}"#,
-                expect!["`update` has no effect beside `replace`; choose one of the two"],
+                expect!["`update` has no effect with `replace`; use one of the two"],
             ),
             (
                 r#"{"update": {"is_error": false}}"#,
                 expect![
-                    "`is_error` has no effect in `update`; only `replace` can make a success of an error, or an error of a success"
+                    "`is_error` has no effect in `update`; only `replace` can turn an error into a success or a success into an error"
                 ],
             ),
             (
@@ -379,7 +381,7 @@ fn r_210_a_command_is_told_the_call_by_every_name_of_its_tool() {
     let (mut call, said) = (call(), tool_said());
     let plain = told(&call, Some(&said));
     expect![[r#"{"event":"PostToolUse","session_id":"local","agent_id":"main","call_id":"1","cwd":"/work","mode":"default","tool":{"name":"edit_file","aliases":["Edit"],"version":"0.0.0","plugin":"files"},"input":{"path":"a"},"result":{"text":"long","is_error":false,"summary":"s","meta":{"m":1}}}"#]].assert_eq(&plain.to_string());
-    // What it was told is an answer that it may give.
+    // The result in an event is a valid answer.
     let echo = json!({"replace": plain["result"]}).to_string();
     let replaced = after(echo.as_bytes(), &said).unwrap();
     assert_eq!(replaced.apply(Outcome::default()), said);

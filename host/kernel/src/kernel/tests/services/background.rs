@@ -1,4 +1,4 @@
-//! Calls that go on when the one that began them has ended, and end with their session.
+//! Background calls, which continue when the call that started them has ended, and end with their session.
 
 use std::time::Duration;
 
@@ -25,14 +25,14 @@ async fn a_call_goes_on_in_the_background_and_is_waited_for_later() {
                 "wait $0 25000\nrunning",
                 "(done); 0 running, 1 ended",
             ),
-            // Its end is kept.
+            // The result is kept.
             ("relay", "wait $0 0", "(done)"),
             (
                 "relay",
                 "wait tool-none 0\nstop tool-none",
                 "! task_not_found; ! task_not_found",
             ),
-            // Another session has its own.
+            // Other sessions do not see it.
             (
                 "relay@t",
                 "running\nwait $0 0\nstop $0",
@@ -58,7 +58,7 @@ async fn only_tools_that_can_go_on_in_the_background_do() {
         .check(&[
             ("relay", "start look {}", "! invalid_tool"),
             ("relay", "start nothing {}", "! tool_not_registered"),
-            // It is judged like any other call.
+            // It is evaluated like any other call.
             (
                 "relay",
                 "start peek {}\nwait $0 1000",
@@ -122,7 +122,7 @@ async fn of_large_results_the_last_are_kept() {
     house
         .check(&[("relay", "running", "0 running, 2 ended")])
         .await;
-    // One that is larger than all of them may be is not thrown away before anybody has read it.
+    // A result that exceeds the total limit is not dropped before it can be read.
     let huge = r#"start peek {"do": "large 20000000"}"#;
     house.call("relay", &format!("{huge}\nsleep 1")).await;
     house

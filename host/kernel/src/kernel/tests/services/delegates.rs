@@ -1,4 +1,4 @@
-//! A tool that can do nothing but call others needs no yes of its own, for they need theirs.
+//! A tool that only calls other tools needs no approval, because its calls need theirs.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn check(plan: Plan, tool: &str, expected: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn what_delegates_is_judged_as_one_that_reads() {
-    // Nobody is there to say yes to `act`, which names the same paths.
+    // No user is available to approve `act`, which names the same paths.
     check(Plan::default(), "relay", "ok: ").await;
     check(Plan::default(), "act", "Denied [policy_violation]").await;
     let plan = Plan::policy(|spec| spec.mode = Mode::Plan);
@@ -54,7 +54,7 @@ async fn what_it_calls_is_not() {
     );
 }
 
-/// A sub-agent that hands its task on to itself.
+/// A sub-agent that delegates its task to itself.
 #[derive(Default)]
 struct Again(OnceLock<Weak<Kernel>>);
 
@@ -97,7 +97,7 @@ async fn m_10_an_agent_that_starts_itself_is_stopped_and_waits_for_nobody() {
         timeout: None,
     };
     kernel.register(plugin, Desk::new(tools(), false)).unwrap();
-    // As many as there are places for calls that work through others.
+    // As many as there are permits for calls that work through others.
     let calls = (0..3).map(|number| {
         let id = CallId(format!("c{number}"));
         let input = json!({"do": "task {}"});

@@ -1,4 +1,4 @@
-//! Tools that do what the lines of their input say, by way of their call's services, and tell what came of it.
+//! Tools that execute the lines of their input through the services of their call, and return the results.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) struct Desk {
     stages: bool,
     /// Ids of the background calls that were started.
     ids: Mutex<Vec<String>>,
-    /// So many more commits find that somebody was faster.
+    /// Number of commits that will find a conflict.
     pub(super) conflicts: Arc<Mutex<usize>>,
 }
 
@@ -30,7 +30,7 @@ impl Desk {
         })
     }
 
-    /// What came of one line. Err ends the call.
+    /// Runs one line and returns its result. An error ends the call.
     async fn step(&self, line: &str, services: &dyn Services) -> Result<String, CallError> {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
         let (first, second) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -45,7 +45,7 @@ impl Desk {
                 .map(|value| value.map_or_else(|| "-".to_owned(), |value| value.to_string())),
             "remember" => services.remember(first, Some(value())).map(done),
             "forget" => services.remember(first, None).map(done),
-            // `NUMBER SIZE`: so many values.
+            // `NUMBER SIZE`: the number and size of values.
             "fill" => Self::fill(first, second, services),
             "saw" => services.saw(sight(first, second)).map(done),
             "seen" => Ok(services.last_seen(first).map_or_else(
@@ -123,7 +123,7 @@ fn state(ended: bool) -> &'static str {
     if ended { "ended" } else { "running" }
 }
 
-/// `a` is a sum of 64 of them, `short` is none.
+/// `a` is repeated to a valid hash; `short` is invalid.
 fn sight(path: &str, sum: &str) -> Sight {
     let sha256 = if sum.len() == 1 {
         sum.repeat(64)
@@ -273,7 +273,7 @@ pub(super) fn tool(name: &str, reads: bool) -> Descriptor {
 pub(super) fn tools() -> Vec<Descriptor> {
     let mut peek = tool("peek", true);
     peek.can_background = true;
-    // Calls others, and does nothing else.
+    // Only calls other tools.
     let mut relay = tool("relay", false);
     relay.requires = vec!["tools".to_owned(), "session".to_owned()];
     let mut edit = tool("edit", false);

@@ -1,4 +1,4 @@
-//! What a session remembers for plugins: it counts when the call counts, and each plugin and agent has its own.
+//! Stored values of a session: they are saved if the call succeeds, separately for each plugin and agent.
 
 use toolhost_contract::{Answer, SessionKey, UserId, UserQuota};
 
@@ -11,7 +11,7 @@ async fn what_a_call_stored_counts_only_when_its_result_does() {
     let house = Plan::rules(ACT).build();
     house
         .check(&[
-            // Its own notes it sees at once.
+            // A call sees its own notes at once.
             ("look", "recall a\nremember a 1\nrecall a", "-; done; 1"),
             ("look", "recall a", "1"),
             (
@@ -58,7 +58,7 @@ async fn what_a_denied_or_failed_change_stored_is_forgotten_with_it() {
             ),
         ])
         .await;
-    // Nobody is there any more, but nothing is changed where the tool says that it failed.
+    // No user is available any more, but a failed tool changes nothing.
     house
         .check(&[("draft", "remember a 3\nfail", "no: no luck")])
         .await;
@@ -72,7 +72,7 @@ async fn what_a_denied_or_failed_change_stored_is_forgotten_with_it() {
         .await;
 }
 
-/// A run that found somebody faster is as if it never was: its notes are gone, and the next one writes its own.
+/// A run that ends in a conflict leaves no notes; the next run writes its own.
 #[tokio::test(start_paused = true)]
 async fn of_a_call_that_runs_again_the_last_run_counts() {
     let house = Plan::rules(ACT).build();
@@ -99,7 +99,7 @@ async fn a_02_each_plugin_agent_session_and_user_has_a_shelf_of_its_own() {
             ("peek", "recall a", "1"),
             ("other", "recall a", "-"),
             ("look@t", "recall a\nseen /f", "-; -"),
-            // A session of the same name that is another user's.
+            // A session of another user with the same name.
             (
                 "look@ann:s",
                 "recall a\nseen /f\nremember a 3",
@@ -108,7 +108,7 @@ async fn a_02_each_plugin_agent_session_and_user_has_a_shelf_of_its_own() {
             ("look@s/helper", "recall a\nremember a 2", "-; done"),
             ("look", "recall a", "1"),
             ("look@s/helper", "recall a", "2"),
-            // What an agent was shown every plugin knows, and no other agent.
+            // File observations of an agent are visible to every plugin, and to no other agent.
             ("other", "seen /f", "aa…"),
             ("other@s/helper", "seen /f", "-"),
         ])
@@ -125,7 +125,7 @@ async fn the_shared_shelf_is_written_by_tools_that_write_and_read_by_all() {
         .check(&[
             ("look", "remember shared/env {}", "! not_writable"),
             ("look", "forget shared/env", "! not_writable"),
-            // It needs no yes, so it must not need one for this.
+            // It needs no approval, so it must not be able to do this.
             ("relay", "remember shared/env {}", "! not_writable"),
             ("act", r#"remember shared/env {"LANG":"C"}"#, "done"),
             ("other", "recall shared/env", r#"{"LANG":"C"}"#),
@@ -147,7 +147,7 @@ async fn a_shelf_has_room_for_so_much_and_says_when_it_is_full() {
             ("look", &format!("remember {long} 1"), "! invalid_key"),
             ("look", &format!("remember {} 1", &long[1..]), "done"),
             ("look", &format!("forget {}", &long[1..]), "done"),
-            // Keys: 256 of them, and each may be written again.
+            // Keys: 256 of them, and each may be overwritten.
             ("look", "fill 257 1", "! session_full"),
             (
                 "look@a",
@@ -170,7 +170,7 @@ async fn a_shelf_has_room_for_so_much_and_says_when_it_is_full() {
                 "remember fill-3 \"\"\nfill 3 10\nfill 4 300000",
                 "done; done; ! session_full",
             ),
-            // Another plugin has its own room.
+            // Another plugin has its own limit.
             ("other@b", "fill 3 300000", "done"),
         ])
         .await;
@@ -199,7 +199,7 @@ async fn a_sight_is_a_path_and_a_sum() {
         told.ends_with("! session_full"),
         "the last of them is one too many"
     );
-    // Over several calls the session forgets some of them, and goes on.
+    // Over several calls the session drops some of them and continues.
     house
         .check(&[
             ("look@t", "saw /last a", "done"),

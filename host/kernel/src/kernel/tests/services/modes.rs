@@ -1,4 +1,4 @@
-//! A tool that changes the mode of its session: narrower at once, wider when a person says so.
+//! Changing the mode of a session: immediately if it is stricter, with approval otherwise.
 
 use expect_test::{Expect, expect};
 use toolhost_contract::policy::Mode;
@@ -11,7 +11,7 @@ fn in_mode(mode: Mode) -> Plan {
     Plan::policy(|spec| spec.mode = mode)
 }
 
-/// What the tool got, the mode of the next call, and what a person saw.
+/// Checks the result of the tool, the mode of the next call, and the questions.
 async fn check(from: Mode, to: &str, reply: Replies, expected: Expect) {
     let house = in_mode(from).replies([reply]).build();
     let told = house.call("look", &format!("change {to} the plan")).await;
@@ -70,7 +70,7 @@ async fn widening_asks_a_person_who_may_choose_another_one() {
         expect![[r#"! user_denied, now plan: - p/look: the plan  Leave plan mode? ["default", "accept_edits", "stay"]"#]],
     )
     .await;
-    // What was not offered is a remark and no choice.
+    // An answer that was not offered is a note and no choice.
     check(
         Mode::Plan,
         "default",
@@ -94,7 +94,7 @@ async fn widening_asks_a_person_who_may_choose_another_one() {
     .await;
 }
 
-/// Plan mode lets notes be written and asks about commands; readonly does neither.
+/// Plan mode allows notes and asks about commands; readonly does neither.
 #[tokio::test(start_paused = true)]
 async fn from_readonly_to_plan_is_wider() {
     check(Mode::ReadOnly, "plan", None, expect![[r#"! nobody_to_ask, now readonly: - p/look: the plan  Leave readonly mode? ["plan", "stay"]"#]]).await;
@@ -125,7 +125,7 @@ async fn a_chosen_mode_holds_for_the_later_calls_of_its_session_and_no_other() {
     house.check(&[("look", "mode", "accept_edits")]).await;
 }
 
-/// A wider mode that a person chose is a yes to what it lets through.
+/// Choosing a less strict mode approves what it allows.
 #[tokio::test(start_paused = true)]
 async fn a_wider_mode_spares_the_questions_that_it_spares() {
     let house = Plan::default()
@@ -166,7 +166,7 @@ async fn a_mode_that_is_switched_off_is_not_even_asked_about() {
     );
 }
 
-/// What a caller set for one call is stricter or not, but it is not the session's.
+/// The mode that a caller set for one call does not become the mode of the session.
 #[tokio::test(start_paused = true)]
 async fn a_mode_of_one_call_is_not_widened_into_the_session() {
     let house = Plan::default().build();

@@ -1,4 +1,4 @@
-//! Calls that calls make: each goes the whole way, with its parent in its record, and none leads around a rule.
+//! Nested calls: each runs through the whole pipeline, has its parent in its record, and cannot bypass a rule.
 
 use std::future::ready;
 use std::sync::{Arc, Mutex};
@@ -128,7 +128,7 @@ async fn hooks_hear_the_calls_that_a_tool_makes() {
 }
 
 // R-491
-/// The tail of a call that a tool made is as deep as that call, or tools could call each other for ever by it.
+/// The tail of a nested call is nested as well; otherwise tools could call each other forever.
 #[tokio::test(start_paused = true)]
 async fn a_tail_of_a_called_tool_calls_nobody_either() {
     let house = Plan::rules("allow act").build();
@@ -136,7 +136,7 @@ async fn a_tail_of_a_called_tool_calls_nobody_either() {
     house
         .check(&[("relay", tail, "(Unavailable [nested_call])")])
         .await;
-    // The tail of the model's own call is the model's.
+    // The tail of the model's own call is not nested.
     let tail = r#"tail peek {"do": "call look {}"}"#;
     house.check(&[("relay", tail, "()")]).await;
 }
@@ -147,7 +147,7 @@ async fn a_call_makes_so_many_calls_and_no_more() {
     let told = house.call("relay", &"call other {}\n".repeat(65)).await;
     assert_eq!(told.matches("()").count(), 64);
     assert!(told.ends_with("; Unavailable [too_many_calls]"), "{told}");
-    // What it starts and hands on counts as well.
+    // Background calls and tasks count as well.
     let mixed = format!("{}start peek {{}}\ntask {{}}", "call other {}\n".repeat(64));
     let told = house.call("relay", &mixed).await;
     assert!(
@@ -171,7 +171,7 @@ async fn a_call_that_is_cancelled_takes_its_calls_with_it() {
     .assert_eq(&house.records().join("\n"));
 }
 
-/// A call that works through others holds no place that they need.
+/// A call that works through others holds no permit that they need.
 #[tokio::test(start_paused = true)]
 async fn one_place_in_each_pool_is_enough() {
     let mut plan = Plan::rules("allow act\nallow edit\nallow fetch");
@@ -183,7 +183,7 @@ async fn one_place_in_each_pool_is_enough() {
         interactive: 1,
     };
     let house = plan.build();
-    // The background call has the one place of its pool, and the last one waits for it.
+    // The background call holds the only permit of its pool, and the last one waits for it.
     let script = r#"call look {}
         call act {}
         call edit {"path": "a"}
@@ -241,7 +241,7 @@ async fn tasks_go_to_agents_that_there_are() {
     assert!(running.await.unwrap().stopped, "a task ends with its call");
 }
 
-/// Whoever runs the sub-agent is told what its parent is held to.
+/// The runner of a sub-agent gets the restrictions of its parent.
 #[tokio::test(start_paused = true)]
 async fn a_task_carries_what_its_parent_may_do() {
     let house = Plan::default().build();

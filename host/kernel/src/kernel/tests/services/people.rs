@@ -1,4 +1,4 @@
-//! Interviews: who asks, who answers, what an answer may be, and what happens to the clock meanwhile.
+//! Interviews: who asks, who answers, which answers are valid, and the clock in the meantime.
 
 use std::time::Duration;
 
@@ -72,18 +72,18 @@ async fn who_asks_too_often_is_not_heard() {
     assert_eq!(told.matches("! nobody_to_ask").count(), 16);
     assert!(told.ends_with("; ! too_many_questions"), "{told}");
     assert_eq!(house.person.saw().len(), 16);
-    // It is a bound of one call.
+    // The limit applies per call.
     house.check(&[("look", SURE, "! nobody_to_ask")]).await;
 }
 
 //
-/// The time that a person takes is not the tool's: neither is it stopped for it, nor is it in the record.
+/// Time that the user takes does not count: neither for the deadline nor in the record.
 #[tokio::test(start_paused = true)]
 async fn the_clock_of_a_call_stands_still_while_a_person_is_asked() {
     let mut plan = Plan::default();
     plan.settings.timeout = Some(Duration::from_secs(1));
     let house = plan.build();
-    // 10 × 3 seconds of waiting, against a second and a grace of five.
+    // 10 × 3 seconds of waiting, with a timeout of one second and a grace period of five.
     let script = format!("sleep 1\n{}sleep 1", format!("{SURE}\n").repeat(10));
     let report = house.report("look", &script).await;
     assert!(report.result.is_ok(), "{report:?}");

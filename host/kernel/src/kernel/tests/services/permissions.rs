@@ -1,4 +1,4 @@
-//! A person's yes before the question: it spares that question in this session, and gives nothing else.
+//! Permission requests: an approval avoids those questions in the session and grants nothing else.
 
 use expect_test::expect;
 use serde_json::json;
@@ -25,7 +25,7 @@ fn house(reply: Replies) -> House {
 const WISH: &str =
     r#"wish {"reason": "to tidy up", "write": ["/workspace/docs"], "hosts": ["Example.org"]}"#;
 
-/// Does the call run without a question?
+/// Whether the call runs without a question.
 async fn runs(house: &House, who: &str, input: serde_json::Value) -> bool {
     let report = house.request(house.wish(who, input)).await;
     let ran = report.result.is_ok();
@@ -42,9 +42,9 @@ async fn what_was_wished_for_runs_without_a_question_and_nothing_else_does() {
     ]]
     .assert_eq(&told);
     expect![[r#"
-        - p/look: its reason: to tidy up
+        - p/look: reason given by the tool: to tidy up
 
-        May this session do more, until it ends?
+        Allow until this session ends?
           change: /workspace/docs
           reach: Example.org []"#]]
     .assert_eq(&house.person.saw().join("\n"));
@@ -97,7 +97,7 @@ async fn a_no_gives_nothing() {
         r#"wish ["*"]"#,
         r#"wish {"write": [""]}"#,
         r#"wish {"hosts": [" "]}"#,
-        // A person would read of one folder and give another.
+        // The user would read one folder and grant another.
         r#"wish {"write": ["/workspace/docs/../.."]}"#,
         &long,
     ] {
@@ -106,7 +106,7 @@ async fn a_no_gives_nothing() {
     assert!(house.person.saw().is_empty());
 }
 
-/// A yes to a wish is no yes against a rule.
+/// A granted permission does not override a rule.
 #[tokio::test(start_paused = true)]
 async fn what_a_rule_forbids_stays_forbidden() {
     let plan = Plan::rules("deny Edit(docs/secret/**)").replies([yes()]);

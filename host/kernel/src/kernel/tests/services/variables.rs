@@ -1,4 +1,4 @@
-//! Environment variables that a session sets for its programs: those that steer programs are judged.
+//! Environment variables of a session: those that affect programs need approval.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn a_05_a_call_that_sets_a_variable_that_steers_programs_is_asked_about() 
                 "recall shared/env",
                 r#"{"LANG":"C","MAKEFILES":"x"}"#,
             ),
-            // It is set so already, and to take it away is no question.
+            // It is already set, and removing it needs no approval.
             ("draft", STEERS, "done"),
             ("draft", INERT, "done"),
             ("look", "recall shared/env", r#"{"LANG":"C"}"#),
@@ -59,14 +59,14 @@ async fn a_01_a_call_that_is_judged_before_it_runs_sets_no_such_variable() {
         .await;
 }
 
-/// A call keeps what it has set, and not what it only found: that may have been taken away meanwhile.
+/// A call saves what it set, not what it found, because that may have been removed in the meantime.
 #[tokio::test(start_paused = true)]
 async fn a_05_a_variable_that_was_removed_meanwhile_does_not_come_back() {
     let house = Plan::rules("allow act")
         .answers([Answer::once(), Answer::once()])
         .build();
     house.check(&[("draft", STEERS, "done")]).await;
-    // The person takes three seconds for the question about its files.
+    // The user takes three seconds for the question about its files.
     let running = house.start("draft", STEERS);
     tokio::time::sleep(Duration::from_secs(1)).await;
     house.check(&[("act", "forget shared/env", "done")]).await;

@@ -1,4 +1,4 @@
-//! Calls that pretend, and the record of what they did.
+//! Fake calls, and a log of what they did.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::schedule::{Needs, Place, Pools, Shape, Strategy};
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// A batch of fakes and what they did.
+/// A batch of fake calls and their log.
 pub(super) struct Stage {
     start: Instant,
     log: Log,
-    /// Calls run at once without these.
+    /// Without pools, calls run at once.
     pub(super) pools: Option<Pools>,
     strategy: Strategy,
 }
@@ -35,7 +35,7 @@ impl Stage {
         note(&self.log, self.start, words);
     }
 
-    /// One line per call: `name seconds fate`, then of what shape it is. A call hears its token, unless it is `deaf`.
+    /// One line per call: `name seconds fate`, then its properties. A call honors its token unless it is `deaf`.
     pub(super) fn batch<'a>(&'a self, calls: &'a str) -> Batch<'a, String> {
         let planned = calls.lines().map(|line| self.planned(line.trim()));
         Batch::new(self.strategy, planned.collect())

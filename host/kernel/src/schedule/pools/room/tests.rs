@@ -1,3 +1,5 @@
+//! Property tests of the admission rules against a simple model.
+
 use proptest::prelude::*;
 
 use super::super::super::Place;
@@ -14,7 +16,7 @@ const LIMITS: Limits = Limits {
 #[derive(Debug, Clone)]
 enum Step {
     Arrive(UserId, Claim),
-    /// One of those that are here, running or waiting, taken modulo their number.
+    /// Index of a running or waiting call, modulo their number.
     Leave(usize),
 }
 
@@ -59,7 +61,7 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..120)
 }
 
-/// The slow and plain truth: everyone here in the order in which they came.
+/// A simple model: all calls in order of arrival.
 struct House {
     room: Room,
     here: Vec<(Ticket, UserId, Claim, bool)>,
@@ -148,8 +150,8 @@ impl House {
 }
 
 proptest! {
-    /// never more than the limit. Two that clash never run together, nobody waits without a reason, and
-    /// the oldest goes first.
+    /// the limit is never exceeded, conflicting calls never run together, no call waits without a reason,
+    /// and the oldest goes first.
     #[test]
     fn r_174_every_step_keeps_the_rules_and_all_get_their_turn(steps in steps()) {
         let mut house = House { room: Room::new(LIMITS).unwrap(), here: Vec::new() };
@@ -160,7 +162,7 @@ proptest! {
                 Step::Leave(_) => {}
             }
         }
-        // Only who runs can end, so this comes to an end only when no circle of waiting exists.
+        // Only running calls can end, so this terminates only without deadlocks.
         while !house.here.is_empty() {
             let running = house.here.iter().rposition(|(.., runs)| *runs);
             house.leave(running.expect("somebody runs as long as somebody is here"));
