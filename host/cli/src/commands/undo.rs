@@ -186,7 +186,7 @@ fn taken_back(change: &Change) -> String {
     match (&change.before, &change.after) {
         (Image::Absent, _) => format!("remove   {path}"),
         (_, Image::Absent) => format!("restore  {path}"),
-        _ => format!("put back {path}"),
+        _ => format!("revert   {path}"),
     }
 }
 

@@ -1,5 +1,6 @@
-//! A configuration file as it is written: every key in every place where somebody looks for it. Two places that say
-//! the same are an error, because one of them would be passed over in silence.
+//! A configuration file as written, with every accepted spelling and position of each key.
+//!
+//! A setting that is given twice is an error, because one of the values would be ignored silently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -73,7 +74,7 @@ pub struct File {
 }
 
 impl File {
-    /// One of each.
+    /// Merges all spellings into one value per setting.
     pub fn settle(self) -> Result<Config, String> {
         let tools = self.tools;
         let timeout = one([
