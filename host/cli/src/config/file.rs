@@ -123,7 +123,7 @@ impl File {
         for hook in &self.hook {
             if !names.insert(&hook.name) {
                 return Err(format!(
-                    "two hooks are called `{}`; give one another `name`",
+                    "two hooks are named `{}`; give one a different `name`",
                     hook.name
                 ));
             }
@@ -132,7 +132,7 @@ impl File {
         for test in &self.ab_test {
             if !compared.insert(&test.tool) {
                 return Err(format!(
-                    "two ab_test are about `{}`; put their variants into one",
+                    "two ab_test tables are for `{}`; merge their variants into one",
                     test.tool
                 ));
             }
@@ -184,7 +184,7 @@ impl File {
     }
 }
 
-/// The one that is there, with the key it was written under.
+/// The value that is present and its key. More than one is an error.
 fn one<T, const N: usize>(
     spellings: [(&'static str, Option<T>); N],
 ) -> Result<Option<(&'static str, T)>, String> {

@@ -1,4 +1,4 @@
-//! What a plugin gets by the words that were typed and the file.
+//! Tests of the grants of a plugin by command line and configuration file.
 
 use expect_test::{Expect, expect};
 use toolhost::grants::{Granter, Plan, plan};
