@@ -52,7 +52,7 @@ fn secret() -> Value {
     json!({"path": "notes.txt", "text": "the input", "password": "hunter2"})
 }
 
-/// One call: what is sent of it.
+/// Checks what is exported for one call.
 fn check(contents: bool, steps: impl IntoIterator<Item = Step>, spans: Expect, numbers: Expect) {
     let mut house = House::new(contents);
     let record = house.begin("c-1", "Write", secret());
@@ -260,7 +260,7 @@ fn a_batch_is_the_parent_of_its_calls_and_a_call_of_those_it_caused() {
         record.batch = Some("b-1".to_owned());
         house.run(record, straight());
     }
-    // It comes when the call that caused it has ended.
+    // Created after the call that caused it has ended.
     let mut tail = house.begin("c-2/tail-1", "Write", json!({}));
     tail.parent = Some(CallId("c-2".to_owned()));
     house.run(tail.clone(), [Step::Picked]);
@@ -403,7 +403,7 @@ fn w_19_names_and_rules_hold_no_secrets_and_nothing_invisible() {
             completed(false),
         ],
     );
-    // A name that no tool has.
+    // The name of an unknown tool.
     let record = house.begin("c-2", "ghp_0123456789012345678901", json!({}));
     let failed = Step::Failed {
         code: "tool_not_registered".to_owned(),
