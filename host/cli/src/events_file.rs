@@ -75,7 +75,7 @@ impl EventsArgs {
         let flags = fcntl_getfl(&file).map(|flags| flags - OFlags::NONBLOCK);
         flags
             .and_then(|flags| fcntl_setfl(&file, flags))
-            .map_err(|error| wrong(format!("cannot be written: {error}")))?;
+            .map_err(|error| wrong(format!("cannot be opened for writing: {error}")))?;
         Ok(Some(EventsFile {
             file,
             shown,

@@ -178,7 +178,7 @@ fn a_folder_that_is_not_there_is_named() {
     assert!(
         error
             .to_string()
-            .ends_with("(an access is written `:ro` or `:rw`)"),
+            .ends_with("(the access is `:ro` or `:rw`)"),
         "{error}"
     );
 }
