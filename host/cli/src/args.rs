@@ -196,8 +196,8 @@ pub struct HostArgs {
 
     /// Grant this directory or file to plugins that request files, as `:ro` (the default) or `:rw`; repeatable
     ///
-    /// Plugins see the first path as /workspace and further paths as /extra/1, /extra/2, …. A granted file appears alone
-    /// in its directory.
+    /// Plugins see the first path as /workspace and further paths as /extra/1, /extra/2, and so on. A granted file is
+    /// the only entry of its directory.
     #[arg(long, value_name = "PATH[:ro|rw]", value_hint = ValueHint::AnyPath)]
     pub allow_path: Vec<PathEntry>,
 

@@ -66,9 +66,7 @@ impl EventsArgs {
         let shown = text::inline(&path.to_string_lossy(), 400);
         let wrong = |words: String| Failure::new(Exit::Usage, format!("--events {shown}: {words}"));
         let file = opened.map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::NXIO) => {
-                wrong("the pipe has no reader; start its reader first".to_owned())
-            }
+            Some(Errno::NXIO) => wrong("the pipe has no reader; start its reader first".to_owned()),
             _ => wrong(format!("cannot be opened for writing: {error}")),
         })?;
         // Opened without waiting, but written in blocking mode like a file.

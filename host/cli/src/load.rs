@@ -152,7 +152,7 @@ impl StartingHost {
         self.prepared.folders()
     }
 
-    /// Returns a function that blocks plugins from connecting to an address, for the addresses that this host listens on.
+    /// Returns a function that blocks plugins from connecting to an address, for addresses that this host listens on.
     pub fn keep_off(&self) -> impl Fn(SocketAddr) + use<> {
         self.prepared.keep_off()
     }

@@ -67,8 +67,8 @@ impl Builder {
 
     /// Grants a directory or a single file to every plugin that requests files.
     ///
-    /// Guests see the first path as `/workspace` and further paths as `/extra/1`, `/extra/2`, …, or at their position in
-    /// a directory that was granted before. Files that usually contain secrets are excluded.
+    /// Guests see the first path as `/workspace` and further paths as `/extra/1`, `/extra/2`, …, or at their position
+    /// in a directory that was granted before. Files that usually contain secrets are excluded.
     pub fn allow_path(self, place: impl AsRef<Path>, access: Access) -> Self {
         self.settings(|settings| {
             let host = absolute(place.as_ref());

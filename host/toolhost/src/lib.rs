@@ -16,10 +16,10 @@
 //! }
 //! ```
 //!
-//! A tool has access to what its plugin's manifest requests *and* you grant here. No file, environment variable, host or
-//! program is granted by default. Calls that change something need approval; without a [`Prompter`] they are denied, and
-//! the error names a rule that would allow them. [`Host::kernel`] provides all features of the kernel: turns of several
-//! calls, events, answers, hooks, approvals and modes.
+//! A tool has access to what its plugin's manifest requests *and* you grant here. No file, environment variable, host
+//! or program is granted by default. Calls that change something need approval; without a [`Prompter`] they are denied,
+//! and the error names a rule that would allow them. [`Host::kernel`] provides all features of the kernel: turns of
+//! several calls, events, answers, hooks, approvals and modes.
 
 mod agents;
 mod builder;

@@ -39,8 +39,8 @@ mod find;
 pub use find::Broken;
 use find::find;
 
-/// Maximum number of plugin files loaded concurrently, because whole files are read into memory. The runtime has its own,
-/// lower limit of concurrent compilations.
+/// Maximum number of plugin files loaded concurrently, because whole files are read into memory. The runtime has its
+/// own, lower limit of concurrent compilations.
 const LOADERS: usize = 4;
 
 /// Receives notes and warnings for the user.
@@ -285,7 +285,7 @@ impl PreparedHost {
         &self.kernel
     }
 
-    /// Returns a function that blocks plugins from connecting to an address, for the addresses that this host listens on.
+    /// Returns a function that blocks plugins from connecting to an address, for addresses that this host listens on.
     pub fn keep_off(&self) -> impl Fn(SocketAddr) + use<> {
         self.outlets.keep_off()
     }

@@ -194,8 +194,8 @@ impl Settings {
         }
     }
 
-    /// The time limit for calls of a plugin. The operator's limit for this plugin takes precedence; the manifest's limit
-    /// only applies if it is lower than the operator's general one.
+    /// The time limit for calls of a plugin. The operator's limit for this plugin takes precedence over the manifest's
+    /// limit, which is capped by the operator's general one.
     pub fn plugin_timeout(&self, plugin: &PluginName, wish: Option<Duration>) -> Option<Duration> {
         let by_operator = self
             .per_plugin

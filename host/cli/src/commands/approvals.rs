@@ -408,11 +408,7 @@ async fn narrow(args: &NarrowArgs) -> Result<Exit, Failure> {
     );
     let row = toolhost_kernel::approval_row(&new, kept.project());
     store.put_approval(row).await.map_err(of_error)?;
-    let words = format!(
-        "{} replaces {}",
-        new.id,
-        text::inline(&args.id, 80)
-    );
+    let words = format!("{} replaces {}", new.id, text::inline(&args.id, 80));
     print(&words).or_exit(Exit::Internal)?;
     Ok(Exit::Ok)
 }

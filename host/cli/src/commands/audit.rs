@@ -165,7 +165,10 @@ fn list(args: ListArgs) -> Result<Exit, Failure> {
     );
     print(&shown).or_exit(Exit::Internal)?;
     if let (true, Some(last)) = (more, lines.last()) {
-        note(&format!("more steps exist; continue with --after {}", last.seq));
+        note(&format!(
+            "more steps exist; continue with --after {}",
+            last.seq
+        ));
     }
     Ok(Exit::Ok)
 }

@@ -297,8 +297,8 @@ fn request(
     }
 }
 
-/// The host's id of a call, because the caller's ids are unique only within one batch. A plain caller id is embedded, so
-/// that the caller recognizes it in messages about other calls of the batch.
+/// The host's id of a call, because the caller's ids are unique only within one batch. A plain caller id is embedded,
+/// so that the caller recognizes it in messages about other calls of the batch.
 fn call_id(batch: &str, index: usize, id: &str) -> CallId {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
     CallId(if id.len() <= 64 && id.chars().all(plain) {

@@ -46,8 +46,8 @@ pub struct ListArgs {
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
 
-    /// List only calls in this state: pending, validating, awaiting_approval, approved, scheduled, executing, completed,
-    /// failed, cancelled, denied or sealed
+    /// List only calls in this state: pending, validating, awaiting_approval, approved, scheduled, executing,
+    /// completed, failed, cancelled, denied or sealed
     #[arg(long, value_name = "STATE", value_parser = parse_state)]
     pub state: Option<CallState>,
 

@@ -24,8 +24,7 @@ pub fn check(file: Option<PathBuf>) -> Result<Exit, Failure> {
             .config_file()
             .map(|file| format!(" at {}", file.display()))
             .unwrap_or_default();
-        let mut words =
-            format!("no configuration file{place}; all settings have their defaults");
+        let mut words = format!("no configuration file{place}; all settings have their defaults");
         if let Some(store) = &settings.core.store {
             let _ = write!(words, "\nrecords: {}", store.display());
         }

@@ -156,9 +156,7 @@ pub async fn turns(args: TurnsArgs) -> Result<Exit, Failure> {
                     (Some(wishes), ..) => Asked::Calls(wishes),
                     (None, Some(turn), Some(format)) => Asked::Spoken(format, turn),
                     (None, ..) => {
-                        out(
-                            &json!({"error": "a `turn` requires `host turns --format`"}),
-                        );
+                        out(&json!({"error": "a `turn` requires `host turns --format`"}));
                         continue;
                     }
                 };

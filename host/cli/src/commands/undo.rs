@@ -121,7 +121,9 @@ fn chosen(store: &Store, args: &UndoArgs) -> Result<Vec<CommitRow>, Failure> {
         let why = match (all.is_empty(), args.redo) {
             (true, _) => format!("{named} does not exist or changed no files; see `host calls`"),
             (false, true) => format!("{named} has no undone changes to redo"),
-            (false, false) => format!("{named} is already undone; use --redo to reapply its changes"),
+            (false, false) => {
+                format!("{named} is already undone; use --redo to reapply its changes")
+            }
         };
         return Err(Failure::new(Exit::Usage, why));
     }

@@ -48,7 +48,8 @@ impl Format {
             _ => Err(ConfigError {
                 file: file.to_owned(),
                 line: None,
-                message: "unknown file type; use the extension .toml, .yaml, .yml or .json".to_owned(),
+                message: "unknown file type; use the extension .toml, .yaml, .yml or .json"
+                    .to_owned(),
             }),
         }
     }

@@ -355,9 +355,7 @@ where
             let mut entries = BTreeMap::new();
             while let Some(key) = map.next_key::<K>()? {
                 if entries.contains_key(&key) {
-                    return Err(M::Error::custom(format!(
-                        "duplicate key `{key}`; keep one"
-                    )));
+                    return Err(M::Error::custom(format!("duplicate key `{key}`; keep one")));
                 }
                 entries.insert(key, map.next_value()?);
             }

@@ -77,15 +77,11 @@ fn json_is_taken_as_it_is() {
 fn what_is_wrong_is_said_with_its_value() {
     check(
         &["path"],
-        &expect![
-            "error: `path` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"
-        ],
+        &expect!["error: `path` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"],
     );
     check(
         &["=x"],
-        &expect![
-            "error: `=x` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"
-        ],
+        &expect!["error: `=x` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"],
     );
     check(
         &["depth=abc"],
@@ -121,9 +117,7 @@ fn what_is_wrong_is_said_with_its_value() {
     );
     check(
         &["path=x", "-"],
-        &expect![
-            "error: `-` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"
-        ],
+        &expect!["error: `-` is not `key=value`; use `key=value`, `key:=JSON` or a JSON object"],
     );
 }
 

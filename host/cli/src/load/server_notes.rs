@@ -61,11 +61,16 @@ pub fn of_left_out(whose: &str, approved: &str, left_out: &[LeftOut], verbose: b
     }
     lines.extend(others.iter().take(few).map(|one| {
         let reason = text::inline(&one.reason, 500);
-        format!("warning: {whose}: tool {} is not served: {reason}", one.tool)
+        format!(
+            "warning: {whose}: tool {} is not served: {reason}",
+            one.tool
+        )
     }));
     match others.len().saturating_sub(few) {
         0 => {}
-        more if verbose => lines.push(format!("warning: {whose}: {more} more tools are not served")),
+        more if verbose => lines.push(format!(
+            "warning: {whose}: {more} more tools are not served"
+        )),
         more => lines.push(format!(
             "warning: {whose}: {more} more tools are not served; --verbose lists them"
         )),

@@ -88,7 +88,9 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let port = port.unwrap_or(text).parse::<u16>().ok();
     port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
         .or_else(|| text.parse().ok())
-        .ok_or_else(|| "expected an address and port, such as `127.0.0.1:8080` or `[::1]:8080`".to_owned())
+        .ok_or_else(|| {
+            "expected an address and port, such as `127.0.0.1:8080` or `[::1]:8080`".to_owned()
+        })
 }
 
 impl HttpArgs {
@@ -123,7 +125,9 @@ impl HttpArgs {
     /// The accepted tokens; `None` if no token is required.
     fn tokens(&self, settings: &Settings) -> Result<Option<Tokens>, Failure> {
         if self.http_no_token {
-            note("warning: no token is required, so every program on this machine can call these tools");
+            note(
+                "warning: no token is required, so every program on this machine can call these tools",
+            );
             return Ok(None);
         }
         if let Some(file) = &self.http_token_file {

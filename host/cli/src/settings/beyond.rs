@@ -18,10 +18,9 @@ pub fn search_with(
     key: Option<String>,
 ) -> Result<(), String> {
     let (name, usual) = search.provider.words();
-    let url =
-        search.url.as_deref().or(usual).ok_or_else(|| {
-            format!("webSearch: provider `{name}` requires `url`, the address of the service")
-        })?;
+    let url = search.url.as_deref().or(usual).ok_or_else(|| {
+        format!("webSearch: provider `{name}` requires `url`, the address of the service")
+    })?;
     let wrong = || {
         let shown = text::inline(url, 200);
         format!("webSearch: `{shown}` is not a URL such as https://example.org")

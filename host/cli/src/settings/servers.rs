@@ -214,8 +214,7 @@ fn secret_value(
 ) -> Result<String, String> {
     let shown = text::inline(name, 80);
     let found = secrets.iter().find(|secret| secret.name == name);
-    let secret =
-        found.ok_or_else(|| format!("no secret `{shown}`; add `[secrets.NAME]`"))?;
+    let secret = found.ok_or_else(|| format!("no secret `{shown}`; add `[secrets.NAME]`"))?;
     let rules = secret.hosts.iter().map(|host| HostRule::parse(host));
     let allowed = Allowed {
         rules: rules

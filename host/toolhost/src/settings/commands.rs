@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::{HookKind, Settings};
 
 impl Settings {
-    /// The programs of all hooks and sub-agents, and files in their arguments, such as scripts. A tool with write access
-    /// to one of them could run arbitrary code with the operator's privileges.
+    /// The programs of all hooks and sub-agents, and files in their arguments, such as scripts. A tool with write
+    /// access to one of them could run arbitrary code with the operator's privileges.
     pub(crate) fn files_of_commands(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for hook in &self.hooks {

@@ -80,7 +80,8 @@ pub fn json_of<'a>(text: &'a [u8], wanted: &str) -> Result<&'a [u8], String> {
         .iter()
         .any(|field| body.starts_with(field))
     {
-        let message = "an event stream; request a complete response without `stream`, or assemble the events";
+        let message =
+            "an event stream; request a complete response without `stream`, or assemble the events";
         return Err(message.to_owned());
     }
     if values(text) > MAX_VALUES {
@@ -317,7 +318,8 @@ mod tests {
     fn what_stands_before_the_json_is_skipped_or_named() {
         let call = r#"[{"id": "1", "name": "a"}]"#;
         check(&format!("\u{feff}{call}"), Ok(&["1"]));
-        let stream = "an event stream; request a complete response without `stream`, or assemble the events";
+        let stream =
+            "an event stream; request a complete response without `stream`, or assemble the events";
         for (text, expected) in [
             (&b"\xef\xbb\xbf[]"[..], None),
             (b"[", Some("EOF while parsing a list at line 1 column 1")),

@@ -172,10 +172,7 @@ fn in_words(listing: &Listing, took: u128) -> String {
         "connected in {took} ms: MCP {} ({}), {}",
         listing.version,
         era(listing),
-        listing
-            .says
-            .as_deref()
-            .unwrap_or("unnamed server")
+        listing.says.as_deref().unwrap_or("unnamed server")
     )];
     lines.extend(listing.tools.iter().map(|one| {
         format!(

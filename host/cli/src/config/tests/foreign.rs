@@ -125,7 +125,9 @@ fn a_key_in_two_spellings_is_an_error_that_names_both() {
     check_error(
         Format::Yaml,
         "tools:\n  maxConcurrent: 3\n  max_concurrent: 3\n",
-        &expect!["toolhost.yaml:3: `maxConcurrent` and `max_concurrent` are the same setting; keep one"],
+        &expect![
+            "toolhost.yaml:3: `maxConcurrent` and `max_concurrent` are the same setting; keep one"
+        ],
     );
     check_error(
         Format::Toml,
@@ -140,12 +142,16 @@ fn a_key_in_two_spellings_is_an_error_that_names_both() {
     check_error(
         Format::Toml,
         "[permission]\nautoAllowTools = []\nauto_allow_tools = []\n",
-        &expect!["toolhost.toml:3: `autoAllowTools` and `auto_allow_tools` are the same setting; keep one"],
+        &expect![
+            "toolhost.toml:3: `autoAllowTools` and `auto_allow_tools` are the same setting; keep one"
+        ],
     );
     check_error(
         Format::Toml,
         "[policy]\nmode = \"plan\"\n[permission]\nmode = \"auto\"\n",
-        &expect!["toolhost.toml: `policy.mode` and `permission.mode` are the same setting; keep one"],
+        &expect![
+            "toolhost.toml: `policy.mode` and `permission.mode` are the same setting; keep one"
+        ],
     );
 }
 
@@ -183,7 +189,9 @@ fn a_wrong_value_of_another_system_is_an_error_with_its_line() {
     check_error(
         Format::Yaml,
         "mcpServers:\n  one: { trust: true }\n",
-        &expect!["toolhost.yaml:2: server `one` needs exactly one of `url`, `httpUrl` and `command`"],
+        &expect![
+            "toolhost.yaml:2: server `one` needs exactly one of `url`, `httpUrl` and `command`"
+        ],
     );
     check_error(
         Format::Yaml,

@@ -136,9 +136,7 @@ fn a_hook_that_makes_no_sense_is_an_error_with_its_line() {
     check_error(
         Format::Toml,
         "[[hook]]\nbuiltin = \"read-cache\"\non = [\"before\"]\n",
-        &expect![
-            "toolhost.toml:1: the read-cache always runs before and after calls; omit `on`"
-        ],
+        &expect!["toolhost.toml:1: the read-cache always runs before and after calls; omit `on`"],
     );
     check_error(
         Format::Toml,

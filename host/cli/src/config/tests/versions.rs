@@ -67,7 +67,9 @@ fn r_493_r_495_what_is_wrong_is_said_with_its_line() {
         ),
         (
             format!("{TEST}{TEST}"),
-            expect!["toolhost.toml: two ab_test tables are for `grep`; merge their variants into one"],
+            expect![
+                "toolhost.toml: two ab_test tables are for `grep`; merge their variants into one"
+            ],
         ),
     ] {
         check_error(Format::Toml, &text, &expected);

@@ -13,10 +13,7 @@ pub fn changed(draft: &Draft, look: Look, out: &mut String) -> usize {
     let Some(set) = &draft.question.changes else {
         return 0;
     };
-    let _ = writeln!(
-        out,
-        "    Not applied yet. {set}"
-    );
+    let _ = writeln!(out, "    Not applied yet. {set}");
     for edit in draft.edits() {
         let is_there = set.changes.iter().any(|change| change.path == edit.path);
         let words = if is_there {

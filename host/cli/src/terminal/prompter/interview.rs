@@ -197,11 +197,7 @@ mod tests {
         check(&several, "1, green", expect![[r#"Ok(Text("1, green"))"#]]);
         let sure = r#"{"question": "Sure?", "type": "yesno"}"#;
         check(sure, "Y", expect!["Ok(YesNo(true))"]);
-        check(
-            sure,
-            "maybe",
-            expect![[r#"Err("answer with y or n")"#]],
-        );
+        check(sure, "maybe", expect![[r#"Err("answer with y or n")"#]]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Non-canonical terminal mode without echo, for discarding input.
 //!
-//! In canonical mode a partially typed line can neither be seen nor discarded, and would become part of the next answer.
+//! In canonical mode a partially typed line can neither be seen nor discarded, and would become part of the next
+//! answer.
 
 use std::os::fd::AsFd;
 use std::time::Duration;

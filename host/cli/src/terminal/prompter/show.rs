@@ -161,9 +161,7 @@ pub fn offered(draft: &Draft, alike: usize, look: Look) -> String {
             Choice::All { count } => format!(
                 "once: Allow all {count} similar waiting calls (same plugin, tool and effect)"
             ),
-            Choice::Content { files: 1 } => {
-                "edit the new file content, then decide".to_owned()
-            }
+            Choice::Content { files: 1 } => "edit the new file content, then decide".to_owned(),
             Choice::Content { files } => {
                 format!("edit the new content of one of {files} files, then decide")
             }

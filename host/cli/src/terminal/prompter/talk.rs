@@ -200,9 +200,7 @@ impl<K: Keys> Talk<'_, K> {
                 }
             };
             let heard = self.hear(|_, _| {
-                format!(
-                    "  {remark}\n  {or}[e] edit again, anything else returns to the question: "
-                )
+                format!("  {remark}\n  {or}[e] edit again, anything else returns to the question: ")
             })?;
             match heard.words() {
                 "e" | "E" => {}
