@@ -50,7 +50,7 @@ fn kernel() -> Kernel {
 }
 
 fn input() -> Value {
-    json!({"text": "for nobody else"})
+    json!({"text": "private input"})
 }
 
 struct Collector {
@@ -174,7 +174,7 @@ async fn a_collector_receives_spans_and_numbers_and_no_inputs() {
             "{}",
             received.head
         );
-        assert!(!received.text().contains("for nobody else"));
+        assert!(!received.text().contains("private input"));
     }
     for word in ["execute_tool echo", "toolhost.batch", "gen_ai.tool.call.id"] {
         assert!(traces.text().contains(word), "{}", traces.text());

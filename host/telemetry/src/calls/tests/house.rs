@@ -93,7 +93,7 @@ impl House {
         let spans = self.ended();
         let name = |id: SpanId| {
             let found = spans.iter().find(|span| span.span_context.span_id() == id);
-            found.map_or("nobody", |span| span.name.as_ref())
+            found.map_or("none", |span| span.name.as_ref())
         };
         let mut out = String::new();
         for span in &spans {
