@@ -37,7 +37,7 @@ pub use servers::{DiscoverySettings, ServerSettings};
 pub struct Settings {
     /// Settings of the library.
     pub core: toolhost::Settings,
-    /// The rules given as patterns, as written.
+    /// The rules given as forms, as written.
     pub lists: RuleLists,
     /// Other MCP servers.
     pub servers: Vec<ServerSettings>,

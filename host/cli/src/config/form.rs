@@ -1,4 +1,4 @@
-//! Rule patterns such as `Bash(git *)`, validated where they are parsed.
+//! The text of rule forms such as `Bash(git *)`, validated when parsed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Error};
 use toolhost_contract::policy::{Decision, Places, RuleSpec};
 
-/// The pattern of a rule: a tool by any of its names, `plugin/*`, `mcp__server__*` or `*`, optionally with a condition
+/// The form of a rule: a tool by any of its names, `plugin/*`, `mcp__server__*` or `*`, optionally with a condition
 /// on the call in parentheses.
 #[derive(Debug, Clone)]
 pub struct Form {
@@ -15,7 +15,7 @@ pub struct Form {
     pub at: Option<(usize, usize)>,
 }
 
-/// Patterns with the same text are equal, regardless of their position.
+/// Forms with the same text are equal, regardless of their position.
 impl PartialEq for Form {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -37,7 +37,7 @@ impl fmt::Display for Form {
 impl FromStr for Form {
     type Err = String;
 
-    /// Rejects a pattern that the policy cannot parse: it would match nothing, so a deny rule would have no effect.
+    /// Rejects a form that the policy cannot parse: it would match nothing, so a deny rule would have no effect.
     /// Validity does not depend on the home directory.
     fn from_str(text: &str) -> Result<Self, String> {
         let places = Places {

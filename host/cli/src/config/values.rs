@@ -169,7 +169,7 @@ impl<'de> Deserialize<'de> for Variable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDuplicate {
-    /// Do not load the second plugin and report an error
+    /// Report an error and do not load the second plugin
     Error,
     /// Use the second plugin's tool under that name
     Replace,

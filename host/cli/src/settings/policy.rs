@@ -13,7 +13,7 @@ use super::World;
 use crate::args::HostArgs;
 use crate::config::{self, Form, ImportKind, PermissionTable, PolicyTable};
 
-/// Rules given as patterns, by decision, as written.
+/// Rules given as forms, by decision, as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuleLists {
     pub allow: Vec<String>,
@@ -254,7 +254,7 @@ fn places(words: &Words<'_>) -> Places {
     }
 }
 
-/// The tool of a pattern, without the parentheses.
+/// The tool of a form, without the parentheses.
 fn bare(form: &str) -> String {
     form.split('(').next().unwrap_or(form).trim().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Tests of rule patterns and rules in a file, and of their errors.
+//! Tests of rule forms and rules in a file, and of their errors.
 
 use super::*;
 
