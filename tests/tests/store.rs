@@ -116,11 +116,7 @@ fn a_second_process_approves_while_the_first_one_waits() {
     for answer in [&["approve", &id][..], &["deny", &id]] {
         check(&desk.run(answer), 2, "the call has ended (completed)");
     }
-    check(
-        &desk.run(&["approve", "c-nobody"]),
-        2,
-        "no call `c-nobody`",
-    );
+    check(&desk.run(&["approve", "c-nobody"]), 2, "no call `c-nobody`");
 }
 
 #[test]

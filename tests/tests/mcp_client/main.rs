@@ -222,7 +222,11 @@ fn a_server_that_was_there_before_is_asked_about_again() {
     home.clear();
     add.extend(rest);
     let added = home.run(&add);
-    assert!(added.stderr.contains("no terminal to prompt at"), "{}", added.stderr);
+    assert!(
+        added.stderr.contains("no terminal to prompt at"),
+        "{}",
+        added.stderr
+    );
     assert_eq!(home.run(&["mcp", "test", "own"]).code, Some(5));
 }
 
