@@ -183,7 +183,7 @@ pub(super) async fn turn(
     Ok(results(kernel, wishes, &calls, &reports, view))
 }
 
-/// Like [`turn`], for a turn in the format of a model API. Returns the API's next input.
+/// Like `turn`, for a turn in the format of a model API. Returns the API's next input.
 pub(super) async fn spoken_turn(
     kernel: &Kernel,
     (format, turn): (Format, &Value),

@@ -71,7 +71,7 @@ pub fn run(runtime: &Runtime, args: &RunArgs) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// The prompter for MCP clients without `--ask-client`, who are not prompted.
+/// The prompter of an MCP server without `--ask-client`, which prompts no clients.
 struct Unasked;
 
 impl Prompter for Unasked {

@@ -346,7 +346,7 @@ impl Lines {
 
 impl Prompter for Lines {
     fn name(&self) -> &'static str {
-        "the agent program"
+        "the program at the other end"
     }
 
     fn ask<'a>(&'a self, question: &'a Question, call: &'a Call) -> BoxFuture<'a, Answer> {
